@@ -11,7 +11,7 @@ from tarmac.api.kubernetes.runtimeclasses import HOST_CLASS, SANDBOX_CLASS
 from tarmac.api.resource import Resource
 from tarmac.base.clock import ManualClock
 from tarmac.base.randomness import Randomness
-from tarmac.server.admission.chain import Attributes, Chain, Operation, Plugin
+from tarmac.server.admission.chain import AdmissionChain, AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.default import default_plugins
 from tarmac.server.encoding import encode_object
 from tarmac.server.reader import Reader
@@ -32,7 +32,7 @@ class World:
         self.store = MemoryStore()
         self.reader = Reader(self.store)
         self.clock = ManualClock()
-        self._plugins: list[Plugin] = []
+        self._plugins: list[AdmissionPlugin] = []
 
     async def __aenter__(self) -> World:
         await self.store.start()
@@ -73,9 +73,9 @@ class World:
         for _ in range(10):
             await asyncio.sleep(0)
 
-    def chain(self, *names: str) -> Chain:
+    def chain(self, *names: str) -> AdmissionChain:
         """The default chain, or some of its plugins."""
-        return Chain([plugin for plugin in self._plugins if not names or plugin.name in names])
+        return AdmissionChain([plugin for plugin in self._plugins if not names or plugin.name in names])
 
     def admit(
         self,

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 from tarmac.base.garbage import collector_disabled
 from tarmac.decide.snapshot.snapshot import Objects
-from tarmac.server.subresources.offloading import ponder
+from tarmac.server.subresources.offloading import run_in_thread
 
 
 def test_nobody_looks_for_garbage_until_the_last_is_done() -> None:
@@ -49,7 +49,9 @@ async def test_questions_are_worked_out_without_and_one_that_fails_ends_it_too()
         raise ValueError("no such thing")
 
     world = Objects(0.0)
-    seen = await asyncio.gather(ponder(world, lambda _: gc.isenabled()), ponder(world, fails), return_exceptions=True)
+    seen = await asyncio.gather(
+        run_in_thread(world, lambda _: gc.isenabled()), run_in_thread(world, fails), return_exceptions=True
+    )
     assert seen[0] is False
     assert isinstance(seen[1], ValueError)
     assert gc.isenabled()

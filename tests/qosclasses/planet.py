@@ -10,7 +10,7 @@ from tarmac.api.catalog import build_catalog
 from tarmac.base.clock import ManualClock
 from tarmac.base.randomness import Randomness
 from tarmac.server.admission.default import default_chain
-from tarmac.server.app import Gates
+from tarmac.server.app import RequestGates
 from tarmac.server.assembly import ServerParts, assemble
 from tarmac.server.reader import Reader
 from tarmac.server.security.authorize import Authorizer
@@ -40,7 +40,7 @@ async def serving(store: MemoryStore, *, class_resources: bool = True) -> AsyncG
     catalog, authorizer = build_catalog(), Authorizer(store)
     authorizer.start()
     chain = default_chain(reader, catalog, clock, randomness, authorizer, class_resources=class_resources)
-    passing = Gates(gates, gates, gates, gates)
+    passing = RequestGates(gates, gates, gates, gates)
     server = assemble(ServerParts(store, catalog, passing, chain, clock, randomness, reviews=gates, issuer=gates))
     await server.start()
     client = Client(server)

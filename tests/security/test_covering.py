@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tarmac.server.security.rulecoverage import TooComplex, missing_rights
-from tarmac.server.security.rules import Rule
+from tarmac.server.security.rules import PolicyRule
 
 VERBS = ["get", "list", "create", "*"]
 GROUPS = ["", "apps", "*"]
@@ -18,17 +18,17 @@ NAMES = ["a", "b"]
 URLS = ["/healthz", "/healthz/*", "/metrics", "/*", "*"]
 
 
-def random_rule(dice: random.Random) -> Rule:
+def random_rule(dice: random.Random) -> PolicyRule:
     def some(values: list[str], least: int = 1) -> list[str]:
         return dice.choices(values, k=dice.randint(least, 3))
 
     if dice.random() < 0.2:
-        return Rule({"verbs": some(VERBS), "nonResourceURLs": some(URLS)})
+        return PolicyRule({"verbs": some(VERBS), "nonResourceURLs": some(URLS)})
     text: dict[str, Any] = {"verbs": some(VERBS), "apiGroups": some(GROUPS), "resources": some(RESOURCES)}
-    return Rule(text | {"resourceNames": some(NAMES, 0)})
+    return PolicyRule(text | {"resourceNames": some(NAMES, 0)})
 
 
-def one_by_one(owned: list[Rule], wanted: list[Rule]) -> bool:
+def one_by_one(owned: list[PolicyRule], wanted: list[PolicyRule]) -> bool:
     """Whether every single permission of `wanted` is covered."""
     for rule in wanted:
         kinds = product(rule.verbs, rule.groups, rule.resources, rule.names or [""])
@@ -60,10 +60,10 @@ def test_as_if_taken_apart(seed: int) -> None:
 
 
 def test_what_is_missing_is_named_by_resource() -> None:
-    owned = [Rule({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]})]
+    owned = [PolicyRule({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]})]
     wanted = [
-        Rule({"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "secrets"]}),
-        Rule({"verbs": ["watch"], "apiGroups": [""], "resources": ["secrets"]}),
+        PolicyRule({"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "secrets"]}),
+        PolicyRule({"verbs": ["watch"], "apiGroups": [""], "resources": ["secrets"]}),
     ]
     assert missing_rights(owned, wanted) == [
         '{APIGroups:[""], Resources:["pods"], Verbs:["list"]}',
@@ -77,11 +77,11 @@ def test_rules_that_are_all_different_are_not_compared_for_ever() -> None:
     def some(letter: str) -> list[str]:
         return [f"{letter}{dice.randrange(100)}" for _ in range(3)]
 
-    owned = [Rule({"verbs": some("v"), "apiGroups": some("g"), "resources": some("r")}) for _ in range(2000)]
+    owned = [PolicyRule({"verbs": some("v"), "apiGroups": some("g"), "resources": some("r")}) for _ in range(2000)]
     everything = {
         "verbs": [f"v{number}" for number in range(100)],
         "apiGroups": [f"g{number}" for number in range(100)],
         "resources": [f"r{number}" for number in range(100)],
     }
     with pytest.raises(TooComplex):
-        missing_rights(owned, [Rule(everything)])
+        missing_rights(owned, [PolicyRule(everything)])

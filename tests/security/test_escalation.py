@@ -9,7 +9,7 @@ import pytest
 from tarmac.api.resource import Resource
 from tarmac.api.schema import Schema, Type
 from tarmac.api.status import Forbidden, NotFound
-from tarmac.server.admission.chain import Attributes, Chain
+from tarmac.server.admission.chain import AdmissionChain, Attributes
 from tarmac.server.admission.rbacescalation import RbacEscalation
 from tarmac.server.security.users import User
 from tests.security.conftest import RBAC, World, user
@@ -31,7 +31,7 @@ def write(
     operation = "CREATE" if old is None else "UPDATE"
     name = obj["metadata"]["name"]
     attributes = Attributes(operation, resource, "", namespace, name, obj, old, writer)
-    Chain([RbacEscalation(world.authorizer)]).validate(attributes)
+    AdmissionChain([RbacEscalation(world.authorizer)]).validate(attributes)
 
 
 def role(*rules: dict[str, Any], **more: Any) -> dict[str, Any]:

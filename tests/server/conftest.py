@@ -15,9 +15,9 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.clock import ManualClock
 from tarmac.base.randomness import Randomness
 from tarmac.http.messages import Answer, Chunk, Request, Response, StreamResponse, UpgradeResponse
-from tarmac.server.admission.chain import Chain
+from tarmac.server.admission.chain import AdmissionChain
 from tarmac.server.admission.namespacelifecycle import NamespaceLifecycle
-from tarmac.server.app import ApiServer, Gates
+from tarmac.server.app import ApiServer, RequestGates
 from tarmac.server.assembly import ServerParts, assemble
 from tarmac.server.reader import Reader
 from tarmac.server.requestinfo import RequestInfo
@@ -224,8 +224,8 @@ async def server(store: MemoryStore, clock: ManualClock, gates: OpenGates) -> As
     parts = ServerParts(
         store=store,
         catalog=build_catalog(),
-        gates=Gates(gates, gates, gates, gates),
-        admission=Chain((NamespaceLifecycle(Reader(store)),)),
+        gates=RequestGates(gates, gates, gates, gates),
+        admission=AdmissionChain((NamespaceLifecycle(Reader(store)),)),
         clock=clock,
         randomness=Randomness(7),
         reviews=gates,

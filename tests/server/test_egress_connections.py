@@ -14,10 +14,10 @@ from tarmac.api.egress.connections import CarriedConnection, ForwardedConnection
 from tarmac.api.status import InternalError
 from tarmac.base.clock import ManualClock
 from tarmac.base.randomness import Randomness
-from tarmac.server.admission.chain import Chain
-from tarmac.server.app import Gates
+from tarmac.server.admission.chain import AdmissionChain
+from tarmac.server.app import RequestGates
 from tarmac.server.assembly import ServerParts, assemble
-from tarmac.server.subresources.connections import NoConnections
+from tarmac.server.subresources.connections import NoNodes
 from tarmac.store.memory import MemoryStore
 from tests.server.conftest import Client, OpenGates
 
@@ -25,7 +25,7 @@ PATH = "/apis/submariner.io/v1alpha1/namespaces/team/externalservices/db/connect
 TRANSIT = "240.0.0.7"
 
 
-class Nodes(NoConnections):
+class Nodes(NoNodes):
     """Nodes that answer as they are told to; those that are not mentioned cannot be reached."""
 
     def __init__(self) -> None:
@@ -49,9 +49,9 @@ def nodes() -> Nodes:
 
 @pytest.fixture
 async def client(store: MemoryStore, gates: OpenGates, clock: ManualClock, nodes: Nodes) -> AsyncIterator[Client]:
-    doors = Gates(gates, gates, gates, gates)
+    doors = RequestGates(gates, gates, gates, gates)
     given: dict[str, Any] = {"reviews": gates, "issuer": gates, "connections": nodes}
-    server = assemble(ServerParts(store, build_catalog(), doors, Chain(()), clock, Randomness(1), **given))
+    server = assemble(ServerParts(store, build_catalog(), doors, AdmissionChain(()), clock, Randomness(1), **given))
     await server.start()
     yield Client(server)
     await server.stop()

@@ -14,9 +14,9 @@ from tarmac.base import cooperative
 from tarmac.base.clock import ManualClock
 from tarmac.server.printing.answers import finish
 from tarmac.server.printing.negotiation import AnswerShape
-from tarmac.server.printing.table import Row, TablePrinter
+from tarmac.server.printing.table import TablePrinter, TableRow
 from tarmac.server.storage import batches
-from tarmac.server.storage.derived import Derived
+from tarmac.server.storage.derived import DerivedData
 from tarmac.server.storage.listcache import ListCache
 from tarmac.server.storage.selectors import Index
 from tarmac.store.interface import Entry, splice
@@ -42,7 +42,7 @@ def worked_out(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     made: list[bytes] = []
     work_out = TablePrinter.work_out
 
-    def counted(self: TablePrinter, raw: bytes) -> Row:
+    def counted(self: TablePrinter, raw: bytes) -> TableRow:
         made.append(raw)
         return work_out(self, raw)
 
@@ -159,14 +159,14 @@ async def test_a_row_is_worked_out_once_for_each_version(
 
 def test_what_was_worked_out_goes_with_its_version() -> None:
     gc.collect()
-    before = sum(type(each) is Derived for each in gc.get_objects())
+    before = sum(type(each) is DerivedData for each in gc.get_objects())
     resource = next(each for each in build_catalog() if each.plural == "pods")
     index = Index(resource)
     for number in range(100):
         value = b'{"metadata":{"name":"p%d","labels":{"a":"b"}},"spec":{},"status":{}}' % number
         assert index.look(Entry(f"p{number}", number, number, splice(value, number))).labels == {"a": "b"}
     gc.collect()
-    assert sum(type(each) is Derived for each in gc.get_objects()) == before
+    assert sum(type(each) is DerivedData for each in gc.get_objects()) == before
 
 
 def test_a_large_list_is_sent_in_its_chunks_also_as_yaml() -> None:

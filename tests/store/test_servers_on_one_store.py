@@ -23,7 +23,7 @@ from tarmac.client.client import Client
 from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import CONFIG_MAPS, LEASES, NAMESPACES, RESOURCE_QUOTAS, SERVICES
 from tarmac.server.admission.default import default_chain
-from tarmac.server.app import Gates
+from tarmac.server.app import RequestGates
 from tarmac.server.assembly import ServerParts, assemble
 from tarmac.server.reader import Reader
 from tarmac.server.security.authorize import Authorizer
@@ -69,7 +69,14 @@ def _serving(store: Store) -> Client:
     authorizer, gates = Authorizer(store), OpenGates()
     chain = default_chain(reader, catalog, clock, randomness, authorizer)
     parts = ServerParts(
-        store, catalog, Gates(gates, gates, Fairness(), gates), chain, clock, randomness, reviews=gates, issuer=gates
+        store,
+        catalog,
+        RequestGates(gates, gates, Fairness(), gates),
+        chain,
+        clock,
+        randomness,
+        reviews=gates,
+        issuer=gates,
     )
     return Client(local_transport(assemble(parts), STARTING))
 

@@ -18,7 +18,7 @@ from tarmac.server.security.jwt import SigningKey
 from tarmac.server.security.keyrecords import AUTHORITIES, ENCRYPTION, TOKENS, read_record
 from tarmac.server.security.pki import Pki
 from tarmac.server.security.renewal import ServerTls
-from tarmac.server.security.rotation import Rotation
+from tarmac.server.security.rotation import KeyRotation
 from tarmac.server.security.tokenkeys import TokenKeys
 from tarmac.server.security.tokenrotation import TokenRotation, token_record
 from tarmac.store.interface import Store
@@ -37,7 +37,7 @@ class ClusterKeys:
         self.tokens = TokenKeys(store, self.first_token_key)
         self.users = OldCertificateUsers(store, clock)
         self.authorities = TrustedAuthorities(store, clock, self.users.note)
-        self.rotations: tuple[Rotation, ...] = (
+        self.rotations: tuple[KeyRotation, ...] = (
             AuthorityRotation(store, pki, self.users, clock),
             TokenRotation(store, lambda: token_record(pki.token_key_file.read_bytes(), clock.now()), clock),
             EncryptionRotation(store, self._encryption_file, clock, Randomness()),

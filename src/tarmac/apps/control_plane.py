@@ -43,18 +43,18 @@ from tarmac.dashboard.files import BELOW, DashboardFiles
 from tarmac.http.listener import Listener, serve
 from tarmac.http.messages import Request, Response
 from tarmac.server.admission.default import default_chain
-from tarmac.server.app import ApiServer, Gates
+from tarmac.server.app import ApiServer, RequestGates
 from tarmac.server.assembly import ServerParts, assemble
 from tarmac.server.clustermetrics import ClusterMetrics, leader_metrics
 from tarmac.server.endpoints.scrapetargets import PREFIX as TARGETS_PATH
 from tarmac.server.endpoints.scrapetargets import ScrapeTargets
 from tarmac.server.lookup import StoreLookup
 from tarmac.server.metrics import Metrics, health_metrics
-from tarmac.server.nodes.connections import NodeWays
-from tarmac.server.nodes.nodeendpoints import NodeTls, Ways
+from tarmac.server.nodes.connections import NodeProxy
+from tarmac.server.nodes.nodeendpoints import NodeRoutes, NodeTls
 from tarmac.server.nodes.scraping import Scraper
 from tarmac.server.nodes.tunnels import PREFIX as TUNNELS_PATH
-from tarmac.server.nodes.tunnels import Tunnels
+from tarmac.server.nodes.tunnels import NodeTunnels
 from tarmac.server.nodesummaries import NodeSummaries
 from tarmac.server.reader import Reader
 from tarmac.server.security import secrettokens
@@ -272,7 +272,7 @@ def _server(
     authenticator = Authenticator(store, tokens, authorizer, clock, issuers, keys.authorities)
     audit = AuditLog(layout.audit_log_of(peers.index) if peers else layout.audit_log, clock, randomness)
     stack.callback(audit.close)
-    gates = Gates(authenticator, authorizer, Fairness(share=peers.count if peers else 1), audit)
+    gates = RequestGates(authenticator, authorizer, Fairness(share=peers.count if peers else 1), audit)
     reader = Reader(store)
     catalog = build_catalog(StoreLookup(reader))
     chain = default_chain(reader, catalog, clock, randomness, authorizer, class_resources=class_resources)
@@ -300,14 +300,14 @@ def _server(
     return assemble(parts), scraper
 
 
-def _join_nodes(parts: ServerParts, reader: Reader, pki: Pki, peers: Peers | None) -> tuple[Tunnels, Scraper]:
+def _join_nodes(parts: ServerParts, reader: Reader, pki: Pki, peers: Peers | None) -> tuple[NodeTunnels, Scraper]:
     """Connect the server to nodes: tunnels, dialing, and scraping of their metrics."""
-    clock, tunnels = parts.clock, Tunnels(parts.randomness, peers)
+    clock, tunnels = parts.clock, NodeTunnels(parts.randomness, peers)
     if peers is not None:
         peers.serve(tunnels)
     tls = NodeTls(pki.ca_file.read_text, lambda: pki.server_to_nodes(SERVER_TO_NODES), clock)
-    ways = Ways(reader, tunnels, tls)
-    parts.connections = NodeWays(ways)
+    ways = NodeRoutes(reader, tunnels, tls)
+    parts.connections = NodeProxy(ways)
     parts.documents[TUNNELS_PATH] = tunnels.answer
     parts.metrics.gauges.append(tunnels.families)
     return tunnels, Scraper(reader, ways, clock)

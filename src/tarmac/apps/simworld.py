@@ -22,7 +22,7 @@ from tarmac.client.transport import Transport
 from tarmac.controllers.metricsources import MetricsSource
 from tarmac.http.messages import Answer, Request, UpgradeResponse
 from tarmac.server.admission.default import default_chain
-from tarmac.server.app import ApiServer, Gates
+from tarmac.server.app import ApiServer, RequestGates
 from tarmac.server.assembly import ServerParts, assemble
 from tarmac.server.lookup import StoreLookup
 from tarmac.server.reader import Reader
@@ -134,7 +134,7 @@ async def world(loop: VirtualLoop, seed: int, luck: Luck) -> AsyncGenerator[Worl
 def _server(store: HistoryStore, authorizer: Authorizer, clock: VirtualClock, randomness: Randomness) -> ApiServer:
     gate = _NoAuthentication(authorizer)
     reviews = Reviews(gate, authorizer, clock, lambda _name, _not_before: False)  # simulated nodes have no certificates
-    gates = Gates(gate, authorizer, Fairness(), gate)
+    gates = RequestGates(gate, authorizer, Fairness(), gate)
     reader = Reader(store)
     catalog = build_catalog(StoreLookup(reader))
     chain = default_chain(reader, catalog, clock, randomness, authorizer, class_resources=True)

@@ -43,10 +43,10 @@ from tarmac.store.interface import Unavailable
 
 _log = log("server")
 _READS = frozenset({"get", "list", "watch"})
-_FRAMES = 30  # innermost frames to log: the traceback of an endless recursion must not fill the log
+_MAX_FRAMES = 30  # innermost frames to log: the traceback of an endless recursion must not fill the log
 
 
-class Authenticator(Protocol):
+class RequestAuthenticator(Protocol):
     """Identifies the user of a request."""
 
     def authenticate(self, request: Request) -> User | Awaitable[User]:
@@ -61,7 +61,7 @@ class Authenticator(Protocol):
         ...
 
 
-class Authorizer(Protocol):
+class RequestAuthorizer(Protocol):
     """Decides which users may do which actions."""
 
     def refuses(self, user: User, info: RequestInfo, query: str = "") -> str | None:
@@ -69,7 +69,7 @@ class Authorizer(Protocol):
         ...
 
 
-class Fairness(Protocol):
+class RequestQueue(Protocol):
     """Prevents one client from starving the other clients."""
 
     def enter(self, request: Request) -> Awaitable[None] | None:
@@ -89,7 +89,7 @@ class Fairness(Protocol):
         ...
 
 
-class Audit(Protocol):
+class AuditSink(Protocol):
     """Records requests."""
 
     def record(self, request: Request, answer: Answer) -> None:
@@ -102,13 +102,13 @@ class Audit(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Gates:
+class RequestGates:
     """Components that a request passes before and after it is handled."""
 
-    authenticator: Authenticator
-    authorizer: Authorizer
-    fairness: Fairness
-    audit: Audit
+    authenticator: RequestAuthenticator
+    authorizer: RequestAuthorizer
+    fairness: RequestQueue
+    audit: AuditSink
 
 
 class ApiServer:
@@ -120,7 +120,7 @@ class ApiServer:
         documents: Documents,
         hub: Hub,
         expiry: EventExpiry,
-        gates: Gates,
+        gates: RequestGates,
         metrics: Metrics,
         clock: Clock,
         settled: Callable[[], Awaitable[None] | None],
@@ -155,40 +155,40 @@ class ApiServer:
             prepare_upgrade(request)
             user = self._gates.authenticator.authenticate(request)
         except Exception as error:
-            return self._unknown(request, began, began, error)
+            return self._refuse(request, began, began, error)
         if type(user) is User:
             return self._handle_for(user, request, began, began)
         return self._handle_later(cast("Awaitable[User]", user), request, began)
 
-    async def _handle_later(self, knowing: Awaitable[User], request: Request, began: float) -> Answer:
+    async def _handle_later(self, pending_user: Awaitable[User], request: Request, began: float) -> Answer:
         """Like `handle`, after awaiting the authentication."""
         try:
-            user = await knowing
+            user = await pending_user
         except Exception as error:
-            return await _ready(self._unknown(request, began, self._clock.monotonic(), error))
-        return await _ready(self._handle_for(user, request, began, self._clock.monotonic()))
+            return await _resolved(self._refuse(request, began, self._clock.monotonic(), error))
+        return await _resolved(self._handle_for(user, request, began, self._clock.monotonic()))
 
-    def _unknown(self, request: Request, began: float, resumed: float, error: Exception) -> Answer | Awaitable[Answer]:
+    def _refuse(self, request: Request, began: float, resumed: float, error: Exception) -> Answer | Awaitable[Answer]:
         """Answer a request whose credential is refused, in the turn of its address: refusing costs time too."""
         answer, fairness = failure(request, error), self._gates.fairness
         spent = self._clock.monotonic() - resumed
         try:
             waiting = fairness.enter(request)
         except Exception as full:
-            return self._finished(request, began, failure(request, full))
+            return self._record(request, began, failure(request, full))
         if waiting is not None:
-            return self._unknown_in_turn(waiting, request, began, spent, answer)
+            return self._refuse_in_turn(waiting, request, began, spent, answer)
         fairness.spend(request, spent)
         fairness.leave(request)
-        return self._finished(request, began, answer)
+        return self._record(request, began, answer)
 
-    async def _unknown_in_turn(
+    async def _refuse_in_turn(
         self, waiting: Awaitable[None], request: Request, began: float, spent: float, answer: Answer
     ) -> Answer:
         await waiting
         self._gates.fairness.spend(request, spent)
         self._gates.fairness.leave(request)
-        return self._finished(request, began, answer)
+        return self._record(request, began, answer)
 
     def _handle_for(self, user: User, request: Request, began: float, resumed: float) -> Answer | Awaitable[Answer]:
         """Answer in the turn of the user. `resumed` is the time since which the request uses the loop."""
@@ -197,7 +197,7 @@ class ApiServer:
         try:
             waiting = self._gates.fairness.enter(request)
         except Exception as error:
-            return self._finished(request, began, failure(request, error))
+            return self._record(request, began, failure(request, error))
         if waiting is not None:
             return self._answer_in_turn(waiting, request, began)
         return self._answer_now(request, began, resumed)
@@ -207,10 +207,10 @@ class ApiServer:
         fairness.spend(request, self._clock.monotonic() - resumed)
         if type(answer) is Response:
             fairness.leave(request)
-            return self._finished(request, began, answer)
+            return self._record(request, began, answer)
         if isinstance(answer, StreamResponse | UpgradeResponse):
             fairness.leave(request)
-            return self._finished(request, began, self._counted(request, answer))
+            return self._record(request, began, self._with_metrics(request, answer))
         return self._answer_later(cast("Awaitable[Answer]", answer), request, began)
 
     def authenticates(self, request: Request) -> bool:
@@ -227,25 +227,25 @@ class ApiServer:
         try:
             await waiting
         except Exception as error:
-            return self._finished(request, began, failure(request, error))
-        return await _ready(self._answer_now(request, began, self._clock.monotonic()))
+            return self._record(request, began, failure(request, error))
+        return await _resolved(self._answer_now(request, began, self._clock.monotonic()))
 
     async def _answer_later(self, awaitable: Awaitable[Answer], request: Request, began: float) -> Answer:
         metrics, info = self._metrics, request.info
         reading = info.verb in _READS
         metrics.in_flight(reading, 1)
         try:
-            answer = await self._in_steps(awaitable, request)
+            answer = await self._metered(awaitable, request)
         except ApiError as error:
-            answer = failure(request, error if reading else await self._told_in_time(error))
+            answer = failure(request, error if reading else await self._settled_refusal(error))
         except Exception as error:
             answer = failure(request, error)
         finally:
             metrics.in_flight(reading, -1)
             self._gates.fairness.leave(request)
-        return self._finished(request, began, self._counted(request, answer))
+        return self._record(request, began, self._with_metrics(request, answer))
 
-    async def _in_steps(self, awaitable: Awaitable[Answer], request: Request) -> Answer:
+    async def _metered(self, awaitable: Awaitable[Answer], request: Request) -> Answer:
         """Await the answer when there is time for its first step, and charge every step to the client."""
         fairness = self._gates.fairness
         try:
@@ -257,7 +257,7 @@ class ApiServer:
             raise
         return await Metered(awaitable, self._clock.monotonic, partial(fairness.spend, request))
 
-    async def _told_in_time(self, refusal: ApiError) -> Exception:
+    async def _settled_refusal(self, refusal: ApiError) -> Exception:
         """Delay a rejection until readers can see the state it was based on.
 
         If that state never becomes durable, return Unavailable instead.
@@ -282,7 +282,7 @@ class ApiServer:
         endpoint = self._routes.find(info)
         return self._documents.unknown(info) if endpoint is None else endpoint(request)
 
-    def _finished(self, request: Request, began: float, answer: Answer) -> Answer:
+    def _record(self, request: Request, began: float, answer: Answer) -> Answer:
         code = 101 if isinstance(answer, UpgradeResponse) else answer.status
         self._metrics.finished(request.info, code, self._clock.monotonic() - began)
         audit = self._gates.audit
@@ -291,7 +291,7 @@ class ApiServer:
             answer.over = lambda: audit.record_end(request, answer)
         return answer
 
-    def _counted(self, request: Request, answer: Answer) -> Answer:
+    def _with_metrics(self, request: Request, answer: Answer) -> Answer:
         """Return a stream with its metrics, as a WebSocket if the client asked for one; other responses unchanged."""
         if not isinstance(answer, StreamResponse):
             return answer
@@ -313,7 +313,7 @@ class ApiServer:
             return failure(request, error)
 
 
-async def _ready(answer: Answer | Awaitable[Answer]) -> Answer:
+async def _resolved(answer: Answer | Awaitable[Answer]) -> Answer:
     if isinstance(answer, Response | StreamResponse | UpgradeResponse):
         return answer
     return await answer
@@ -325,7 +325,7 @@ def failure(request: Request, error: Exception) -> Response:
     if isinstance(error, Unavailable):
         error = ServiceUnavailable(f"the store is not available: {error}")
     elif not isinstance(error, ApiError):
-        text = "".join(traceback.format_exception(error, limit=-_FRAMES))
+        text = "".join(traceback.format_exception(error, limit=-_MAX_FRAMES))
         _log.error("request failed", method=request.method, path=request.path, traceback=text)
         error = InternalError(f"Internal error occurred: {type(error).__name__}", details=_internal(error))
     try:

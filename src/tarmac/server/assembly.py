@@ -14,11 +14,11 @@ from tarmac.api.restored import NODES_PATH, RESTORED_PATH
 from tarmac.base.clock import Clock
 from tarmac.base.metrics import Family
 from tarmac.base.randomness import Randomness
-from tarmac.server.admission.chain import Chain
-from tarmac.server.app import ApiServer, Gates
+from tarmac.server.admission.chain import AdmissionChain
+from tarmac.server.app import ApiServer, RequestGates
 from tarmac.server.endpoints.discovery import DiscoveryEndpoint
 from tarmac.server.endpoints.documents import Documents, Endpoint
-from tarmac.server.endpoints.health import Check, Health
+from tarmac.server.endpoints.health import Check, HealthEndpoint
 from tarmac.server.endpoints.openapi import OpenApiEndpoint
 from tarmac.server.metrics import Metrics
 from tarmac.server.nodes.restored import RestoredPods
@@ -26,12 +26,12 @@ from tarmac.server.reader import Reader
 from tarmac.server.routes import Answering, Routes
 from tarmac.server.storage.eventttl import EventExpiry
 from tarmac.server.storage.listcache import ListCache
-from tarmac.server.storage.resourcestorage import Services
+from tarmac.server.storage.resourcestorage import StorageServices
 from tarmac.server.storage.watchgroups import Hub
-from tarmac.server.subresources.connections import NoConnections, NodeConnections
+from tarmac.server.subresources.connections import NodeForwarder, NoNodes
 from tarmac.server.subresources.metrics import NoUsage, UsageSource
 from tarmac.server.subresources.registry import special_routes
-from tarmac.server.subresources.reviews import Reviews, TokenIssuer
+from tarmac.server.subresources.reviews import ReviewEndpoint, TokenEndpoint
 from tarmac.store.interface import Store
 
 
@@ -41,15 +41,15 @@ class ServerParts:
 
     store: Store
     catalog: Catalog
-    gates: Gates
-    admission: Chain
+    gates: RequestGates
+    admission: AdmissionChain
     clock: Clock
     randomness: Randomness
     metrics: Metrics = field(default_factory=Metrics)
-    connections: NodeConnections = field(default_factory=NoConnections)
+    connections: NodeForwarder = field(default_factory=NoNodes)
     usage: UsageSource = field(default_factory=NoUsage)
-    reviews: Reviews = field(kw_only=True)
-    issuer: TokenIssuer = field(kw_only=True)
+    reviews: ReviewEndpoint = field(kw_only=True)
+    issuer: TokenEndpoint = field(kw_only=True)
     # further documents by path: the issuer's keys
     documents: dict[str, Endpoint] = field(default_factory=dict[str, Endpoint])
     live: dict[str, Check] = field(default_factory=dict[str, Check])
@@ -60,12 +60,16 @@ class ServerParts:
 def assemble(parts: ServerParts) -> ApiServer:
     """Return a server, not yet started."""
     store, clock = parts.store, parts.clock
-    services = Services(store, Reader(store), parts.catalog, parts.admission, clock, parts.randomness)
+    services = StorageServices(store, Reader(store), parts.catalog, parts.admission, clock, parts.randomness)
     hub = Hub(store, clock)
     parts.metrics.gauges.append(lambda: _gauges(store, hub))
     routes = Routes(services, hub, ListCache(clock), _special(parts))
     live, ready = parts.live, parts.live | parts.ready
-    health = [Health("livez", live), Health("readyz", ready, parts.ready_elsewhere), Health("healthz", live)]
+    health = [
+        HealthEndpoint("livez", live),
+        HealthEndpoint("readyz", ready, parts.ready_elsewhere),
+        HealthEndpoint("healthz", live),
+    ]
     catalog = parts.catalog
     discovery, openapi = DiscoveryEndpoint(catalog), OpenApiEndpoint(OpenAPI(catalog))
     restored = RestoredPods(services.reader, catalog, parts.admission, clock)

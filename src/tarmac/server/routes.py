@@ -24,8 +24,8 @@ from tarmac.server.storage.listcache import ListCache
 from tarmac.server.storage.listing import list_objects
 from tarmac.server.storage.patching import patch
 from tarmac.server.storage.projections import Project, Projection
-from tarmac.server.storage.resourcestorage import ResourceStorage, Services
-from tarmac.server.storage.stalerefusals import redecided
+from tarmac.server.storage.resourcestorage import ResourceStorage, StorageServices
+from tarmac.server.storage.stalerefusals import retry_stale_refusal
 from tarmac.server.storage.updating import rules_of, update
 from tarmac.server.storage.watchgroups import Hub
 from tarmac.server.storage.watching import watch
@@ -52,7 +52,7 @@ class Routes:
     """All routes of one server. `special` holds routes other than plain storage, by (group, plural, subresource)."""
 
     def __init__(
-        self, services: Services, hub: Hub, cache: ListCache, special: Mapping[tuple[str, str, str], Answering]
+        self, services: StorageServices, hub: Hub, cache: ListCache, special: Mapping[tuple[str, str, str], Answering]
     ) -> None:
         self._services = services
         self._hub = hub
@@ -84,7 +84,7 @@ class Routes:
             raise MethodNotAllowed(NO_METHOD, details={})
         store = self._services.store
         again = info.verb in _DECIDED_AGAIN and info.subresource in _WRITE_NOTHING_WHEN_REFUSED
-        return partial(redecided, store, endpoint) if store.shared and again else endpoint
+        return partial(retry_stale_refusal, store, endpoint) if store.shared and again else endpoint
 
     def storage_of(self, resource: Resource) -> ResourceStorage:
         """Return the ResourceStorage of a resource, built on first use."""

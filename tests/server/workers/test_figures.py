@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tarmac.base.metrics import Family, Histogram
 from tarmac.http.messages import Request
-from tarmac.server.endpoints.health import Health
+from tarmac.server.endpoints.health import HealthEndpoint
 from tarmac.server.metrics import exposition
-from tarmac.server.workers.workermetrics import added_up, told
+from tarmac.server.workers.workermetrics import encode_families, merged_families
 
 
 def family(name: str, kind: str, *samples: tuple[list[tuple[str, str]], float]) -> Family:
@@ -14,7 +14,9 @@ def family(name: str, kind: str, *samples: tuple[list[tuple[str, str]], float]) 
 
 
 def lines(*processes: list[Family]) -> list[str]:
-    text = exposition(added_up({number: told(each) for number, each in enumerate(processes)})).decode()
+    text = exposition(
+        merged_families({number: encode_families(each) for number, each in enumerate(processes)})
+    ).decode()
     return [line for line in text.splitlines() if not line.startswith("#")]
 
 
@@ -59,7 +61,7 @@ def test_a_family_that_one_process_has_is_told() -> None:
 
 def test_readiness_tells_own_trouble_from_that_of_others() -> None:
     trouble: dict[str, str | None] = {"store": None, "worker-1": None}
-    health = Health("readyz", {"store": lambda: trouble["store"]}, {"worker-1": lambda: trouble["worker-1"]})
+    health = HealthEndpoint("readyz", {"store": lambda: trouble["store"]}, {"worker-1": lambda: trouble["worker-1"]})
 
     def asked() -> int:
         answer = health.answer(Request("GET", "/readyz", "verbose", {}, b""), "")

@@ -21,7 +21,7 @@ from tarmac.http.limits import ListenerLimits
 from tarmac.http.listener import Listener
 from tarmac.http.messages import Request, Response, UpgradeResponse
 from tarmac.server.nodes import tunnels as tunnels_module
-from tarmac.server.nodes.tunnels import STREAM, Tunnels
+from tarmac.server.nodes.tunnels import STREAM, NodeTunnels
 from tarmac.server.security.users import User
 from tarmac.server.workers import peers as peers_module
 from tarmac.server.workers.peers import Peers
@@ -37,7 +37,7 @@ class FakeTunnel:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def send_request(self, token: str) -> None:
+    def ask(self, token: str) -> None:
         self.asked.append(token)
 
 
@@ -48,7 +48,7 @@ class Worker:
         self.peers = Peers(folder, index, count, CLOCK)
         self.peers.ready = lambda: self.ready
         self.ready = True
-        self.tunnels = Tunnels(Randomness(), self.peers)
+        self.tunnels = NodeTunnels(Randomness(), self.peers)
         self.peers.serve(self.tunnels)
 
     def hold(self, node: str) -> FakeTunnel:

@@ -21,7 +21,7 @@ from tarmac.server.metrics import Metrics, exposition
 from tarmac.server.nodes.scraping import Scraper
 from tarmac.server.subresources.metrics import Metering, Usage
 from tarmac.server.workers.peers import Peers
-from tarmac.server.workers.workermetrics import added_up, told
+from tarmac.server.workers.workermetrics import encode_families, merged_families
 
 _log = log("workers")
 
@@ -45,7 +45,7 @@ def join(peers: Peers, parts: ServerParts, metering: Metering, scraper: Scraper)
     """Make a server one of several: its metrics are summed over all, and it is ready only if all workers are."""
     peers.ready = lambda: all(check() is None for check in parts.ready.values())
     peers.figures = {
-        "/metrics": lambda: told(parts.metrics.families()),
+        "/metrics": lambda: encode_families(parts.metrics.families()),
         "/usage/nodes": scraper.nodes,
         "/usage/pods": scraper.pods,
     }
@@ -63,7 +63,7 @@ async def _of_all(peers: Peers, metrics: Metrics) -> list[Family]:
     name = "tarmac_server_processes"
     states = [(name, [("state", state)], count) for state, count in peers.states().items()]
     own: Family = (name, "gauge", "Processes of this server, by state.", states)
-    return [*added_up({peers.index: told(metrics.families()), **others}), own]
+    return [*merged_families({peers.index: encode_families(metrics.families()), **others}), own]
 
 
 @asynccontextmanager

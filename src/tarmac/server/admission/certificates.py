@@ -7,7 +7,7 @@ import base64
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock, rfc3339
-from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.authorize import Authorizer
@@ -20,7 +20,7 @@ _NODE_SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"
 _SIGNED_HERE = frozenset((_CLIENT_SIGNER, _NODE_SIGNER, "kubernetes.io/kubelet-serving"))
 
 
-class CertificateRequester(Plugin):
+class CertificateRequester(AdmissionPlugin):
     """Sets the requester and the times of conditions, which a client must not set."""
 
     name = "CertificateRequester"
@@ -61,7 +61,7 @@ def _sign_as(spec: JsonObject, user: User) -> None:
     spec.update(user_info(user))
 
 
-class _SignerPermission(Plugin):
+class _SignerPermission(AdmissionPlugin):
     """Requires a verb on the virtual resource `signers`."""
 
     subresource = ""
@@ -107,7 +107,7 @@ class CertificateSigning(_SignerPermission):
             self.check(attributes)
 
 
-class CertificateSubjectRestriction(Plugin):
+class CertificateSubjectRestriction(AdmissionPlugin):
     """Requires one user name per request, rejects `system:masters`, and limits bootstrap tokens to the node signer.
 
     Subjects of requests to external signers are not checked.

@@ -60,7 +60,7 @@ class Attributes:
         self.warnings: list[str] = []
 
 
-class Plugin:
+class AdmissionPlugin:
     """One rule. `name` identifies it in rejections and docs."""
 
     name: str = ""
@@ -84,17 +84,19 @@ class Plugin:
         """Reject the write by raising an ApiError."""
 
 
-class Chain:
+class AdmissionChain:
     """Plugins in order, pre-selected per kind of write."""
 
-    def __init__(self, plugins: Sequence[Plugin]) -> None:
+    def __init__(self, plugins: Sequence[AdmissionPlugin]) -> None:
         self._plugins = tuple(plugins)
-        self._selected: dict[tuple[str, str, str], tuple[Plugin, ...]] = {}
-        self._guarding: dict[tuple[str, str, str], list[Plugin]] = {}  # the selected plugins that may name a guard
+        self._selected: dict[tuple[str, str, str], tuple[AdmissionPlugin, ...]] = {}
+        self._guarding: dict[
+            tuple[str, str, str], list[AdmissionPlugin]
+        ] = {}  # the selected plugins that may name a guard
         # the selected plugins that may delay acknowledgement
-        self._settling: dict[tuple[str, str, str], list[Plugin]] = {}
+        self._settling: dict[tuple[str, str, str], list[AdmissionPlugin]] = {}
 
-    def _select(self, resource: Resource, subresource: str, operation: Operation) -> tuple[Plugin, ...]:
+    def _select(self, resource: Resource, subresource: str, operation: Operation) -> tuple[AdmissionPlugin, ...]:
         key = (resource.bucket, subresource, operation)
         selected = self._selected.get(key)
         if selected is None:
@@ -103,7 +105,7 @@ class Chain:
             )
         return selected
 
-    def _of(self, attributes: Attributes) -> tuple[Plugin, ...]:
+    def _of(self, attributes: Attributes) -> tuple[AdmissionPlugin, ...]:
         return self._select(attributes.resource, attributes.subresource, attributes.operation)
 
     def guards(self, resource: Resource, subresource: str, operation: Operation, namespace: str) -> tuple[str, ...]:
@@ -112,7 +114,9 @@ class Chain:
         guarding = self._guarding.get(key)
         if guarding is None:
             selected = self._select(resource, subresource, operation)
-            guarding = self._guarding[key] = [each for each in selected if type(each).guard is not Plugin.guard]
+            guarding = self._guarding[key] = [
+                each for each in selected if type(each).guard is not AdmissionPlugin.guard
+            ]
         return tuple([guard for each in guarding if (guard := each.guard(resource, namespace)) is not None])
 
     def settling(
@@ -123,7 +127,9 @@ class Chain:
         settling = self._settling.get(key)
         if settling is None:
             selected = self._select(resource, subresource, operation)
-            settling = self._settling[key] = [each for each in selected if type(each).settling is not Plugin.settling]
+            settling = self._settling[key] = [
+                each for each in selected if type(each).settling is not AdmissionPlugin.settling
+            ]
         return [waiting for each in settling if (waiting := each.settling(namespace)) is not None]
 
     def admit(self, attributes: Attributes) -> None:

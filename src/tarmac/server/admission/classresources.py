@@ -26,7 +26,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import invalid
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.decide.derived.machines import MACHINE_CONTAINER
-from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.pods import BUCKET as PODS
 from tarmac.server.admission.pods import pod_of
 from tarmac.server.reader import Reader
@@ -34,7 +34,7 @@ from tarmac.server.reader import Reader
 _WORKLOADS = "compute.datumapis.com/workloads"
 
 
-class ClassResources(Plugin):
+class ClassResourceValidation(AdmissionPlugin):
     """Checks Pods at creation and resize, and templates on every write. Unchanged requests are not checked again."""
 
     name = "ClassResources"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from tarmac.api.compute.names import ANNOTATION_CONSOLE_RECORDING, GROUP
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
-from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.admission.rights import may_use
 from tarmac.server.security.authorize import Authorizer
@@ -17,7 +17,7 @@ from tarmac.server.security.authorize import Authorizer
 RECORDINGS = "consolerecordings"
 
 
-class ConsoleRecording(Plugin):
+class ConsoleRecording(AdmissionPlugin):
     """Checks writes of Namespaces."""
 
     name = "ConsoleRecording"

@@ -6,12 +6,12 @@ The request was authorized as a patch or update; only now is it known to create 
 from __future__ import annotations
 
 from tarmac.api.resource import Resource
-from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.authorize import Authorizer, refusal
 
 
-class CreationRights(Plugin):
+class CreationRights(AdmissionPlugin):
     """Asks the authorizer for the verb `create`."""
 
     name = "CreationRights"

@@ -12,8 +12,8 @@ from tarmac.server.admission.certificates import (
     CertificateSigning,
     CertificateSubjectRestriction,
 )
-from tarmac.server.admission.chain import Chain, Plugin
-from tarmac.server.admission.classresources import ClassResources
+from tarmac.server.admission.chain import AdmissionChain, AdmissionPlugin
+from tarmac.server.admission.classresources import ClassResourceValidation
 from tarmac.server.admission.consolerecording import ConsoleRecording
 from tarmac.server.admission.creationrights import CreationRights
 from tarmac.server.admission.egressreferences import ExternalReferences
@@ -27,8 +27,8 @@ from tarmac.server.admission.mirrorpods import MirrorPods
 from tarmac.server.admission.namespacelifecycle import NamespaceLifecycle
 from tarmac.server.admission.networkoverlaps import NetworkOverlaps
 from tarmac.server.admission.networkranges import NetworkRanges
-from tarmac.server.admission.noclassresources import NoClassResources
-from tarmac.server.admission.nodeaddresses import NodeAddresses
+from tarmac.server.admission.noclassresources import ClassResourceRejection
+from tarmac.server.admission.nodeaddresses import NodeAddressAdmission
 from tarmac.server.admission.noderestriction import NodeRestriction
 from tarmac.server.admission.nodetaints import TaintNodesByCondition
 from tarmac.server.admission.platformaddresses import PlatformAddresses
@@ -39,7 +39,7 @@ from tarmac.server.admission.quota.plugin import ResourceQuotas
 from tarmac.server.admission.rbacescalation import RbacEscalation
 from tarmac.server.admission.restoredconflicts import RestoredConflicts
 from tarmac.server.admission.revocations import RevocationRestriction
-from tarmac.server.admission.runtimeclasses import RuntimeClasses
+from tarmac.server.admission.runtimeclasses import RuntimeClassAdmission
 from tarmac.server.admission.serviceaccounts import ServiceAccounts
 from tarmac.server.admission.serviceaddresses import ServiceAddresses
 from tarmac.server.admission.storage import (
@@ -61,7 +61,7 @@ def default_plugins(
     authorizer: Authorizer,
     *,
     class_resources: bool = False,
-) -> list[Plugin]:
+) -> list[AdmissionPlugin]:
     """Return all plugins enabled by default. Quotas come last, so that no later plugin rejects a charged object."""
     quotas = catalog.find("", "v1", "resourcequotas")
     assert quotas is not None, "resourcequotas are always served"
@@ -74,7 +74,7 @@ def default_plugins(
         ServiceAccounts(reader, randomness),
         NodeRestriction(reader, authorizer, clock),
         RestoredConflicts(reader),  # after NodeRestriction, since it sets an annotation that nodes may not write
-        NodeAddresses(reader),
+        NodeAddressAdmission(reader),
         LocalDiskRemoval(),
         TaintNodesByCondition(),
         PodSecurity(reader),
@@ -83,10 +83,10 @@ def default_plugins(
         DefaultStorageClass(reader),
         StorageObjectInUseProtection(),
         PersistentVolumeClaimResize(reader),
-        RuntimeClasses(reader),
+        RuntimeClassAdmission(reader),
         HostKernel(reader, authorizer),
         CrossNamespaceAntiAffinity(authorizer),
-        ClassResources(reader) if class_resources else NoClassResources(),
+        ClassResourceValidation(reader) if class_resources else ClassResourceRejection(),
         ConsoleRecording(authorizer),
         CertificateRequester(clock),
         CertificateApproval(authorizer),
@@ -115,6 +115,8 @@ def default_chain(
     authorizer: Authorizer,
     *,
     class_resources: bool = False,
-) -> Chain:
+) -> AdmissionChain:
     """Return the default plugins as a chain. `class_resources`: the feature gate."""
-    return Chain(default_plugins(reader, catalog, clock, randomness, authorizer, class_resources=class_resources))
+    return AdmissionChain(
+        default_plugins(reader, catalog, clock, randomness, authorizer, class_resources=class_resources)
+    )

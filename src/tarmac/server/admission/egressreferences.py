@@ -23,7 +23,7 @@ from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import conflict, invalid
 from tarmac.base.fielderrors import FieldErrors
-from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.platformaddresses import PlatformAddresses
 from tarmac.server.admission.rights import may_use
 from tarmac.server.admission.sourceranges import CLASSES, SOURCE_IPS, SourceRanges, overlapping, ranges_of
@@ -41,7 +41,7 @@ _LIMITS: Final = {
 Check = Callable[[Attributes, JsonObject, FieldErrors], None]
 
 
-class ExternalReferences(Plugin):
+class ExternalReferences(AdmissionPlugin):
     """Checks the four kinds that users write."""
 
     name = "ExternalReferences"

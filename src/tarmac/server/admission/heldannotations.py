@@ -11,13 +11,13 @@ from typing import ClassVar
 
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
-from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.pods import BUCKET as PODS
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.reader import Reader
 
 
-class HeldAnnotations(Plugin):
+class HeldAnnotations(AdmissionPlugin):
     """Protects annotations. Subclasses define the annotations, the buckets and the allowed writers."""
 
     annotations: ClassVar[tuple[str, ...]]

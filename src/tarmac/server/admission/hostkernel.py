@@ -17,7 +17,7 @@ from tarmac.api.kubernetes.runtimeclasses import BUCKET as CLASSES
 from tarmac.api.kubernetes.runtimeclasses import HOST_CLASS, OWN_KERNEL_HANDLERS, SANDBOX_CLASS
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
-from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.pods import BUCKET as PODS
 from tarmac.server.admission.pods import is_of_a_node, shared_namespaces
 from tarmac.server.admission.refusal import refuse
@@ -40,7 +40,7 @@ class _Asked(NamedTuple):
     field: str
 
 
-class HostKernel(Plugin):
+class HostKernel(AdmissionPlugin):
     """Checks Pods at creation, and the kinds that Pods are created from on every write."""
 
     name = "HostKernel"

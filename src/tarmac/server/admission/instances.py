@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from tarmac.api.identities import controller_user
 from tarmac.api.resource import Resource
-from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.refusal import refuse
 
 _MAKER = controller_user("deployment")
 
 
-class InstanceCreation(Plugin):
+class InstanceCreation(AdmissionPlugin):
     """Rejects all other users, regardless of their roles."""
 
     name = "InstanceCreation"

@@ -13,7 +13,7 @@ from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import ResourceList
 from tarmac.base.quantity import Quantity
-from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.pods import BUCKET, containers_of, pod_of
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.reader import Reader
@@ -24,7 +24,7 @@ _ANNOTATION = "kubernetes.io/limit-ranger"
 _MAX_INT64 = 2**63 - 1
 
 
-class LimitRanger(Plugin):
+class LimitRanger(AdmissionPlugin):
     """Applies every LimitRange of the namespace."""
 
     name = "LimitRanger"

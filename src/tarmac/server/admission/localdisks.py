@@ -5,14 +5,14 @@ from __future__ import annotations
 from tarmac.api.compute.names import DISK_FINALIZER, LABEL_DISK_NODE
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
-from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.security.nodeauthorizer import node_name
 
 _VOLUMES = "core/persistentvolumes"
 
 
-class LocalDiskRemoval(Plugin):
+class LocalDiskRemoval(AdmissionPlugin):
     """Applies to users of the group `system:nodes`."""
 
     name = "LocalDiskRemoval"

@@ -5,15 +5,15 @@ from __future__ import annotations
 from tarmac.api.egress.names import NAMESPACE as EXTERNAL_SERVICES
 from tarmac.api.resource import Resource
 from tarmac.api.status import NAMESPACE_TERMINATING, Forbidden, not_found
-from tarmac.server.admission.chain import Attributes, Operation, Plugin
-from tarmac.server.admission.refusal import Cause, refuse
+from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
+from tarmac.server.admission.refusal import RefusalCause, refuse
 from tarmac.server.reader import Reader
 
 BUCKET = "core/namespaces"
 IMMORTAL = frozenset({"default", "kube-system", "kube-public", EXTERNAL_SERVICES})
 
 
-class NamespaceLifecycle(Plugin):
+class NamespaceLifecycle(AdmissionPlugin):
     """Checks the namespace of every create, and protects the system's namespaces from deletion."""
 
     name = "NamespaceLifecycle"
@@ -41,5 +41,5 @@ class NamespaceLifecycle(Plugin):
 def _terminating(attributes: Attributes) -> Forbidden:
     namespace = attributes.namespace
     why = f"unable to create new content in namespace {namespace} because it is being terminated"
-    cause = Cause(NAMESPACE_TERMINATING, f"namespace {namespace} is being terminated", "metadata.namespace")
+    cause = RefusalCause(NAMESPACE_TERMINATING, f"namespace {namespace} is being terminated", "metadata.namespace")
     return refuse(attributes, why, [cause])

@@ -15,13 +15,13 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import invalid
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.decide.addresses import overlap
-from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.reader import Reader
 
 _BUCKET, _NETWORKS = "compute.datumapis.com/workloads", "networking.datumapis.com/networks"
 
 
-class NetworkOverlaps(Plugin):
+class NetworkOverlaps(AdmissionPlugin):
     """Checks Workloads with several interfaces per instance."""
 
     name = "NetworkOverlaps"

@@ -9,13 +9,13 @@ from tarmac.api.kubernetes.checks import mapping
 from tarmac.api.resource import Resource
 from tarmac.api.status import invalid
 from tarmac.base.fielderrors import FieldErrors
-from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.platformaddresses import PlatformAddresses
 
 _BUCKET = "networking.datumapis.com/networks"
 
 
-class NetworkRanges(Plugin):
+class NetworkRanges(AdmissionPlugin):
     """Checks a Network at creation; its ranges are immutable."""
 
     name = "NetworkRanges"

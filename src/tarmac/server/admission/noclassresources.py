@@ -15,7 +15,7 @@ from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import invalid
 from tarmac.base.fielderrors import FieldErrors
-from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.pods import BUCKET as PODS
 
 _QUOTAS = "core/resourcequotas"
@@ -23,7 +23,7 @@ _RANGES = "core/limitranges"
 _OFF = "may not be set: the feature gate ClassResources is off"
 
 
-class NoClassResources(Plugin):
+class ClassResourceRejection(AdmissionPlugin):
     """Checks every write that could contain a class field."""
 
     name = "ClassResources"

@@ -22,7 +22,7 @@ from tarmac.api.partial import Partial, PartialMetadata
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.decide.nodeaddresses import LABEL_CONTROL_PLANE, canonical, read_addresses, status_objection
-from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.admission.serviceaddresses import RANGES
 from tarmac.server.admission.tenantaddresses import MAX_POOLED, TenantAddresses
@@ -44,7 +44,7 @@ class _Node(Partial):
 _decode = msgspec.json.Decoder(_Node).decode
 
 
-class NodeAddresses(Plugin):
+class NodeAddressAdmission(AdmissionPlugin):
     """Checks the addresses, facts and tunnel key that nodes write into their own Node."""
 
     name = "NodeAddresses"

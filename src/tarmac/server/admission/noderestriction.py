@@ -16,7 +16,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import not_found
 from tarmac.base.clock import Clock
 from tarmac.decide.addresses import underlay_objection
-from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.nodeforwarding import admit_forwarder, admit_gateway, only_status
 from tarmac.server.admission.nodewrites import METADATA, check_addresses, check_metadata, check_mirror_spec
 from tarmac.server.admission.pods import BUCKET as PODS
@@ -60,7 +60,7 @@ _LABEL_DOMAINS = (_PLATFORM_DOMAIN, "datumapis.com", "node.tarmac")
 _OWN_ANNOTATIONS = frozenset({VERSION, TRUSTS, LEAVING, DELETE_DISKS})
 
 
-class NodeRestriction(Plugin):
+class NodeRestriction(AdmissionPlugin):
     """Applies to users of the group `system:nodes`."""
 
     name = "NodeRestriction"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tarmac.api.resource import Resource
-from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 
 _TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 
-class TaintNodesByCondition(Plugin):
+class TaintNodesByCondition(AdmissionPlugin):
     """Adds the not-ready taint to new nodes."""
 
     name = "TaintNodesByCondition"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tarmac.api.kubernetes.core.pods.mirrors import is_mirror
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
-from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.security.nodeauthorizer import node_name
 from tarmac.server.security.users import User
 
@@ -15,7 +15,7 @@ BUCKET = "core/pods"
 _HOST_NAMESPACES = ("hostNetwork", "hostPID", "hostIPC")
 
 
-class PodCreation(Plugin):
+class PodCreation(AdmissionPlugin):
     """A plugin for new Pods only."""
 
     def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:

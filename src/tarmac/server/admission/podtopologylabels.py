@@ -11,7 +11,7 @@ import msgspec
 from tarmac.api.networking.names import LABEL_REGION, LABEL_ZONE
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
-from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.pods import BUCKET as PODS
 from tarmac.server.reader import Reader
 from tarmac.store.interface import Entry
@@ -32,7 +32,7 @@ _read = msgspec.json.Decoder(_Node).decode
 _MOST = 10_000
 
 
-class PodTopologyLabels(Plugin):
+class PodTopologyLabels(AdmissionPlugin):
     """Handles bindings, and Pods created on a node."""
 
     name = "PodTopologyLabels"

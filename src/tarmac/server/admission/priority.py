@@ -12,7 +12,7 @@ from tarmac.api.kubernetes.priorityclasses import BUCKET as CLASSES
 from tarmac.api.kubernetes.priorityclasses import NO_CLASS, SYSTEM, default_class
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
-from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.pods import BUCKET, is_of_a_node, pod_of
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.admission.rights import may_use
@@ -28,7 +28,7 @@ _TEMPLATES = {
 }
 
 
-class Priority(Plugin):
+class Priority(AdmissionPlugin):
     """Resolves `priorityClassName`, and allows only one default class."""
 
     name = "Priority"

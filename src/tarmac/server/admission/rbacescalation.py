@@ -13,22 +13,22 @@ from collections.abc import Iterable
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import forbidden, not_found
-from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.authorize import MASTERS, Authorizer
 from tarmac.server.security.rbac import GROUP, MOST_IN_NAMESPACE, weight
 from tarmac.server.security.rulecoverage import TooComplex, missing_rights
-from tarmac.server.security.rules import Rule
+from tarmac.server.security.rules import PolicyRule
 
 _EVERYTHING = [
-    Rule({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}),
-    Rule({"verbs": ["*"], "nonResourceURLs": ["*"]}),
+    PolicyRule({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}),
+    PolicyRule({"verbs": ["*"], "nonResourceURLs": ["*"]}),
 ]
 _ROLES = ("roles", "clusterroles")
 _COLLECTOR_FIELDS = ("finalizers", "ownerReferences", "managedFields", "resourceVersion")
 
 
-class RbacEscalation(Plugin):
+class RbacEscalation(AdmissionPlugin):
     """Rejects grants of permissions that the user lacks."""
 
     name = "RBACEscalation"
@@ -64,7 +64,7 @@ class RbacEscalation(Plugin):
         name = attributes.name if attributes.operation == "UPDATE" else ""
         if self._may(attributes, "escalate", plural, name):
             return
-        self._check_rights(attributes, [Rule(rule) for rule in role.get("rules") or ()])
+        self._check_rights(attributes, [PolicyRule(rule) for rule in role.get("rules") or ()])
         if _gathers(role) or _gathers(attributes.old):
             namespace_rules = self._authorizer.rules_for(attributes.user, attributes.namespace)
             if missing_rights(namespace_rules, _EVERYTHING):
@@ -80,7 +80,7 @@ class RbacEscalation(Plugin):
             raise not_found(GROUP, attributes.resource.plural, name)  # for the role, worded as in Kubernetes
         self._check_rights(attributes, rules)
 
-    def _check_rights(self, attributes: Attributes, granted: Iterable[Rule]) -> None:
+    def _check_rights(self, attributes: Attributes, granted: Iterable[PolicyRule]) -> None:
         user = attributes.user
         owned = self._authorizer.rules_for(user, attributes.namespace)
         try:

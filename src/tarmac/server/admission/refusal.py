@@ -9,7 +9,7 @@ from tarmac.api.status import Forbidden, forbidden
 from tarmac.server.admission.chain import Attributes
 
 
-class Cause(NamedTuple):
+class RefusalCause(NamedTuple):
     """A machine-readable reason, a message and a field."""
 
     reason: str
@@ -17,7 +17,7 @@ class Cause(NamedTuple):
     field: str
 
 
-def refuse(attributes: Attributes, why: str, causes: Sequence[Cause] = ()) -> Forbidden:
+def refuse(attributes: Attributes, why: str, causes: Sequence[RefusalCause] = ()) -> Forbidden:
     """Return a 403 about the object. A name still to be generated is shown as its prefix.
 
     `causes` let programs distinguish rejections; the text is for people.

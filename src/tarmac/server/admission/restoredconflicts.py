@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tarmac.api.identities import RESTORED
 from tarmac.api.resource import Resource
-from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.pods import BUCKET as PODS
 from tarmac.server.reader import Reader
 from tarmac.server.restored import refuse_conflict, restored_at
@@ -17,7 +17,7 @@ from tarmac.server.restored import refuse_conflict, restored_at
 _NODES = "core/nodes"
 
 
-class RestoredConflicts(Plugin):
+class RestoredConflicts(AdmissionPlugin):
     """Checks new pods, bindings and Nodes. Without a restore this costs one comparison of a counter."""
 
     name = "RestoredConflicts"

@@ -8,14 +8,14 @@ from __future__ import annotations
 from tarmac.api.identities import NAMESPACE, controller_user
 from tarmac.api.nodetokens import REVOKED_MAP
 from tarmac.api.resource import Resource
-from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.security.authorize import MASTERS
 
 _NODE_CONTROLLER = controller_user("node")
 
 
-class RevocationRestriction(Plugin):
+class RevocationRestriction(AdmissionPlugin):
     """Rejects all other users, regardless of their roles."""
 
     name = "RevocationRestriction"

@@ -13,7 +13,7 @@ from tarmac.api.kubernetes.runtimeclasses import SANDBOX_CLASS, overhead_of
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.base.quantity import Quantity
-from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.pods import BUCKET as PODS
 from tarmac.server.admission.pods import is_of_a_node, pod_of, shared_namespaces
 from tarmac.server.admission.refusal import refuse
@@ -22,7 +22,7 @@ from tarmac.server.reader import Reader
 _MISMATCH = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
 
 
-class RuntimeClasses(Plugin):
+class RuntimeClassAdmission(AdmissionPlugin):
     """Sets a Pod's class, and merges the class's overhead, node selector and tolerations into the Pod."""
 
     name = "RuntimeClass"

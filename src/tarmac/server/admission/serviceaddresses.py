@@ -18,7 +18,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import InternalError, invalid
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.base.randomness import Randomness
-from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.reader import Reader, decode
 from tarmac.store.interface import Event
 
@@ -31,7 +31,7 @@ NODE_PORTS = range(30000, 32768)
 _RESERVED = 256
 
 
-class ServiceAddresses(Plugin):
+class ServiceAddresses(AdmissionPlugin):
     """Allocates or checks `clusterIPs`, `nodePort` and `healthCheckNodePort`."""
 
     name = "ServiceAddresses"

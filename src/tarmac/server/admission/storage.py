@@ -5,7 +5,7 @@ from __future__ import annotations
 from tarmac.api.kubernetes.resourcenames import quantity
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
-from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.reader import Reader
 
@@ -20,7 +20,7 @@ _DEFAULT_ANNOTATIONS = (
 _FINALIZERS = {_CLAIMS: "kubernetes.io/pvc-protection", _VOLUMES: "kubernetes.io/pv-protection"}
 
 
-class DefaultStorageClass(Plugin):
+class DefaultStorageClass(AdmissionPlugin):
     """Gives a claim without a class the newest default class."""
 
     name = "DefaultStorageClass"
@@ -50,7 +50,7 @@ def _is_default(storage_class: JsonObject) -> bool:
     return any(annotations.get(key) == "true" for key in _DEFAULT_ANNOTATIONS)
 
 
-class StorageObjectInUseProtection(Plugin):
+class StorageObjectInUseProtection(AdmissionPlugin):
     """Adds finalizers, so that used volumes and claims are not removed."""
 
     name = "StorageObjectInUseProtection"
@@ -66,7 +66,7 @@ class StorageObjectInUseProtection(Plugin):
             finalizers.append(finalizer)
 
 
-class PersistentVolumeClaimResize(Plugin):
+class PersistentVolumeClaimResize(AdmissionPlugin):
     """Allows only bound claims to grow, and only if their class allows expansion."""
 
     name = "PersistentVolumeClaimResize"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
-from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.pods import BUCKET, pod_of
 
 _TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _SECONDS = 300
 
 
-class DefaultTolerationSeconds(Plugin):
+class DefaultTolerationSeconds(AdmissionPlugin):
     """Adds the two tolerations, unless the Pod already has an equivalent one."""
 
     name = "DefaultTolerationSeconds"

@@ -10,7 +10,7 @@ from tarmac.api.compute.validation.references import ReferencedObject, reference
 from tarmac.api.resource import Resource
 from tarmac.api.status import invalid
 from tarmac.base.fielderrors import FieldErrors
-from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.authorize import Authorizer
 from tarmac.server.security.users import User
@@ -18,7 +18,7 @@ from tarmac.server.security.users import User
 _BUCKET = "compute.datumapis.com/workloads"
 
 
-class WorkloadReferences(Plugin):
+class WorkloadReferences(AdmissionPlugin):
     """Rejects a Workload if its author may not use one of its networks or read its ConfigMaps and Secrets."""
 
     name = "WorkloadReferences"

@@ -9,7 +9,7 @@ from tarmac.api.nodetokens import SERVERS_PATH
 from tarmac.api.status import NO_METHOD, MethodNotAllowed, NotFound, not_found
 from tarmac.http.messages import Answer, Request, Response
 from tarmac.server.endpoints.discovery import DiscoveryEndpoint
-from tarmac.server.endpoints.health import Health
+from tarmac.server.endpoints.health import HealthEndpoint
 from tarmac.server.endpoints.openapi import OpenApiEndpoint
 from tarmac.server.endpoints.version import version
 from tarmac.server.metrics import Metrics
@@ -36,7 +36,7 @@ class Documents:
         catalog: Catalog,
         discovery: DiscoveryEndpoint,
         openapi: OpenApiEndpoint,
-        health: Iterable[Health],
+        health: Iterable[HealthEndpoint],
         metrics: Metrics,
         more: Mapping[str, Endpoint],
     ) -> None:

@@ -17,7 +17,7 @@ _TEXT = "text/plain; charset=utf-8"
 _log = log("health")
 
 
-class Health:
+class HealthEndpoint:
     """The checks of one of the paths. `elsewhere` are those of other processes of this server.
 
     A failure of this process gives 500, as in Kubernetes; a failure only in other processes gives 503.

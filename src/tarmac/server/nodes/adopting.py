@@ -29,7 +29,7 @@ from tarmac.api.status import invalid
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.decide.derived.instances import instance_document
 from tarmac.decide.rollout import template_hash
-from tarmac.server.admission.chain import Attributes, Chain
+from tarmac.server.admission.chain import AdmissionChain, Attributes
 from tarmac.server.encoding import encode_object
 from tarmac.server.nodes.adoptedimages import check_images
 from tarmac.server.nodes.adoptedinterfaces import check_interfaces
@@ -45,7 +45,9 @@ _HELD = (ANNOTATION_INTERFACES, *MACHINE_ANNOTATIONS)
 """Only controllers write these (`server.admission.heldannotations`), so admission would reject them from the user."""
 
 
-async def adopt(reader: Reader, catalog: Catalog, admission: Chain, conflict: RestoredConflict, user: User) -> str:
+async def adopt(
+    reader: Reader, catalog: Catalog, admission: AdmissionChain, conflict: RestoredConflict, user: User
+) -> str:
     """Store the pod and return a sentence for people. Safe to repeat after a failure. Raises ApiError, StoreError."""
     resource = catalog.find("", "v1", "pods")
     assert resource is not None, "pods are always served"
@@ -64,7 +66,7 @@ async def adopt(reader: Reader, catalog: Catalog, admission: Chain, conflict: Re
 
 
 def _admitted(
-    reader: Reader, admission: Chain, resource: Resource, conflict: RestoredConflict, user: User
+    reader: Reader, admission: AdmissionChain, resource: Resource, conflict: RestoredConflict, user: User
 ) -> JsonObject:
     """Return the pod as it may be stored. Raises ApiError with the invalid fields."""
     pod: JsonObject = msgspec.json.decode(msgspec.json.encode(conflict.pod))

@@ -12,8 +12,8 @@ from tarmac.http.clientrequest import ConnectionBroken, StreamedReply
 from tarmac.http.messages import Answer, Request
 from tarmac.http.streams import stream_of
 from tarmac.server.nodes.isolation import SANDBOX
-from tarmac.server.nodes.nodeendpoints import Way, Ways
-from tarmac.server.nodes.proxying import answer_of, dialled_through, passed_on, reach, relay
+from tarmac.server.nodes.nodeendpoints import NodeRoute, NodeRoutes
+from tarmac.server.nodes.proxying import forward, forwarded_headers, response_of, route_through, send
 from tarmac.server.subresources.connections import PodPort
 from tarmac.wire.visitors import NOT_RECORDED, RECORD_HEADER, USER_HEADER, encode_user
 
@@ -26,46 +26,46 @@ class _Status(msgspec.Struct):
     message: str
 
 
-class NodeWays:
+class NodeProxy:
     """Implements `subresources.connections.NodeConnections`."""
 
-    def __init__(self, ways: Ways) -> None:
-        self._ways = ways
+    def __init__(self, routes: NodeRoutes) -> None:
+        self._routes = routes
 
     def forward(self, node: str, request: Request, target: str, recorded: bool = True) -> Awaitable[Answer] | None:
         """Forward a request to the node's API. None without a route to the node."""
-        way = self._ways.find(node)
-        return None if way is None else relay(way, request, target, _for_whom(request, recorded))
+        route = self._routes.find(node)
+        return None if route is None else forward(route, request, target, _user_headers(request, recorded))
 
     def ask(self, node: str, request: Request, target: str, recorded: bool) -> Awaitable[Answer] | None:
         """Forward a request to the node's API, and turn its errors into a Status. None without a route to the node."""
-        way = self._ways.find(node)
-        return None if way is None else _ask(way, request, target, _for_whom(request, recorded))
+        route = self._routes.find(node)
+        return None if route is None else _ask(route, request, target, _user_headers(request, recorded))
 
     def log(self, node: str, target: str) -> Awaitable[Answer] | None:
         """Stream a log from the node's API, and turn its errors into a Status. None without a route to the node."""
-        way = self._ways.find(node)
-        return None if way is None else _log(way, target)
+        route = self._routes.find(node)
+        return None if route is None else _log(route, target)
 
     def to_pod(self, node: str, place: PodPort, request: Request, target: str) -> Awaitable[Answer] | None:
         """Forward a request to a port of a pod. The node makes the connection. None without a route to the node."""
-        way = self._ways.find(node)
-        if way is None:
+        route = self._routes.find(node)
+        if route is None:
             return None
         dial = f"/tarmac/v1/dial/{place.namespace}/{place.name}/{place.uid}/{place.port}"
         forwarded = [("X-Forwarded-For", request.peer_address), ("X-Forwarded-Uri", request.path)]
-        return relay(dialled_through(way, dial, "tcp", place.host), request, target, forwarded)
+        return forward(route_through(route, dial, "tcp", place.host), request, target, forwarded)
 
     def fetch(self, node: str, target: str, most: int) -> Awaitable[bytes] | None:
         """Read a document from the node's API, of at most `most` bytes. None without a route to the node."""
-        way = self._ways.find(node)
-        return None if way is None else _fetched(way, target, most)
+        route = self._routes.find(node)
+        return None if route is None else _fetched(route, target, most)
 
 
-async def _fetched(way: Way, target: str, most: int) -> bytes:
+async def _fetched(route: NodeRoute, target: str, most: int) -> bytes:
     try:
         async with asyncio.timeout(_FETCH_SECONDS):
-            reply = await reach(way, "GET", target, [("Connection", "close")])
+            reply = await send(route, "GET", target, [("Connection", "close")])
             body = await reply.read(most)
     except (TimeoutError, ConnectionBroken, OSError) as error:
         raise InternalError(f"error dialing backend: {error}") from error
@@ -74,7 +74,7 @@ async def _fetched(way: Way, target: str, most: int) -> bytes:
     return body
 
 
-def _for_whom(request: Request, recorded: bool) -> list[tuple[str, str]]:
+def _user_headers(request: Request, recorded: bool) -> list[tuple[str, str]]:
     """Return the headers with the user's name, which a node trusts only from its server."""
     name: str = request.user.name
     if request.impersonator is not None:
@@ -83,21 +83,21 @@ def _for_whom(request: Request, recorded: bool) -> list[tuple[str, str]]:
     return [user] if recorded else [user, (RECORD_HEADER, NOT_RECORDED)]
 
 
-async def _ask(way: Way, request: Request, target: str, more: Sequence[tuple[str, str]]) -> Answer:
-    reply = await reach(way, request.method, target, [*passed_on(request.headers), *more], request.body)
+async def _ask(route: NodeRoute, request: Request, target: str, more: Sequence[tuple[str, str]]) -> Answer:
+    reply = await send(route, request.method, target, [*forwarded_headers(request.headers), *more], request.body)
     if reply.status < 400:
-        return answer_of(reply)
-    raise await _told(reply)
+        return response_of(reply)
+    raise await _error_of(reply)
 
 
-async def _log(way: Way, target: str) -> Answer:
-    reply = await reach(way, "GET", target, [("Connection", "close")])
+async def _log(route: NodeRoute, target: str) -> Answer:
+    reply = await send(route, "GET", target, [("Connection", "close")])
     if reply.status == 200:
         return stream_of(reply.chunks(), content_type="text/plain", headers=list(SANDBOX), abandon=reply.close)
-    raise await _told(reply)
+    raise await _error_of(reply)
 
 
-async def _told(reply: StreamedReply) -> ApiError:
+async def _error_of(reply: StreamedReply) -> ApiError:
     """Return a node's error response as an ApiError."""
     try:
         text = (await reply.read(_LARGEST_ERROR)).decode(errors="replace")

@@ -14,7 +14,7 @@ _LARGEST = 1e18
 _MAX_SKEW = 3600.0  # seconds between a node's clock and the server's
 
 
-class Sample(NamedTuple):
+class ScrapedSample(NamedTuple):
     """One sample. `at` is the time of measurement in Unix seconds."""
 
     name: str
@@ -25,7 +25,7 @@ class Sample(NamedTuple):
     at: float
 
 
-def samples(text: str, now: float, names: Container[str]) -> Iterator[Sample | None]:
+def samples(text: str, now: float, names: Container[str]) -> Iterator[ScrapedSample | None]:
     """Yield a sample for every line with one of these names, and None for every other line.
 
     `now` is the time of samples without a timestamp. A node may send megabytes of lines: the caller yields to the event
@@ -39,7 +39,7 @@ def samples(text: str, now: float, names: Container[str]) -> Iterator[Sample | N
         start = end + 1
 
 
-def _read(line: str, now: float, names: Container[str]) -> Sample | None:
+def _read(line: str, now: float, names: Container[str]) -> ScrapedSample | None:
     match = _LINE.fullmatch(line.rstrip("\r"))
     if match is None or match[1] not in names:
         return None
@@ -52,4 +52,4 @@ def _read(line: str, now: float, names: Container[str]) -> Sample | None:
     if not 0 <= value <= _LARGEST or abs(at - now) > _MAX_SKEW:
         return None
     get = dict(_LABEL.findall(match[2] or "")).get
-    return Sample(match[1], get("namespace", ""), get("pod", ""), get("container", ""), value, at)
+    return ScrapedSample(match[1], get("namespace", ""), get("pod", ""), get("container", ""), value, at)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tarmac.base.clock import Clock
 from tarmac.http.clientrequest import Dial, tcp
 from tarmac.http.tls import present
-from tarmac.server.nodes.tunnels import Tunnels
+from tarmac.server.nodes.tunnels import NodeTunnels
 from tarmac.server.reader import Reader
 from tarmac.server.security.certificates import KeyPair
 
@@ -21,7 +21,7 @@ _DAY = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class NodeRoute:
     """A route to a node. `host` is the Host header for its API."""
 
     dial: Dial
@@ -38,38 +38,38 @@ class NodeTls:
         self._ca = ca
         self._issue = issue
         self._clock = clock
-        self._made = -_DAY
+        self._issued_at = -_DAY
         self._trusted = ""
         self._context: ssl.SSLContext | None = None
 
     def context(self) -> ssl.SSLContext:
         """Return the context for a new connection."""
         trusted = self._ca()
-        if self._context is None or trusted != self._trusted or self._clock.monotonic() > self._made + _DAY:
-            self._context, self._made = self._new(trusted), self._clock.monotonic()
+        if self._context is None or trusted != self._trusted or self._clock.monotonic() > self._issued_at + _DAY:
+            self._context, self._issued_at = self._new_context(trusted), self._clock.monotonic()
             self._trusted = trusted
         return self._context
 
-    def _new(self, trusted: str) -> ssl.SSLContext:
+    def _new_context(self, trusted: str) -> ssl.SSLContext:
         context = ssl.create_default_context(cadata=trusted)
         pair = self._issue()
         present(context, pair.certificate, pair.key)
         return context
 
 
-class Ways:
+class NodeRoutes:
     """Finds routes to nodes."""
 
-    def __init__(self, reader: Reader, tunnels: Tunnels, tls: NodeTls) -> None:
+    def __init__(self, reader: Reader, tunnels: NodeTunnels, tls: NodeTls) -> None:
         self._reader = reader
         self._tunnels = tunnels
         self._tls = tls
 
-    def find(self, node: str) -> Way | None:
+    def find(self, node: str) -> NodeRoute | None:
         """Return the tunnel if there is one, else the address, or None if the Node has none."""
         dial = self._tunnels.dial(node)
         if dial is not None:
-            return Way(dial, node)
+            return NodeRoute(dial, node)
         known = self._reader.get("core/nodes", node)
         status = known.get("status", {}) if known is not None else {}
         port = status.get("daemonEndpoints", {}).get("kubeletEndpoint", {}).get("Port")
@@ -77,4 +77,4 @@ class Ways:
         if not port or not address:
             return None
         host = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
-        return Way(tcp(address, port, self._tls.context()), host)
+        return NodeRoute(tcp(address, port, self._tls.context()), host)

@@ -17,11 +17,11 @@ from tarmac.http.messages import Answer, Request, UpgradeResponse
 from tarmac.http.splicing import splice
 from tarmac.http.streams import stream_of
 from tarmac.server.nodes.isolation import check_destination, isolated
-from tarmac.server.nodes.nodeendpoints import Way
+from tarmac.server.nodes.nodeendpoints import NodeRoute
 from tarmac.wire.visitors import PREFIX as VISITOR
 
 _LARGEST_ERROR = 4096
-HEAD_SECONDS = 55.0  # slightly less than the listener's timeout for handlers
+RESPONSE_TIMEOUT = 55.0  # slightly less than the listener's timeout for handlers
 _HOP_BY_HOP = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding"}
 )
@@ -30,17 +30,17 @@ _WITHOUT_BODY = (204, 304)
 _NOT_PASSED_ON = _HOP_BY_HOP | {"authorization", "content-length", "expect", "host", "upgrade"}
 
 
-async def relay(way: Way, request: Request, target: str, more: Iterable[tuple[str, str]] = ()) -> Answer:
+async def forward(route: NodeRoute, request: Request, target: str, more: Iterable[tuple[str, str]] = ()) -> Answer:
     """Forward a request and return the response.
 
     Raises InternalError if the peer cannot be reached, Forbidden for a browser that asks for code.
     """
     check_destination(request.headers)
-    reply = await reach(way, request.method, target, [*passed_on(request.headers), *more], request.body)
-    return answer_of(reply, way.host, prefix_of(request))
+    reply = await send(route, request.method, target, [*forwarded_headers(request.headers), *more], request.body)
+    return response_of(reply, route.host, prefix_of(request))
 
 
-def answer_of(reply: StreamedReply, host: str = "", prefix: str = "") -> Answer:
+def response_of(reply: StreamedReply, host: str = "", prefix: str = "") -> Answer:
     """Convert a peer's response into our own. Its redirects to its own paths are made to stay below `prefix`."""
     if reply.status == 101:
         made = UpgradeResponse(
@@ -65,20 +65,20 @@ def prefix_of(request: Request) -> str:
     return quote(f"{before}/{request.info.name}/proxy", safe="/:@!$&'()*+,;=~-._")
 
 
-async def reach(
-    way: Way, method: str, target: str, headers: Iterable[tuple[str, str]] = (), body: bytes = b""
+async def send(
+    route: NodeRoute, method: str, target: str, headers: Iterable[tuple[str, str]] = (), body: bytes = b""
 ) -> StreamedReply:
     """Send a request and wait for the head of the response. Raises InternalError."""
     lines = list(headers)
     if body or method in ("POST", "PUT", "PATCH"):
         lines.append(("Content-Length", str(len(body))))
     try:
-        return await send_request(way.dial, request_head(method, target, way.host, lines) + body, HEAD_SECONDS)
+        return await send_request(route.dial, request_head(method, target, route.host, lines) + body, RESPONSE_TIMEOUT)
     except (OSError, ConnectionBroken) as error:
         raise InternalError(f"error dialing backend: {error}") from error
 
 
-def passed_on(headers: Mapping[str, str]) -> list[tuple[str, str]]:
+def forwarded_headers(headers: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return the client headers to forward.
 
     Headers in which a server asserts a user's identity are dropped: a client must not set them.
@@ -99,14 +99,14 @@ def _of_upgrade(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     return [pair for pair in headers if pair[0].lower() in kept]
 
 
-def dialled_through(way: Way, target: str, upgrade: str, host: str) -> Way:
-    """Return a route through `way`: a connection to it, upgraded to a connection to `target`."""
+def route_through(route: NodeRoute, target: str, upgrade: str, host: str) -> NodeRoute:
+    """Return a route through `route`: a connection to it, upgraded to a connection to `target`."""
     headers = [("Connection", "Upgrade"), ("Upgrade", upgrade)]
 
     async def dial(factory: Callable[[], asyncio.Protocol]) -> None:
-        reply = await send_request(way.dial, request_head("GET", target, way.host, headers), HEAD_SECONDS)
+        reply = await send_request(route.dial, request_head("GET", target, route.host, headers), RESPONSE_TIMEOUT)
         if reply.status != 101:
             raise ConnectionError((await reply.read(_LARGEST_ERROR)).decode(errors="replace"))
         hand_over(*reply.detach(), factory)
 
-    return Way(dial, host)
+    return NodeRoute(dial, host)

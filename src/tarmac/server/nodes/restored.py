@@ -13,7 +13,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import NO_METHOD, BadRequest, Conflict, MethodNotAllowed, NotFound
 from tarmac.base.clock import Clock
 from tarmac.http.messages import Answer, Request, Response
-from tarmac.server.admission.chain import Chain
+from tarmac.server.admission.chain import AdmissionChain
 from tarmac.server.endpoints.documents import Endpoint
 from tarmac.server.nodes.adopting import adopt
 from tarmac.server.nodes.runningreports import RunningReports, caught_up, decoded
@@ -27,7 +27,7 @@ from tarmac.store.interface import Missing
 class RestoredPods:
     """Answers nodes and operators."""
 
-    def __init__(self, reader: Reader, catalog: Catalog, admission: Chain, clock: Clock) -> None:
+    def __init__(self, reader: Reader, catalog: Catalog, admission: AdmissionChain, clock: Clock) -> None:
         self._reader = reader
         self._store = reader.store
         self._catalog = catalog

@@ -18,9 +18,9 @@ from tarmac.base.cooperative import CooperativeRunner, CooperativeWork
 from tarmac.base.duration import format_duration
 from tarmac.base.log import log
 from tarmac.http.clientrequest import ConnectionBroken
-from tarmac.server.nodes.exposition import Sample, samples
-from tarmac.server.nodes.nodeendpoints import Way, Ways
-from tarmac.server.nodes.proxying import reach
+from tarmac.server.nodes.exposition import ScrapedSample, samples
+from tarmac.server.nodes.nodeendpoints import NodeRoute, NodeRoutes
+from tarmac.server.nodes.proxying import send
 from tarmac.server.reader import Reader
 
 PERIOD = 15.0
@@ -49,7 +49,7 @@ Key = tuple[str, str, str, str]
 class _Rate:
     """A counter's last sample, and its rate before that."""
 
-    last: Sample
+    last: ScrapedSample
     per_second: float | None = None
     window: float = 0.0
 
@@ -60,12 +60,12 @@ class _Node:
 
     heard: float = 0.0  # monotonic
     rates: dict[Key, _Rate] = field(default_factory=dict[Key, _Rate])
-    gauges: dict[Key, Sample] = field(default_factory=dict[Key, Sample])
+    gauges: dict[Key, ScrapedSample] = field(default_factory=dict[Key, ScrapedSample])
 
-    def take(self, told: Iterable[Sample | None], now: float) -> CooperativeWork[None]:
+    def take(self, told: Iterable[ScrapedSample | None], now: float) -> CooperativeWork[None]:
         """Replace the last scrape by this one. Readers see the last scrape until this one is complete."""
         rates: dict[Key, _Rate] = {}
-        gauges: dict[Key, Sample] = {}
+        gauges: dict[Key, ScrapedSample] = {}
         for number, sample in enumerate(told, 1):
             if sample is not None and sample.name in _COUNTERS:
                 rates[sample[:4]] = _grown(self.rates.get(sample[:4]), sample)
@@ -89,7 +89,7 @@ class _Node:
         return found
 
 
-def _grown(before: _Rate | None, sample: Sample) -> _Rate:
+def _grown(before: _Rate | None, sample: ScrapedSample) -> _Rate:
     if before is None or sample.value < before.last.value:
         return _Rate(sample)
     window = sample.at - before.last.at
@@ -102,9 +102,9 @@ def _grown(before: _Rate | None, sample: Sample) -> _Rate:
 class Scraper:
     """Implements `subresources.metrics.UsageSource`."""
 
-    def __init__(self, reader: Reader, ways: Ways, clock: Clock) -> None:
+    def __init__(self, reader: Reader, routes: NodeRoutes, clock: Clock) -> None:
         self._reader = reader
-        self._ways = ways
+        self._routes = routes
         self._clock = clock
         self._runner = CooperativeRunner(clock)
         self._nodes: dict[str, _Node] = {}
@@ -124,23 +124,23 @@ class Scraper:
             for _ in range(_AT_ONCE):
                 group.create_task(self._work(waiting))
 
-    def _reachable(self, names: Iterable[str]) -> CooperativeWork[list[tuple[str, Way]]]:
-        found: list[tuple[str, Way]] = []
+    def _reachable(self, names: Iterable[str]) -> CooperativeWork[list[tuple[str, NodeRoute]]]:
+        found: list[tuple[str, NodeRoute]] = []
         for name in names:
-            way = self._ways.find(name)
-            if way is not None:
-                found.append((name, way))
+            route = self._routes.find(name)
+            if route is not None:
+                found.append((name, route))
             yield
         return found
 
-    async def _work(self, waiting: Iterator[tuple[str, Way]]) -> None:
-        for name, way in waiting:
-            await self._scrape(name, way)
+    async def _work(self, waiting: Iterator[tuple[str, NodeRoute]]) -> None:
+        for name, route in waiting:
+            await self._scrape(name, route)
 
-    async def _scrape(self, name: str, way: Way) -> None:
+    async def _scrape(self, name: str, route: NodeRoute) -> None:
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
-                reply = await reach(way, "GET", "/metrics/resource", [("Connection", "close")])
+                reply = await send(route, "GET", "/metrics/resource", [("Connection", "close")])
                 text = (await reply.read(_LARGEST)).decode(errors="replace")
         except (ApiError, ConnectionBroken, OSError) as error:
             _log.debug("node scrape failed", node=name, error=str(error))

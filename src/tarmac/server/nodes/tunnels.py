@@ -64,7 +64,7 @@ class OtherWorkers(Protocol):
         ...
 
 
-class Tunnels:
+class NodeTunnels:
     """All nodes' tunnels to this process.
 
     `on_change` is called when a node gets its first (True) or loses its last (False).

@@ -18,9 +18,9 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest, invalid
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.server.patch import conformity, entries, lastapplied, managed, resets
-from tarmac.server.patch.conflicts import Taken, conflict_error
+from tarmac.server.patch.conflicts import FieldConflict, conflict_error
 from tarmac.server.patch.elements import BadElement
-from tarmac.server.patch.entries import Claim, Manager, Managers
+from tarmac.server.patch.entries import FieldManager, Managers, OwnedFields
 from tarmac.server.patch.fieldset import FieldSet, canonical, intersection, members, union
 from tarmac.server.patch.gotext import unclassified
 from tarmac.server.patch.merging import merge, without_nulls
@@ -111,7 +111,7 @@ class _Apply:
     """One apply: computes the merged object, its conflicts, and the new managers."""
 
     def __init__(
-        self, resource: Resource, live: JsonObject, applied: JsonObject, managers: Managers, mine: Manager
+        self, resource: Resource, live: JsonObject, applied: JsonObject, managers: Managers, mine: FieldManager
     ) -> None:
         self.resource = resource
         self.shape = shape_of(resource.schema)
@@ -121,7 +121,7 @@ class _Apply:
         claim = resets.rule(resource, mine.subresource)(claimed(self.shape, applied))
         self.last = managers.get(mine)
         time = self.last.time if self.last else None
-        self.managers = {**managers, mine: Claim(claim, resource.api_version, time)}
+        self.managers = {**managers, mine: OwnedFields(claim, resource.api_version, time)}
         self.merged = self._merged(managed.claimable(claim))
         self.comparison = managed.changes(resource, live, self.merged, mine.subresource)
 
@@ -135,10 +135,10 @@ class _Apply:
         claims = (claim for claim in self.managers.values() if claim.version == self.resource.api_version)
         return reduce(union, (claim.fields for claim in claims), {})
 
-    def conflicts(self) -> list[Taken]:
+    def conflicts(self) -> list[FieldConflict]:
         """Return the fields that this apply changes and other managers own."""
         return [
-            Taken(manager, path)
+            FieldConflict(manager, path)
             for manager, claim in self.managers.items()
             if manager != self.mine and claim.version == self.resource.api_version
             for path in members(canonical(intersection(claim.fields, self.comparison.changed)))

@@ -6,15 +6,15 @@ from typing import NamedTuple
 
 from tarmac.api.status import Conflict
 from tarmac.server.patch.elements import display
-from tarmac.server.patch.entries import Manager
+from tarmac.server.patch.entries import FieldManager
 
 _MOST_SHOWN = 200
 
 
-class Taken(NamedTuple):
+class FieldConflict(NamedTuple):
     """One field that another manager owns."""
 
-    manager: Manager
+    manager: FieldManager
     path: tuple[str, ...]
 
     @property
@@ -23,7 +23,7 @@ class Taken(NamedTuple):
         return "".join(display(element) for element in self.path)
 
 
-def conflict_error(conflicts: list[Taken]) -> Conflict:
+def conflict_error(conflicts: list[FieldConflict]) -> Conflict:
     """Return the Conflict of an apply, with one cause per field."""
     causes = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {taken.manager}", "field": taken.field}
@@ -32,10 +32,10 @@ def conflict_error(conflicts: list[Taken]) -> Conflict:
     return Conflict(_message(conflicts), details={"causes": causes})
 
 
-def _message(conflicts: list[Taken]) -> str:
+def _message(conflicts: list[FieldConflict]) -> str:
     if len(conflicts) == 1:
         return f"Apply failed with 1 conflict: conflict with {conflicts[0].manager}: {conflicts[0].field}"
-    fields_of: dict[Manager, list[str]] = {}
+    fields_of: dict[FieldManager, list[str]] = {}
     for taken in conflicts[:_MOST_SHOWN]:
         fields_of.setdefault(taken.manager, []).append(taken.field)
     lines: list[str] = []

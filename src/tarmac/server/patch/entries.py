@@ -1,8 +1,8 @@
 """Decoded entries of metadata.managedFields.
 
-A manager is identified by its name, operation, subresource and, for updates, API version; its `Claim` holds the fields
-it owns. Entries that the server wrote are canonical and used as they are; entries that a client sent go through
-`decode`.
+A manager is identified by its name, operation, subresource and, for updates, API version; its `OwnedFields`
+holds the fields it owns. Entries that the server wrote are canonical and used as they are; entries that a client sent
+go through `decode`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ UPDATE = "Update"
 APPLY = "Apply"
 
 
-class BadEntry(ValueError):
+class BadManagedFields(ValueError):
     """A malformed managedFields entry."""
 
 
-class Manager(NamedTuple):
+class FieldManager(NamedTuple):
     """An owner of fields."""
 
     name: str
@@ -36,7 +36,7 @@ class Manager(NamedTuple):
         return f"{text} using {self.version}" if self.operation == UPDATE else text
 
 
-class Claim(NamedTuple):
+class OwnedFields(NamedTuple):
     """The fields that a manager owns."""
 
     fields: FieldSet
@@ -44,17 +44,17 @@ class Claim(NamedTuple):
     time: str | None
 
 
-Managers = dict[Manager, Claim]
+Managers = dict[FieldManager, OwnedFields]
 
 
-def updater(name: str, version: str, subresource: str) -> Manager:
+def updater(name: str, version: str, subresource: str) -> FieldManager:
     """Return the manager of a create, update or patch."""
-    return Manager(name or "unknown", UPDATE, version, subresource)
+    return FieldManager(name or "unknown", UPDATE, version, subresource)
 
 
-def applier(name: str, subresource: str) -> Manager:
+def applier(name: str, subresource: str) -> FieldManager:
     """Return the manager of an apply."""
-    return Manager(name or "unknown", APPLY, "", subresource)
+    return FieldManager(name or "unknown", APPLY, "", subresource)
 
 
 def stored(metadata: JsonObject) -> Managers:
@@ -64,15 +64,15 @@ def stored(metadata: JsonObject) -> Managers:
         version = entry["apiVersion"]
         operation = entry["operation"]
         key = "" if operation == APPLY else version
-        manager = Manager(entry.get("manager", ""), operation, key, entry.get("subresource", ""))
-        managers[manager] = Claim(entry.get("fieldsV1") or {}, version, entry.get("time"))
+        manager = FieldManager(entry.get("manager", ""), operation, key, entry.get("subresource", ""))
+        managers[manager] = OwnedFields(entry.get("fieldsV1") or {}, version, entry.get("time"))
     return managers
 
 
 def decode(entries: Any) -> Managers:
-    """Decode entries that a client sent. Raises BadEntry."""
+    """Decode entries that a client sent. Raises BadManagedFields."""
     if not isinstance(entries, list):
-        raise BadEntry("managedFields must be a list")
+        raise BadManagedFields("managedFields must be a list")
     for entry in entries:
         _check(entry)
     try:
@@ -81,18 +81,18 @@ def decode(entries: Any) -> Managers:
             for manager, claim in stored({"managedFields": entries}).items()
         }
     except BadElement as error:
-        raise BadEntry(str(error)) from error
+        raise BadManagedFields(str(error)) from error
 
 
 def _check(entry: Any) -> None:
     if not isinstance(entry, dict):
-        raise BadEntry("an entry must be an object")
+        raise BadManagedFields("an entry must be an object")
     if entry.get("operation") not in (APPLY, UPDATE):
-        raise BadEntry("operation must be `Apply` or `Update`")
+        raise BadManagedFields("operation must be `Apply` or `Update`")
     if not entry.get("apiVersion"):
-        raise BadEntry("apiVersion must not be empty")
+        raise BadManagedFields("apiVersion must not be empty")
     if entry.get("fieldsType") != "FieldsV1":
-        raise BadEntry("fieldsType must be FieldsV1")
+        raise BadManagedFields("fieldsType must be FieldsV1")
 
 
 def encode(managers: Managers) -> list[JsonObject]:
@@ -102,11 +102,11 @@ def encode(managers: Managers) -> list[JsonObject]:
     ]
 
 
-def _age(manager: Manager, claim: Claim) -> tuple[str, ...]:
+def _age(manager: FieldManager, claim: OwnedFields) -> tuple[str, ...]:
     return (manager.operation, claim.time or "", manager.name, claim.version, manager.subresource)
 
 
-def _entry(manager: Manager, claim: Claim) -> JsonObject:
+def _entry(manager: FieldManager, claim: OwnedFields) -> JsonObject:
     entry: JsonObject = {"manager": manager.name, "operation": manager.operation, "apiVersion": claim.version}
     if claim.time is not None:
         entry["time"] = claim.time

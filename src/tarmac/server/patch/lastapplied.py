@@ -14,7 +14,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.shared import LAST_APPLIED
 from tarmac.server.patch import conformity
 from tarmac.server.patch.comparing import compare
-from tarmac.server.patch.conflicts import Taken
+from tarmac.server.patch.conflicts import FieldConflict
 from tarmac.server.patch.elements import encode_value
 from tarmac.server.patch.fieldset import FieldSet, difference, has
 from tarmac.server.patch.ownership import applied
@@ -26,7 +26,7 @@ _MAX_ANNOTATIONS = 256 * 1024
 _decode = msgspec.json.Decoder().decode
 
 
-def unexplained(resource: Resource, live: JsonObject, conflicts: list[Taken]) -> list[Taken]:
+def unexplained(resource: Resource, live: JsonObject, conflicts: list[FieldConflict]) -> list[FieldConflict]:
     """Return the conflicts that client-side apply does not explain."""
     if not conflicts:
         return conflicts  # a new object has no conflicts, and no metadata to read below

@@ -16,7 +16,7 @@ from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject, Schema
 from tarmac.server.patch import entries, resets
 from tarmac.server.patch.comparing import Comparison, compare
-from tarmac.server.patch.entries import UPDATE, Claim, Manager, Managers
+from tarmac.server.patch.entries import UPDATE, FieldManager, Managers, OwnedFields
 from tarmac.server.patch.fieldset import SELF, FieldSet, canonical, covers, difference, union
 from tarmac.server.patch.shapes import empty_object, shape_of
 
@@ -60,7 +60,7 @@ def for_update(
         taken = _of_new(resource, new, subresource)
         if taken:
             mine = entries.updater(manager, resource.api_version, subresource)
-            managers = {mine: Claim(taken, resource.api_version, now)}
+            managers = {mine: OwnedFields(taken, resource.api_version, now)}
     # An untracked object stays untracked until the first apply.
     elif managers:
         mine = entries.updater(manager, resource.api_version, subresource)
@@ -70,7 +70,7 @@ def for_update(
 
 
 def updated(
-    resource: Resource, old: JsonObject, new: JsonObject, managers: Managers, mine: Manager, now: str
+    resource: Resource, old: JsonObject, new: JsonObject, managers: Managers, mine: FieldManager, now: str
 ) -> Managers:
     """Return the managers after `mine` has turned `old` into `new`."""
     usual = not any(_claims_identity(claim.fields) for claim in managers.values())
@@ -87,7 +87,7 @@ def updated(
         return managers
     if mine in managers:
         taken = managers[mine].fields if same else canonical(union(managers[mine].fields, taken))
-    managers[mine] = Claim(taken, resource.api_version, now)
+    managers[mine] = OwnedFields(taken, resource.api_version, now)
     return _capped(managers)
 
 
@@ -147,7 +147,9 @@ def _claims_identity(fields: FieldSet) -> bool:
     return not _TYPE.isdisjoint(fields) or not _IDENTITY.isdisjoint(fields.get("f:metadata") or ())
 
 
-def displaced(resource: Resource, managers: Managers, comparison: Comparison, keep: Manager | None = None) -> Managers:
+def displaced(
+    resource: Resource, managers: Managers, comparison: Comparison, keep: FieldManager | None = None
+) -> Managers:
     """Return the managers without the fields that a change took from them.
 
     Managers left without fields, or of a version that is not served, are dropped.
@@ -174,7 +176,7 @@ def _managers(resource: Resource, old: JsonObject | None, sent: Any) -> Managers
         return live
     try:
         return entries.decode(sent) or live
-    except entries.BadEntry:
+    except entries.BadManagedFields:
         return live
 
 
@@ -185,7 +187,7 @@ def _capped(managers: Managers) -> Managers:
     if excess <= 0:
         return managers
     updaters.sort(key=lambda manager: (managers[manager].time or "", manager))
-    first: dict[str, Manager] = {}
+    first: dict[str, FieldManager] = {}
     for manager in updaters:
         if excess <= 0:
             break
@@ -198,8 +200,8 @@ def _capped(managers: Managers) -> Managers:
     return managers
 
 
-def _merge_into_ancient(managers: Managers, first: Manager, manager: Manager) -> None:
+def _merge_into_ancient(managers: Managers, first: FieldManager, manager: FieldManager) -> None:
     claim = managers.pop(manager)
-    ancient = Manager(_ANCIENT, UPDATE, claim.version)
+    ancient = FieldManager(_ANCIENT, UPDATE, claim.version)
     older = managers.pop(ancient, None) or managers.pop(first)
     managers[ancient] = claim._replace(fields=canonical(union(claim.fields, older.fields)))

@@ -1,8 +1,8 @@
 """Tables for `kubectl get`, computed by the server from a kind's columns.
 
 Column definitions never change, so they are encoded once per resource. Cells change only with the object's version,
-except for ages: a `Row` holds the encoded cells with the start times of ages between them, and rendering it again takes
-a few additions. Kinds without columns show name and creation time, as in Kubernetes.
+except for ages: a `TableRow` holds the encoded cells with the start times of ages between them, and rendering it again
+takes a few additions. Kinds without columns show name and creation time, as in Kubernetes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DEFAULT = (
 _MARK = b"\0"
 
 
-class Row(NamedTuple):
+class TableRow(NamedTuple):
     """The row of one version of an object, without the object: text, an age, text, an age, …, text."""
 
     texts: tuple[bytes, ...]
@@ -87,7 +87,7 @@ class TablePrinter:
         shown = {"None": b"null", "Object": raw}.get(include) or partial_metadata(raw)
         return self.work_out(raw).at(now, shown)
 
-    def work_out(self, raw: bytes) -> Row:
+    def work_out(self, raw: bytes) -> TableRow:
         """Return the row of an object, to be rendered at any time."""
         obj: JsonObject = decode_json(raw)
         cells = [column.value(obj) for column in self._columns]
@@ -98,7 +98,7 @@ class TablePrinter:
         conditions = self._resource.strategy.row_conditions(obj)
         noted = b',"conditions":%b' % encode_json(conditions) if conditions else b""
         text = b'{"cells":%b%b,"object":' % (encode_json(cells), noted)
-        return Row(tuple(text.split(_MARK)), tuple(parse_rfc3339(age.since) for age in ages))
+        return TableRow(tuple(text.split(_MARK)), tuple(parse_rfc3339(age.since) for age in ages))
 
     def empty_row(self, shown: bytes) -> bytes:
         """Return a row with empty cells."""

@@ -16,14 +16,14 @@ from tarmac.server.security.authorityusers import OldCertificateUsers
 from tarmac.server.security.certificates import Authority, KeyPair
 from tarmac.server.security.keyrecords import AUTHORITIES, KeptKey, KeyRecord, with_new_key
 from tarmac.server.security.pki import Pki
-from tarmac.server.security.rotation import Rotation, named
+from tarmac.server.security.rotation import KeyRotation, named
 from tarmac.server.security.trusting import silent_nodes, silent_servers
 from tarmac.store.interface import Store
 
 _NODES = "system:node:"
 
 
-class AuthorityRotation(Rotation):
+class AuthorityRotation(KeyRotation):
     """The authority rotation of one cluster. `users` records the users seen with certificates of the old authority."""
 
     kind = AUTHORITIES

@@ -17,7 +17,7 @@ from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.nodeauthorizer import NodeAuthorizer, node_name
 from tarmac.server.security.nodegraph import NodeGraph
 from tarmac.server.security.rbac import Rbac
-from tarmac.server.security.rules import Rule
+from tarmac.server.security.rules import PolicyRule
 from tarmac.server.security.users import User
 from tarmac.store.interface import Store
 
@@ -70,7 +70,7 @@ class Authorizer:
             return Decision(True, reasons[-1])
         return Decision(False, "\n".join(reasons))
 
-    def rules_for(self, user: User, namespace: str) -> list[Rule]:
+    def rules_for(self, user: User, namespace: str) -> list[PolicyRule]:
         """Return all RBAC rules for the user in a namespace (empty: cluster-wide rules only)."""
         return self.rbac.rules_for(user, namespace)
 

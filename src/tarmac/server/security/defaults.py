@@ -31,7 +31,7 @@ from tarmac.server.security.policy import (
 )
 from tarmac.server.security.rbac import GROUP
 from tarmac.server.security.rulecoverage import missing_rights
-from tarmac.server.security.rules import Rule
+from tarmac.server.security.rules import PolicyRule
 from tarmac.store.interface import Conflict, Exists, Missing, Store
 
 _AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
@@ -112,8 +112,8 @@ def _texts(rule: JsonObject, field: str) -> list[str]:
 
 
 def _missing_rules(current: JsonObject, wanted: JsonObject) -> list[Any]:
-    owned = [Rule(rule) for rule in current.get("rules") or ()]
-    return [rule for rule in wanted.get("rules") or () if missing_rights(owned, [Rule(rule)])]
+    owned = [PolicyRule(rule) for rule in current.get("rules") or ()]
+    return [rule for rule in wanted.get("rules") or () if missing_rights(owned, [PolicyRule(rule)])]
 
 
 def _missing_subjects(current: JsonObject, wanted: JsonObject) -> list[Any]:

@@ -24,7 +24,7 @@ from tarmac.base.log import log
 from tarmac.base.randomness import Randomness
 from tarmac.server.security.encryption import RECORD, SEALED_BUCKETS, encryption_record
 from tarmac.server.security.keyrecords import ENCRYPTION, KeptKey, KeyRecord, with_new_key
-from tarmac.server.security.rotation import Rotation
+from tarmac.server.security.rotation import KeyRotation
 from tarmac.server.security.trusting import paged, silent_servers
 from tarmac.store.interface import Conflict, Entry, Missing, Store, unsplice
 
@@ -33,7 +33,7 @@ _PAUSE = 0.005  # seconds between batches, so that clients' writes go first
 _log = log("rotation")
 
 
-class EncryptionRotation(Rotation):
+class EncryptionRotation(KeyRotation):
     """The encryption rotation of one cluster. `randomness` generates keys and must not be seeded."""
 
     kind = ENCRYPTION

@@ -17,7 +17,7 @@ from tarmac.http.messages import parse_query
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.nodegraph import NodeGraph
 from tarmac.server.security.policy import NODE_RULES
-from tarmac.server.security.rules import Rule
+from tarmac.server.security.rules import PolicyRule
 from tarmac.server.security.users import User
 
 _PREFIX = "system:node:"
@@ -38,7 +38,7 @@ class NodeAuthorizer:
 
     def __init__(self, graph: NodeGraph) -> None:
         self._graph = graph
-        self._rules = [Rule(rule) for rule in NODE_RULES]
+        self._rules = [PolicyRule(rule) for rule in NODE_RULES]
         self._subdivided = {
             ("", "secrets"): self._read_referenced,
             ("", "configmaps"): self._read_referenced,

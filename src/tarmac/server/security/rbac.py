@@ -21,7 +21,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.selectors import LabelSelector
 from tarmac.server.reader import decode
 from tarmac.server.requestinfo import RequestInfo
-from tarmac.server.security.rules import Rule
+from tarmac.server.security.rules import PolicyRule
 from tarmac.server.security.users import User
 from tarmac.store.interface import Event, Store
 
@@ -41,7 +41,7 @@ Kind = tuple[str, str, str, str]  # verb, group, resource, subresource
 class _Role:
     name: str
     labels: dict[str, str]
-    rules: tuple[Rule, ...]
+    rules: tuple[PolicyRule, ...]
     gathers: tuple[LabelSelector, ...]  # aggregationRule
 
 
@@ -64,7 +64,7 @@ class Rbac:
         self._bindings: dict[tuple[str, str], _Binding] = {}  # by bucket and key
         # by subject and namespace (empty: cluster-wide)
         self._bound: dict[tuple[str, str], dict[tuple[str, str], _Binding]] = {}
-        self._effective: dict[str, tuple[Rule, ...]] = {}
+        self._effective: dict[str, tuple[PolicyRule, ...]] = {}
         self._decisions: dict[str, dict[User, dict[Kind, Decision]]] = {}  # by namespace
         self._remembered = 0  # decisions added since the table was last emptied by the limit
         self._in_namespace: dict[str, int] = {}  # rules and bindings
@@ -112,7 +112,7 @@ class Rbac:
                 names |= rule.names
         return frozenset(names) or False
 
-    def rules_for(self, user: User, namespace: str) -> list[Rule]:
+    def rules_for(self, user: User, namespace: str) -> list[PolicyRule]:
         """Return every rule that applies to the user in a namespace (empty: cluster-wide rules only)."""
         return list(self._rules_of(user, namespace))
 
@@ -129,7 +129,7 @@ class Rbac:
             return ""
         return f"RBAC: {problems[0] if len(problems) == 1 else '[' + ', '.join(problems) + ']'}"
 
-    def role_rules(self, kind: str, name: str, namespace: str) -> Sequence[Rule] | None:
+    def role_rules(self, kind: str, name: str, namespace: str) -> Sequence[PolicyRule] | None:
         """Return the rules of a referenced role, or None if it does not exist."""
         role = self._cluster_roles.get(name) if kind == "ClusterRole" else self._roles.get(f"{namespace}/{name}")
         if role is None:
@@ -145,7 +145,7 @@ class Rbac:
         """Return the number of rules and bindings that may still be added to a namespace."""
         return MOST_IN_NAMESPACE - self._in_namespace.get(namespace, 0)
 
-    def _gather(self, role: _Role, visited: set[str]) -> Iterator[Rule]:
+    def _gather(self, role: _Role, visited: set[str]) -> Iterator[PolicyRule]:
         visited.add(role.name)
         yield from role.rules
         if not role.gathers:
@@ -154,7 +154,7 @@ class Rbac:
             if other.name not in visited and any(selector.matches(other.labels) for selector in role.gathers):
                 yield from self._gather(other, visited)
 
-    def _rules_of(self, user: User, namespace: str) -> Iterator[Rule]:
+    def _rules_of(self, user: User, namespace: str) -> Iterator[PolicyRule]:
         seen: set[tuple[str, str, str]] = set()  # examine a role once even if it is bound several times
         for _, binding in self._bindings_of(user, namespace):
             role = (binding.role_kind, binding.role_name, binding.namespace)
@@ -229,7 +229,7 @@ def _compile_role(key: str, obj: JsonObject) -> _Role:
     return _Role(
         name=key,
         labels=obj["metadata"].get("labels") or {},
-        rules=tuple(Rule(rule) for rule in obj.get("rules") or ()),
+        rules=tuple(PolicyRule(rule) for rule in obj.get("rules") or ()),
         gathers=tuple(LabelSelector.from_object(selector) for selector in selectors),
     )
 

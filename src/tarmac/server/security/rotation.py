@@ -31,7 +31,7 @@ MOST_NAMED: Final = 20
 _log = log("rotation")
 
 
-class Rotation:
+class KeyRotation:
     """The common part of all kinds. `first` creates the record from the files if the store has none."""
 
     kind: str
@@ -105,8 +105,8 @@ class Rotation:
 class RotationEndpoint:
     """Serves `tarmac rotate`. Roles for the path grant access; by default only to administrators."""
 
-    def __init__(self, *rotations: Rotation) -> None:
-        self._rotations: Mapping[str, Rotation] = {each.kind: each for each in rotations}
+    def __init__(self, *rotations: KeyRotation) -> None:
+        self._rotations: Mapping[str, KeyRotation] = {each.kind: each for each in rotations}
 
     async def answer(self, request: Request) -> Response:
         """Answer GET and POST. Raises BadRequest, NotFound, MethodNotAllowed."""
@@ -121,7 +121,7 @@ class RotationEndpoint:
         return Response(200, msgspec.json.encode({**await rotation.status(), "obstacles": obstacles}))
 
 
-async def _act(rotation: Rotation, request: Request) -> list[str]:
+async def _act(rotation: KeyRotation, request: Request) -> list[str]:
     try:
         asked = msgspec.json.decode(request.body, type=RotationRequest)
     except msgspec.MsgspecError as error:

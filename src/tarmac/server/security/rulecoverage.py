@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, product
 
-from tarmac.server.security.rules import Rule
+from tarmac.server.security.rules import PolicyRule
 
 _MOST_COMPARED = 20_000  # combinations of classes, for all wanted rules together
 _MOST_SHOWN = 100
@@ -29,7 +29,7 @@ class TooComplex(Exception):
     """Raised if a request needs more comparisons than allowed."""
 
 
-def missing_rights(owned: Iterable[Rule], wanted: Iterable[Rule]) -> list[str]:
+def missing_rights(owned: Iterable[PolicyRule], wanted: Iterable[PolicyRule]) -> list[str]:
     """Describe the permissions of `wanted` missing from `owned`, in Kubernetes' format, sorted. Raises TooComplex."""
     wanted = list(wanted)
     comparison = _Comparison(list(owned), wanted)
@@ -49,7 +49,7 @@ def _described(missing: Iterable[tuple[Kind, list[str]]]) -> Iterator[str]:
 
 
 class _Comparison:
-    def __init__(self, owned: list[Rule], wanted: list[Rule]) -> None:
+    def __init__(self, owned: list[PolicyRule], wanted: list[PolicyRule]) -> None:
         self._verbs = _Speaking([rule.verbs for rule in owned], {verb for rule in wanted for verb in rule.verbs})
         self._groups = _Speaking([rule.groups for rule in owned], {each for rule in wanted for each in rule.groups})
         resources = {form for rule in wanted for each in rule.resources for form in _forms(each)}
@@ -59,7 +59,7 @@ class _Comparison:
         self._urls = _Urls(owned)
         self._left = _MOST_COMPARED
 
-    def missing_urls(self, rule: Rule) -> Iterator[str]:
+    def missing_urls(self, rule: PolicyRule) -> Iterator[str]:
         """Yield the uncovered non-resource URLs of a rule."""
         verbs = _classes(rule.source.get("verbs"), self._verbs.of)
         urls = _classes(rule.urls, self._urls.of)
@@ -69,7 +69,7 @@ class _Comparison:
             for path, verb in product(paths, refused):
                 yield f'{{NonResourceURLs:["{path}"], Verbs:["{verb}"]}}'
 
-    def missing_kinds(self, rule: Rule) -> Iterator[tuple[Kind, list[str]]]:
+    def missing_kinds(self, rule: PolicyRule) -> Iterator[tuple[Kind, list[str]]]:
         """Yield the uncovered resources of a rule, each with its uncovered verbs."""
         verbs = _classes(rule.source.get("verbs"), self._verbs.of)
         order: dict[str, int] = {verb: place for place, verb in enumerate(rule.source.get("verbs") or ())}
@@ -116,7 +116,7 @@ class _Speaking:
 class _Urls:
     """The owned rules that match a non-resource URL. A trailing star matches any suffix."""
 
-    def __init__(self, owned: list[Rule]) -> None:
+    def __init__(self, owned: list[PolicyRule]) -> None:
         whole: dict[str, list[int]] = {}
         starts: dict[str, list[int]] = {}
         for place, rule in enumerate(owned):

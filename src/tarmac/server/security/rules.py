@@ -7,7 +7,7 @@ from typing import Any
 from tarmac.server.requestinfo import RequestInfo
 
 
-class Rule:
+class PolicyRule:
     """One PolicyRule, with sets for matching. `source` is the rule as written."""
 
     __slots__ = ("groups", "names", "resources", "source", "urls", "verbs")

@@ -10,7 +10,7 @@ from tarmac.server.reader import decode
 from tarmac.server.security.certificates import new_key, private_pem
 from tarmac.server.security.jwt import InvalidToken, SigningKey, parse
 from tarmac.server.security.keyrecords import TOKENS, KeptKey, KeyRecord, first_record, with_new_key
-from tarmac.server.security.rotation import Rotation, named
+from tarmac.server.security.rotation import KeyRotation, named
 from tarmac.server.security.trusting import paged, silent_servers
 from tarmac.store.interface import Entry
 
@@ -24,7 +24,7 @@ def token_record(pem: bytes, now: float) -> KeyRecord:
     return first_record(TOKENS, SigningKey(pem).id, KeptKey(pem.decode()), now)
 
 
-class TokenRotation(Rotation):
+class TokenRotation(KeyRotation):
     """The token-key rotation of one cluster."""
 
     kind = TOKENS

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from tarmac.api.decode import check_object, decode_delete_options, decode_object
 from tarmac.api.schema import JsonObject
 from tarmac.http.messages import Request
-from tarmac.server.storage.resourcestorage import Call
+from tarmac.server.storage.resourcestorage import WriteCall
 
 
-def read_object(call: Call) -> JsonObject:
+def read_object(call: WriteCall) -> JsonObject:
     """Return the object in the body of a POST or PUT. Raises BadRequest, UnsupportedMediaType, Invalid."""
     request, storage = call.request, call.storage
     content_type = request.headers.get("content-type", "")
@@ -21,7 +21,7 @@ def read_object(call: Call) -> JsonObject:
     return obj
 
 
-def adopt(call: Call, obj: JsonObject, old: JsonObject | None = None, notes: Sequence[str] = ()) -> JsonObject:
+def adopt(call: WriteCall, obj: JsonObject, old: JsonObject | None = None, notes: Sequence[str] = ()) -> JsonObject:
     """Check and default in place an object that a patch produced, as if a client had sent it.
 
     A spec that is identical (`is`) to that of the `old` object is not checked again. `notes` are warnings about the

@@ -35,7 +35,7 @@ _decode = msgspec.json.Decoder(_Token).decode
 _encode = msgspec.json.Encoder().encode
 
 
-class Position(NamedTuple):
+class ListPosition(NamedTuple):
     """Starts after the key `after`, at `revision` (0: now)."""
 
     after: str
@@ -48,7 +48,7 @@ def token(after: str, revision: int) -> str:
     return base64.urlsafe_b64encode(body).rstrip(b"=").decode()
 
 
-def position(text: str, prefix: str) -> Position:
+def position(text: str, prefix: str) -> ListPosition:
     """Decode a token. Raises BadRequest."""
     try:
         found = _decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
@@ -58,7 +58,7 @@ def position(text: str, prefix: str) -> Position:
         raise BadRequest(
             "invalid continue token: continue key is not valid: incorrect encoded start resourceVersion or key"
         )
-    return Position(found.start.rstrip("\0"), 0 if found.rv == _NOW else found.rv)
+    return ListPosition(found.start.rstrip("\0"), 0 if found.rv == _NOW else found.rv)
 
 
 class ExpiredToken(Gone):

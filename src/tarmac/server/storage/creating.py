@@ -22,7 +22,7 @@ from tarmac.server.patch import managed
 from tarmac.server.storage import metadata as meta
 from tarmac.server.storage.bodies import read_object
 from tarmac.server.storage.options import write_options
-from tarmac.server.storage.resourcestorage import Call, ResourceStorage
+from tarmac.server.storage.resourcestorage import ResourceStorage, WriteCall
 from tarmac.store.interface import Entry, Exists, Overtaken
 
 _NAME_ATTEMPTS = 8
@@ -30,12 +30,12 @@ _NAME_ATTEMPTS = 8
 
 async def create(storage: ResourceStorage, request: Request) -> Response:
     """POST to a collection."""
-    call = Call(storage, request, write_options("CreateOptions", request))
+    call = WriteCall(storage, request, write_options("CreateOptions", request))
     entry = await create_object(call, read_object(call))
     return storage.answer(request, entry, 201, call.warnings)
 
 
-async def create_object(call: Call, obj: JsonObject, *, applied: bool = False) -> Entry:
+async def create_object(call: WriteCall, obj: JsonObject, *, applied: bool = False) -> Entry:
     """Store a new object. `applied`: server-side apply has recorded the managers already."""
     guards = call.guards("CREATE")
     entry = await (_create_in_turn(call, obj, applied, guards) if guards else _create(call, obj, applied, guards))
@@ -44,17 +44,17 @@ async def create_object(call: Call, obj: JsonObject, *, applied: bool = False) -
     return entry
 
 
-def _create_in_turn(call: Call, obj: JsonObject, applied: bool, guards: Sequence[str]) -> Awaitable[Entry]:
+def _create_in_turn(call: WriteCall, obj: JsonObject, applied: bool, guards: Sequence[str]) -> Awaitable[Entry]:
     said = list(call.warnings)
 
     def attempt() -> Awaitable[Entry]:
         call.warnings[:] = said
         return _create(call, deepcopy(obj), applied, guards)
 
-    return call.storage.services.turns.write(guards, attempt)
+    return call.storage.services.guard_locks.write(guards, attempt)
 
 
-async def _create(call: Call, obj: JsonObject, applied: bool, guards: Sequence[str]) -> Entry:
+async def _create(call: WriteCall, obj: JsonObject, applied: bool, guards: Sequence[str]) -> Entry:
     storage, services = call.storage, call.storage.services
     place_new(call, obj)
     meta.wipe(obj["metadata"])
@@ -76,7 +76,7 @@ async def _create(call: Call, obj: JsonObject, applied: bool, guards: Sequence[s
     return await _store(call, obj, generated, guards)
 
 
-def place_new(call: Call, obj: JsonObject) -> None:
+def place_new(call: WriteCall, obj: JsonObject) -> None:
     """Put the object into the namespace of the URL and reject a resource version. Raises BadRequest, ApiError."""
     metadata = obj.setdefault("metadata", {})
     meta.place(call.storage.resource, metadata, call.info.namespace)
@@ -84,7 +84,7 @@ def place_new(call: Call, obj: JsonObject) -> None:
         raise ApiError("resourceVersion should not be set on objects to be created", reason="")
 
 
-def admission_attributes(call: Call, obj: JsonObject) -> Attributes:
+def admission_attributes(call: WriteCall, obj: JsonObject) -> Attributes:
     """Return the admission attributes of a new object."""
     info = call.info
     name = obj["metadata"].get("name", "")
@@ -103,7 +103,7 @@ def _prepare(storage: ResourceStorage, obj: JsonObject) -> None:
         obj["metadata"]["generation"] = 1
 
 
-def _validate(call: Call, obj: JsonObject) -> None:
+def _validate(call: WriteCall, obj: JsonObject) -> None:
     storage = call.storage
     with FieldErrors() as errors:
         meta.validate(storage.resource, obj["metadata"], errors)
@@ -112,7 +112,7 @@ def _validate(call: Call, obj: JsonObject) -> None:
         raise storage.invalid(obj["metadata"].get("name", ""), errors)
 
 
-async def _store(call: Call, obj: JsonObject, generated: bool, guards: Sequence[str]) -> Entry:
+async def _store(call: WriteCall, obj: JsonObject, generated: bool, guards: Sequence[str]) -> Entry:
     storage, metadata = call.storage, obj["metadata"]
     name = metadata["name"]
     for _ in range(_NAME_ATTEMPTS if generated else 1):
@@ -131,7 +131,7 @@ async def _store(call: Call, obj: JsonObject, generated: bool, guards: Sequence[
     raise _taken(call, name, generated)
 
 
-def _taken(call: Call, name: str, generated: bool) -> AlreadyExists:
+def _taken(call: WriteCall, name: str, generated: bool) -> AlreadyExists:
     storage = call.storage
     error = already_exists(storage.resource.group, storage.resource.plural, name)
     holder = storage.head(storage.key(call.info.namespace, name))

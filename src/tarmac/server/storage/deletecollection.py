@@ -14,14 +14,14 @@ from tarmac.server.printing.negotiation import shape_of
 from tarmac.server.storage.deleting import delete_options, remove
 from tarmac.server.storage.listing import find, render
 from tarmac.server.storage.options import WriteOptions, list_options
-from tarmac.server.storage.resourcestorage import Call, ResourceStorage
+from tarmac.server.storage.resourcestorage import ResourceStorage, WriteCall
 
 
 async def delete_collection(storage: ResourceStorage, request: Request) -> Response:
     """DELETE of a collection. Responds with the list of the objects that were selected for deletion."""
     selected = list_options(request, watch=False)
     options = delete_options(request)
-    call = Call(storage, request, WriteOptions(options.dry_run))
+    call = WriteCall(storage, request, WriteOptions(options.dry_run))
     namespace = call.info.namespace
     selection = storage.select(selected.label_selector, selected.field_selector)
     waiting = storage.store.fresh()

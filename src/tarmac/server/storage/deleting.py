@@ -23,7 +23,7 @@ from tarmac.server.requestinfo import boolean
 from tarmac.server.storage.bodies import read_delete_options
 from tarmac.server.storage.metadata import FOREGROUND, ORPHAN
 from tarmac.server.storage.options import WriteOptions, check_dry_run, integer
-from tarmac.server.storage.resourcestorage import Call, ResourceStorage
+from tarmac.server.storage.resourcestorage import ResourceStorage, WriteCall
 from tarmac.server.storage.updating import until_visible
 from tarmac.store.interface import Conflict, Entry, Missing, splice
 
@@ -86,7 +86,7 @@ def _from_query(request: Request) -> JsonObject:
 async def delete(storage: ResourceStorage, request: Request) -> Response:
     """DELETE of one object."""
     options = delete_options(request)
-    call = Call(storage, request, WriteOptions(options.dry_run))
+    call = WriteCall(storage, request, WriteOptions(options.dry_run))
     entry, gone = await remove(call, call.info.name, call.key, options)
     if not gone or storage.strategy.returns_deleted:
         # 202 only for `orphanDependents: false`, the old form of background deletion, as in Kubernetes
@@ -105,7 +105,7 @@ def _success(storage: ResourceStorage, entry: Entry) -> JsonObject:
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
 
-async def remove(call: Call, name: str, key: str, options: DeleteOptions) -> tuple[Entry, bool]:
+async def remove(call: WriteCall, name: str, key: str, options: DeleteOptions) -> tuple[Entry, bool]:
     """Delete or mark one object. Return its last or marked version, and whether it was removed."""
     storage = call.storage
     for _ in range(_ATTEMPTS):
@@ -119,7 +119,7 @@ async def remove(call: Call, name: str, key: str, options: DeleteOptions) -> tup
     raise storage.conflict(name)
 
 
-async def _remove(call: Call, name: str, entry: Entry, options: DeleteOptions) -> tuple[Entry, bool]:
+async def _remove(call: WriteCall, name: str, entry: Entry, options: DeleteOptions) -> tuple[Entry, bool]:
     storage, store = call.storage, call.storage.store
     obj = storage.load(entry)
     check_preconditions(storage, obj, options)
@@ -145,7 +145,7 @@ async def _remove(call: Call, name: str, entry: Entry, options: DeleteOptions) -
     return await store.delete(storage.bucket, entry.name, entry.revision), True
 
 
-def _admit(call: Call, name: str, obj: JsonObject) -> None:
+def _admit(call: WriteCall, name: str, obj: JsonObject) -> None:
     info, admission = call.info, call.storage.services.admission
     place = (info.subresource, obj["metadata"].get("namespace", ""), name)
     attributes = Attributes("DELETE", call.storage.resource, *place, None, obj, call.user, call.options.dry_run)

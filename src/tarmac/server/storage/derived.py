@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tarmac.server.printing.table import Row
+from tarmac.server.printing.table import TableRow
 from tarmac.store.interface import Entry
 
 
@@ -19,20 +19,20 @@ class Selected(NamedTuple):
     fields: dict[str, str]
 
 
-class Derived:
+class DerivedData:
     """Derived data of one entry. Each part is computed on first use."""
 
     __slots__ = ("metadata_end", "row", "selected")
 
     def __init__(self) -> None:
         self.selected: Selected | None = None
-        self.row: Row | None = None
+        self.row: TableRow | None = None
         self.metadata_end = 0  # where in the bytes the metadata ends
 
 
-def derived(entry: Entry) -> Derived:
+def derived(entry: Entry) -> DerivedData:
     """Return the cache of this entry, created on first use."""
-    found: Derived | None = entry.memo
+    found: DerivedData | None = entry.memo
     if found is None:
-        found = entry.memo = Derived()
+        found = entry.memo = DerivedData()
     return found

@@ -18,7 +18,7 @@ from tarmac.store.interface import Entry, Overtaken
 _ATTEMPTS = 32  # each failed attempt means that a write of another server succeeded
 
 
-class Turns:
+class GuardLocks:
     """One lock per guard."""
 
     def __init__(self) -> None:

@@ -28,7 +28,7 @@ from tarmac.server.storage.continuetokens import ExpiredToken, position, token
 from tarmac.server.storage.listcache import CachedAnswer, ListCache, size_of
 from tarmac.server.storage.options import ListOptions, list_options, parse_revision
 from tarmac.server.storage.resourcestorage import ResourceStorage
-from tarmac.server.storage.selectors import Selection
+from tarmac.server.storage.selectors import EntrySelection
 from tarmac.store.interface import Compacted, Entry, FutureRevision, Page
 
 GZIP_FROM = 128 << 10
@@ -50,7 +50,7 @@ class ListQuery(NamedTuple):
     """One list request, resolved."""
 
     prefix: str
-    selection: Selection
+    selection: EntrySelection
     options: ListOptions
     shape: AnswerShape
     compressed: bool
@@ -148,7 +148,7 @@ async def _compress_aside(response: Response, then: Callable[[Response], Respons
 
 
 def find(
-    storage: ResourceStorage, prefix: str, selection: Selection, options: ListOptions
+    storage: ResourceStorage, prefix: str, selection: EntrySelection, options: ListOptions
 ) -> CooperativeWork[ListPage]:
     """Return the entries of a list. Raises Gone, Timeout (a version that is yet to come), BadRequest."""
     after, revision = _start(storage, prefix, options)
@@ -166,7 +166,7 @@ def find(
     return (yield from _slice(page, selection, options))
 
 
-def _find_one(storage: ResourceStorage, prefix: str, selection: Selection, revision: int) -> ListPage:
+def _find_one(storage: ResourceStorage, prefix: str, selection: EntrySelection, revision: int) -> ListPage:
     name = f"{prefix}{selection.name}"
     if revision and revision != storage.source.revision:
         page = storage.source.list(storage.bucket, name, limit=1, revision=revision)
@@ -193,7 +193,7 @@ def _start(storage: ResourceStorage, prefix: str, options: ListOptions) -> tuple
     return "", wanted if exact else 0
 
 
-def _slice(page: Page, selection: Selection, options: ListOptions) -> CooperativeWork[ListPage]:
+def _slice(page: Page, selection: EntrySelection, options: ListOptions) -> CooperativeWork[ListPage]:
     entries, limit = page.entries, options.limit
     if selection.everything:
         more = page.remaining

@@ -22,16 +22,16 @@ from tarmac.server.patch.engine import (
 from tarmac.server.storage.bodies import adopt
 from tarmac.server.storage.creating import create_object
 from tarmac.server.storage.options import write_options
-from tarmac.server.storage.resourcestorage import Call, ResourceStorage
-from tarmac.server.storage.updating import Rules, check_name, check_version, rewrite
+from tarmac.server.storage.resourcestorage import ResourceStorage, WriteCall
+from tarmac.server.storage.updating import UpdateRules, check_name, check_version, rewrite
 from tarmac.store.interface import Entry
 
 
-async def patch(storage: ResourceStorage, rules: Rules, request: Request) -> Response:
+async def patch(storage: ResourceStorage, rules: UpdateRules, request: Request) -> Response:
     """PATCH of an object, by any of the four types; an apply may also create it."""
     patch_type = check_type(storage.resource, request.headers.get("content-type", ""))
     is_apply = patch_type == APPLY_PATCH
-    call = Call(storage, request, write_options("PatchOptions", request, apply=is_apply))
+    call = WriteCall(storage, request, write_options("PatchOptions", request, apply=is_apply))
     if is_apply:
         return await _apply(call, rules)
     body = request.body
@@ -52,7 +52,7 @@ async def patch(storage: ResourceStorage, rules: Rules, request: Request) -> Res
     return storage.answer(request, entry, 200, call.warnings)
 
 
-async def _apply(call: Call, rules: Rules) -> Response:
+async def _apply(call: WriteCall, rules: UpdateRules) -> Response:
     storage, body = call.storage, call.request.body
 
     def merged(live: JsonObject | None) -> JsonObject:
@@ -87,7 +87,7 @@ async def _apply(call: Call, rules: Rules) -> Response:
     return storage.answer(call.request, entry, 200, call.warnings)
 
 
-def _judge(call: Call, notes: list[str]) -> None:
+def _judge(call: WriteCall, notes: list[str]) -> None:
     """Reject or warn about duplicate keys in the applied configuration, by field validation mode."""
     if notes and call.options.field_validation == "Strict":
         raise BadRequest(f"error strict decoding YAML: error converting YAML to JSON: {joined(notes)}")

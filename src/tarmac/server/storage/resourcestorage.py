@@ -1,4 +1,4 @@
-"""Shared state of the verbs: the server's services, one `ResourceStorage` per resource, and one `Call` per write.
+"""Shared state of the verbs: the server's services, one `ResourceStorage` per resource, and one `WriteCall` per write.
 
 A `ResourceStorage` binds a resource to the services and holds data computed once per resource; nothing in it depends on
 a request. Verbs are functions of a `ResourceStorage` and a request.
@@ -20,7 +20,7 @@ from tarmac.base.cooperative import CooperativeRunner
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.base.randomness import Randomness
 from tarmac.http.messages import Request, Response
-from tarmac.server.admission.chain import Attributes, Chain, Operation
+from tarmac.server.admission.chain import AdmissionChain, Attributes, Operation
 from tarmac.server.encoding import decode_json, encode_object, tail_of
 from tarmac.server.printing.answers import object_answer
 from tarmac.server.printing.metadata import cut_metadata, metadata_end
@@ -31,10 +31,10 @@ from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.users import User
 from tarmac.server.storage.derived import derived
 from tarmac.server.storage.eventviews import View
-from tarmac.server.storage.guards import Turns
+from tarmac.server.storage.guards import GuardLocks
 from tarmac.server.storage.options import WriteOptions
 from tarmac.server.storage.projections import Projection
-from tarmac.server.storage.selectors import Index, Selection
+from tarmac.server.storage.selectors import EntrySelection, Index
 from tarmac.store.interface import Entry, Reads, Store
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
@@ -43,16 +43,16 @@ _NOT_SPEC = frozenset({"metadata", "status", "kind", "apiVersion"})
 
 
 @dataclass(slots=True)
-class Services:
+class StorageServices:
     """Dependencies shared by all resources."""
 
     store: Store
     reader: Reader
     catalog: Catalog
-    admission: Chain
+    admission: AdmissionChain
     clock: Clock
     randomness: Randomness
-    turns: Turns = field(default_factory=Turns)
+    guard_locks: GuardLocks = field(default_factory=GuardLocks)
     runner: CooperativeRunner = field(init=False)
 
     def __post_init__(self) -> None:
@@ -87,7 +87,7 @@ class ResourceStorage:
     def __init__(
         self,
         resource: Resource,
-        services: Services,
+        services: StorageServices,
         kept: Resource,
         view: View | None = None,
         projection: Projection | None = None,
@@ -149,10 +149,10 @@ class ResourceStorage:
             check_extent(value, MAX_STORED_VALUES)
         return value
 
-    def select(self, labels: str, fields: str) -> Selection:
+    def select(self, labels: str, fields: str) -> EntrySelection:
         """Parse the selectors of a request. Raises BadRequest."""
         names = {name: name for name in self.resource.selectable} if self.view is None else self.view.selectable
-        return Selection(self.resource, self.index, names, labels, fields)
+        return EntrySelection(self.resource, self.index, names, labels, fields)
 
     def waiting(self, prefix: str, newest: bool) -> Awaitable[None] | None:
         """Return an awaitable to await before listing, or None. `newest`: the list must show the latest state."""
@@ -208,7 +208,7 @@ def _at(obj: JsonObject, path: str) -> Any:
     return value or None
 
 
-class Call:
+class WriteCall:
     """One write in progress: request, user, options and collected warnings."""
 
     __slots__ = ("info", "options", "request", "storage", "user", "warnings")

@@ -70,7 +70,7 @@ class Index:
         return shared
 
 
-class Selection:
+class EntrySelection:
     """Both selectors of a request, resolved against one resource. Raises BadRequest for unsupported fields.
 
     `selectable` maps field names as clients know them to those of the index.

@@ -16,7 +16,7 @@ from tarmac.server.deprecation import Endpoint
 from tarmac.store.interface import Store
 
 
-async def redecided(store: Store, endpoint: Endpoint, request: Request) -> Answer:
+async def retry_stale_refusal(store: Store, endpoint: Endpoint, request: Request) -> Answer:
     """Return the response of `endpoint`, a write. A rejection is repeated on the newest state before it is returned."""
     seen = store.revision
     try:

@@ -1,9 +1,9 @@
 """Update: replaces an object, or a part of it, without losing concurrent writes.
 
 Every update is a read-modify-write against the newest accepted version. PUT, the patches and the subresources differ
-only in how they compute the new object (`Change`) and in their rules (`Rules`); the rest is shared here. An update that
-changes nothing writes nothing and keeps the resource version. An update that removes the last finalizer of an object
-under deletion deletes it.
+only in how they compute the new object (`Change`) and in their rules (`UpdateRules`); the rest is shared here. An
+update that changes nothing writes nothing and keeps the resource version. An update that removes the last finalizer of
+an object under deletion deletes it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tarmac.server.storage import metadata as meta
 from tarmac.server.storage.bodies import read_object
 from tarmac.server.storage.creating import create_object
 from tarmac.server.storage.options import write_options
-from tarmac.server.storage.resourcestorage import Call, ResourceStorage
+from tarmac.server.storage.resourcestorage import ResourceStorage, WriteCall
 from tarmac.store.interface import Conflict, Entry, Missing, Store, splice
 
 _ATTEMPTS = 5
@@ -33,7 +33,7 @@ Change = Callable[[JsonObject, Entry], JsonObject]
 """Computes the new object from the old one, which it must not modify. Called again after a lost race."""
 
 
-class Rules(NamedTuple):
+class UpdateRules(NamedTuple):
     """Per-endpoint update rules: which fields an update through the main resource or a subresource may change."""
 
     prepare: Callable[[JsonObject, JsonObject], None]
@@ -41,14 +41,14 @@ class Rules(NamedTuple):
     applied: bool = False  # server-side apply has recorded the managers already
 
 
-def rules_of(storage: ResourceStorage, subresource: str = "") -> Rules:
+def rules_of(storage: ResourceStorage, subresource: str = "") -> UpdateRules:
     """Return the rules of the main resource, or of its status."""
     strategy = storage.strategy
     if subresource == "status":
-        return Rules(strategy.prepare_for_status_update, strategy.validate_status_update)
+        return UpdateRules(strategy.prepare_for_status_update, strategy.validate_status_update)
     if strategy.has_status and not storage.resource.native:
-        return Rules(_keeping_status(storage), strategy.validate_update)
-    return Rules(strategy.prepare_for_update, strategy.validate_update)
+        return UpdateRules(_keeping_status(storage), strategy.validate_update)
+    return UpdateRules(strategy.prepare_for_update, strategy.validate_update)
 
 
 def _keeping_status(storage: ResourceStorage) -> Callable[[JsonObject, JsonObject], None]:
@@ -62,9 +62,9 @@ def _keeping_status(storage: ResourceStorage) -> Callable[[JsonObject, JsonObjec
     return prepare
 
 
-async def update(storage: ResourceStorage, rules: Rules, request: Request) -> Response:
+async def update(storage: ResourceStorage, rules: UpdateRules, request: Request) -> Response:
     """PUT of the main resource, or of a subresource that takes the whole object."""
-    call = Call(storage, request, write_options("UpdateOptions", request))
+    call = WriteCall(storage, request, write_options("UpdateOptions", request))
 
     def change(old: JsonObject, entry: Entry) -> JsonObject:
         new = read_object(call)
@@ -86,21 +86,21 @@ async def update(storage: ResourceStorage, rules: Rules, request: Request) -> Re
     return storage.answer(request, entry, 200, call.warnings)
 
 
-def _knows_no_own_fields(call: Call, new: JsonObject) -> bool:
+def _knows_no_own_fields(call: WriteCall, new: JsonObject) -> bool:
     """Return whether the client cannot know Tarmac's extension fields: protobuf has no numbers for them."""
     if body_type(call.request.headers.get("content-type", ""), native=True) == PROTOBUF:
         return True
     return call.info.subresource != "status" and call.storage.strategy.is_of_a_stranger(new)
 
 
-async def rewrite(call: Call, change: Change, rules: Rules) -> Entry:
+async def rewrite(call: WriteCall, change: Change, rules: UpdateRules) -> Entry:
     """Apply a change to the object in the URL, retrying after lost races.
 
     Raises NotFound, Conflict, and the errors of validation and admission.
     """
     guards = call.guards("UPDATE")
     if guards:
-        entry = await call.storage.services.turns.write(guards, lambda: _rewrite(call, change, rules, guards))
+        entry = await call.storage.services.guard_locks.write(guards, lambda: _rewrite(call, change, rules, guards))
     else:
         entry = await _rewrite(call, change, rules, guards)
     for waiting in call.settling("UPDATE"):
@@ -108,7 +108,7 @@ async def rewrite(call: Call, change: Change, rules: Rules) -> Entry:
     return entry
 
 
-async def _rewrite(call: Call, change: Change, rules: Rules, guards: Sequence[str]) -> Entry:
+async def _rewrite(call: WriteCall, change: Change, rules: UpdateRules, guards: Sequence[str]) -> Entry:
     storage = call.storage
     for _ in range(_ATTEMPTS):
         # Nothing is awaited from here until the store has accepted the write. On a store of a single server no other
@@ -126,7 +126,7 @@ async def _rewrite(call: Call, change: Change, rules: Rules, guards: Sequence[st
     raise storage.conflict(call.info.name)
 
 
-def check_name(call: Call, obj: JsonObject) -> None:
+def check_name(call: WriteCall, obj: JsonObject) -> None:
     """Reject an object whose name is not the one in the URL. Raises BadRequest."""
     metadata = obj.setdefault("metadata", {})
     name, wanted = metadata.get("name"), call.info.name
@@ -136,7 +136,7 @@ def check_name(call: Call, obj: JsonObject) -> None:
         raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({wanted})")
 
 
-def check_version(call: Call, new: JsonObject, old: JsonObject) -> None:
+def check_version(call: WriteCall, new: JsonObject, old: JsonObject) -> None:
     """Reject an update based on an outdated version; kinds may allow updates without a version. Raises ApiError."""
     storage, name = call.storage, call.info.name
     version = new["metadata"].get("resourceVersion")
@@ -149,7 +149,7 @@ def check_version(call: Call, new: JsonObject, old: JsonObject) -> None:
         raise invalid(storage.resource.group, storage.resource.plural, name, errors)
 
 
-def _check_uid(call: Call, new: JsonObject, actual: str) -> None:
+def _check_uid(call: WriteCall, new: JsonObject, actual: str) -> None:
     given = new["metadata"].get("uid")
     if given and given != actual:
         raise precondition_failed(call.storage, call.info.name, call.key, "UID", given, actual)
@@ -165,7 +165,7 @@ def precondition_failed(storage: ResourceStorage, name: str, key: str, what: str
 
 
 async def _revise(
-    call: Call, entry: Entry, old: JsonObject, new: JsonObject, rules: Rules, guards: Sequence[str]
+    call: WriteCall, entry: Entry, old: JsonObject, new: JsonObject, rules: UpdateRules, guards: Sequence[str]
 ) -> Entry:
     storage, services = call.storage, call.storage.services
     meta.place(storage.resource, new["metadata"], call.info.namespace)
@@ -181,13 +181,13 @@ async def _revise(
     return await _store(call, entry, old, new, guards)
 
 
-def _attributes(call: Call, new: JsonObject, old: JsonObject) -> Attributes:
+def _attributes(call: WriteCall, new: JsonObject, old: JsonObject) -> Attributes:
     info, storage = call.info, call.storage
     place = (info.subresource, info.namespace, info.name)
     return Attributes("UPDATE", storage.resource, *place, new, old, call.user, call.options.dry_run)
 
 
-def _prepare(call: Call, new: JsonObject, old: JsonObject, rules: Rules) -> None:
+def _prepare(call: WriteCall, new: JsonObject, old: JsonObject, rules: UpdateRules) -> None:
     storage = call.storage
     meta.carry_over(new["metadata"], old["metadata"])
     rules.prepare(new, old)
@@ -196,7 +196,7 @@ def _prepare(call: Call, new: JsonObject, old: JsonObject, rules: Rules) -> None
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 
-def _validate(call: Call, new: JsonObject, old: JsonObject, rules: Rules) -> None:
+def _validate(call: WriteCall, new: JsonObject, old: JsonObject, rules: UpdateRules) -> None:
     with FieldErrors() as errors:
         meta.validate_update(new["metadata"], old["metadata"], errors)
         rules.validate(new, old, errors)
@@ -204,7 +204,7 @@ def _validate(call: Call, new: JsonObject, old: JsonObject, rules: Rules) -> Non
         raise call.storage.invalid(call.info.name, errors)
 
 
-async def _store(call: Call, entry: Entry, old: JsonObject, new: JsonObject, guards: Sequence[str]) -> Entry:
+async def _store(call: WriteCall, entry: Entry, old: JsonObject, new: JsonObject, guards: Sequence[str]) -> Entry:
     storage, store = call.storage, call.storage.store
     gone = is_released(storage.strategy, new, old)
     if not gone and _unchanged(new, old):

@@ -20,7 +20,7 @@ from tarmac.server.printing.negotiation import AnswerShape, named
 from tarmac.server.storage.batches import batches
 from tarmac.server.storage.derived import Selected
 from tarmac.server.storage.resourcestorage import ResourceStorage
-from tarmac.server.storage.selectors import Selection
+from tarmac.server.storage.selectors import EntrySelection
 from tarmac.store.interface import Entry, Event, splice, unsplice
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
@@ -47,7 +47,7 @@ class StoreChange:
         self._lines: dict[tuple[EventType, AnswerShape], bytes] = {}
         self._notices: dict[EventType, Notice] = {}
 
-    def selected(self, selection: Selection) -> WatcherView | None:
+    def selected(self, selection: EntrySelection) -> WatcherView | None:
         """Return the event for a watcher with selectors, or None."""
         event = self.event
         before = event.previous is not None and selection.accepts(event.previous, self._seen_before)

@@ -22,7 +22,7 @@ from tarmac.base.tasks import first
 from tarmac.http.messages import Chunk, Stream
 from tarmac.server.printing.negotiation import AnswerShape
 from tarmac.server.storage.resourcestorage import ResourceStorage
-from tarmac.server.storage.selectors import Selection
+from tarmac.server.storage.selectors import EntrySelection
 from tarmac.server.storage.watchevents import (
     StoreChange,
     WatcherView,
@@ -101,12 +101,12 @@ class Watcher:
         return True
 
 
-class Group:
+class WatchGroup:
     """Watchers that see the same events: same resource, namespace, selectors and representation."""
 
     __slots__ = ("key", "prefix", "selection", "shape", "storage", "watchers")
 
-    def __init__(self, storage: ResourceStorage, prefix: str, selection: Selection, shape: AnswerShape) -> None:
+    def __init__(self, storage: ResourceStorage, prefix: str, selection: EntrySelection, shape: AnswerShape) -> None:
         self.storage = storage
         self.prefix = prefix
         self.selection = selection
@@ -137,15 +137,15 @@ class _Scope:
     def __init__(self) -> None:
         self.pending: list[Event] = []  # events for the next fan-out, which is scheduled already
         self.resting_until = 0.0
-        self.general: dict[GroupKey, Group] = {}
-        self.single: dict[str, dict[GroupKey, Group]] = {}
+        self.general: dict[GroupKey, WatchGroup] = {}
+        self.single: dict[str, dict[GroupKey, WatchGroup]] = {}
         self.end: Callable[[], None] = lambda: None
 
-    def groups_of(self, group: Group) -> dict[GroupKey, Group]:
+    def groups_of(self, group: WatchGroup) -> dict[GroupKey, WatchGroup]:
         """Return the table that a group like this belongs to."""
         return self.general if group.only is None else self.single.setdefault(group.only, {})
 
-    def following(self, key: str) -> Iterable[Group]:
+    def following(self, key: str) -> Iterable[WatchGroup]:
         """Yield the groups that follow only the object with this key."""
         namespace, slash, name = key.rpartition("/")
         for followed in (key, slash + name) if namespace else (key,):
@@ -153,7 +153,7 @@ class _Scope:
             if groups is not None:
                 yield from tuple(groups.values())
 
-    def groups(self) -> Iterable[Group]:
+    def groups(self) -> Iterable[WatchGroup]:
         """Yield all groups."""
         yield from self.general.values()
         for groups in self.single.values():
@@ -174,7 +174,7 @@ class Hub:
         self.sent: dict[str, int] = {}  # events by bucket, for metrics
         self.count = 0
 
-    def join(self, like: Group, watcher: Watcher) -> Callable[[], None]:
+    def join(self, like: WatchGroup, watcher: Watcher) -> Callable[[], None]:
         """Add the watcher to a group like this; return the function that removes it."""
         bucket = like.storage.bucket
         scope = self._scopes.get(bucket)
@@ -193,7 +193,7 @@ class Hub:
         self.count += 1
         return partial(self._leave, bucket, group, watcher)
 
-    def _leave(self, bucket: str, group: Group, watcher: Watcher) -> None:
+    def _leave(self, bucket: str, group: WatchGroup, watcher: Watcher) -> None:
         if watcher not in group.watchers:
             return
         del group.watchers[watcher]
@@ -247,7 +247,7 @@ class Hub:
                 for group in scope.following(event.entry.name):
                     self._write(bucket, group, [StoreChange(group.storage, event)])
 
-    def _write(self, bucket: str, group: Group, changes: Sequence[StoreChange]) -> None:
+    def _write(self, bucket: str, group: WatchGroup, changes: Sequence[StoreChange]) -> None:
         seen = [(change, each) for change in changes if (each := group.sees(change))]
         if not seen:
             return
@@ -259,7 +259,7 @@ class Hub:
                 watcher.stream.close()
         self.sent[bucket] = self.sent.get(bucket, 0) + len(seen) * len(group.watchers)
 
-    def _write_own(self, group: Group, watcher: Watcher, seen: Sequence[tuple[StoreChange, WatcherView]]) -> None:
+    def _write_own(self, group: WatchGroup, watcher: Watcher, seen: Sequence[tuple[StoreChange, WatcherView]]) -> None:
         """Render for a single watcher: it must skip a part of the batch, or still needs the column definitions."""
         own = [(change, each) for change, each in seen if change.event.entry.revision > watcher.skip_to]
         if not own:
@@ -309,7 +309,7 @@ class Hub:
         )
         self._due = min((watcher.due for watcher in watchers), default=inf)
 
-    def _beat(self, group: Group, now: float) -> None:
+    def _beat(self, group: WatchGroup, now: float) -> None:
         bookmark: Chunk | None = None
         for watcher in tuple(group.watchers):
             if watcher.bookmarks and now >= watcher.next_bookmark:
@@ -321,7 +321,7 @@ class Hub:
                 watcher.stream.close()
 
 
-def _changes_for(group: Group, events: Sequence[Event], made: dict[str, list[StoreChange]]) -> list[StoreChange]:
+def _changes_for(group: WatchGroup, events: Sequence[Event], made: dict[str, list[StoreChange]]) -> list[StoreChange]:
     """Return the batch as changes, shared by all groups of one resource."""
     version = group.storage.resource.api_version
     changes = made.get(version)

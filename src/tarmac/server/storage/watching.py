@@ -23,7 +23,7 @@ from tarmac.server.printing.negotiation import AnswerShape, shape_of
 from tarmac.server.storage.listing import find, too_large
 from tarmac.server.storage.options import ListOptions, list_options, parse_revision
 from tarmac.server.storage.resourcestorage import ResourceStorage
-from tarmac.server.storage.selectors import Selection
+from tarmac.server.storage.selectors import EntrySelection
 from tarmac.server.storage.watchevents import (
     StoreChange,
     as_chunk,
@@ -32,7 +32,7 @@ from tarmac.server.storage.watchevents import (
     initial_state,
     titled_chunk,
 )
-from tarmac.server.storage.watchgroups import Group, Hub, Watcher
+from tarmac.server.storage.watchgroups import Hub, Watcher, WatchGroup
 from tarmac.store.interface import Compacted, Event, FutureRevision
 
 _SHORTEST, _LONGEST = 1800.0, 3600.0
@@ -44,7 +44,7 @@ class WatchQuery(NamedTuple):
 
     storage: ResourceStorage
     prefix: str
-    selection: Selection
+    selection: EntrySelection
     shape: AnswerShape
     options: ListOptions
     revision: int
@@ -62,14 +62,14 @@ class WatchQuery(NamedTuple):
         return self.revision == 0 and not self.starts_with_state
 
 
-class Present(NamedTuple):
+class InitialState(NamedTuple):
     """The initial state and the revision it shows."""
 
     revision: int
     chunk: Chunk | None
 
 
-_NOTHING = Present(0, None)
+_NOTHING = InitialState(0, None)
 
 
 def watch(storage: ResourceStorage, request: Request, hub: Hub) -> StreamResponse | Awaitable[StreamResponse]:
@@ -123,7 +123,7 @@ def _begin(query: WatchQuery, hub: Hub) -> StreamResponse | Awaitable[StreamResp
     if query.starts_now:
         return _answer(query, hub)
 
-    def answer(present: Present) -> StreamResponse:
+    def answer(present: InitialState) -> StreamResponse:
         return _answer(query._replace(revision=present.revision), hub, present=present)
 
     try:
@@ -132,7 +132,7 @@ def _begin(query: WatchQuery, hub: Hub) -> StreamResponse | Awaitable[StreamResp
         return StreamResponse(partial(_refuse, error))
 
 
-def _present(query: WatchQuery) -> CooperativeWork[Present]:
+def _present(query: WatchQuery) -> CooperativeWork[InitialState]:
     storage, store = query.storage, query.storage.source
     if query.revision > store.revision:
         raise too_large(query.revision, store.revision)
@@ -142,8 +142,8 @@ def _present(query: WatchQuery) -> CooperativeWork[Present]:
         titled = not found.entries
         bookmark = bookmark_object(storage, found.revision, query.shape, initial_end=True, definitions=titled)
     if not found.entries and bookmark is None:
-        return Present(found.revision, None)
-    return Present(found.revision, (yield from initial_state(storage, found.entries, query.shape, bookmark)))
+        return InitialState(found.revision, None)
+    return InitialState(found.revision, (yield from initial_state(storage, found.entries, query.shape, bookmark)))
 
 
 async def _answer_from_log(query: WatchQuery, hub: Hub) -> StreamResponse:
@@ -168,12 +168,14 @@ def _refuse(error: ApiError, stream: Stream) -> Callable[[], None]:
     return lambda: None
 
 
-def _answer(query: WatchQuery, hub: Hub, events: Sequence[Event] = (), present: Present = _NOTHING) -> StreamResponse:
+def _answer(
+    query: WatchQuery, hub: Hub, events: Sequence[Event] = (), present: InitialState = _NOTHING
+) -> StreamResponse:
     return StreamResponse(partial(_start, query, hub, events, present))
 
 
 def _start(
-    query: WatchQuery, hub: Hub, events: Sequence[Event], present: Present, stream: Stream
+    query: WatchQuery, hub: Hub, events: Sequence[Event], present: InitialState, stream: Stream
 ) -> Callable[[], None]:
     try:
         # Nothing is awaited from here until `hub.join`: an event in between would be lost.
@@ -181,7 +183,7 @@ def _start(
     except ApiError as error:
         return _refuse(error, stream)
     first = [chunk for chunk in (present.chunk, missed) if chunk is not None]
-    group = Group(query.storage, query.prefix, query.selection, query.shape)
+    group = WatchGroup(query.storage, query.prefix, query.selection, query.shape)
     options = query.options
     watcher = Watcher(
         stream,
@@ -217,7 +219,7 @@ def _missed(query: WatchQuery, events: Sequence[Event], *, titled: bool) -> Chun
 def _repeated(query: WatchQuery, events: Sequence[Event], titled: bool) -> Chunk | None:
     """Render past events as the watchers of the group have seen them, or return None."""
     storage, shape = query.storage, query.shape
-    group = Group(storage, query.prefix, query.selection, shape)
+    group = WatchGroup(storage, query.prefix, query.selection, shape)
     changes = [StoreChange(storage, event) for event in events]
     seen = [(change, each) for change in changes if (each := group.sees(change))]
     if not seen:

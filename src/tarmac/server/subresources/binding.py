@@ -23,7 +23,7 @@ from tarmac.http.messages import Request, Response
 from tarmac.server.printing.answers import document
 from tarmac.server.routes import Route
 from tarmac.server.storage.options import write_options
-from tarmac.server.storage.resourcestorage import Call, ResourceStorage
+from tarmac.server.storage.resourcestorage import ResourceStorage, WriteCall
 from tarmac.server.storage.updating import precondition_failed
 from tarmac.store.interface import Conflict
 
@@ -61,7 +61,7 @@ def bindings_route(pods: ResourceStorage) -> Route:
 
 
 async def _bind_named(storage: ResourceStorage, request: Request) -> Response:
-    call = Call(storage, request, write_options("CreateOptions", request))
+    call = WriteCall(storage, request, write_options("CreateOptions", request))
     binding = _read(call)
     if binding["metadata"].get("name") != call.info.name:
         raise BadRequest("name in URL does not match name in Binding object")
@@ -69,11 +69,11 @@ async def _bind_named(storage: ResourceStorage, request: Request) -> Response:
 
 
 async def _bind(storage: ResourceStorage, request: Request) -> Response:
-    call = Call(storage, request, write_options("CreateOptions", request))
+    call = WriteCall(storage, request, write_options("CreateOptions", request))
     return await _assign(call, _read(call))
 
 
-def _read(call: Call) -> JsonObject:
+def _read(call: WriteCall) -> JsonObject:
     request = call.request
     content_type = request.headers.get("content-type", "")
     binding, warnings = decode_kind("", "v1", "Binding", request.body, content_type, call.options.field_validation)
@@ -97,7 +97,7 @@ def _check_target(binding: JsonObject) -> str:
     return target["name"]
 
 
-async def _assign(call: Call, binding: JsonObject) -> Response:
+async def _assign(call: WriteCall, binding: JsonObject) -> Response:
     storage, metadata = call.storage, binding["metadata"]
     name = metadata.get("name", "")
     node = _check_target(binding)
@@ -121,7 +121,7 @@ async def _assign(call: Call, binding: JsonObject) -> Response:
     raise storage.conflict(name)
 
 
-def _check_pod(call: Call, pod: _Pod, wanted: JsonObject) -> None:
+def _check_pod(call: WriteCall, pod: _Pod, wanted: JsonObject) -> None:
     metadata, spec, name = pod.metadata, pod.spec, wanted["name"]
     for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
         if wanted.get(field) and wanted[field] != _value(metadata, field):
@@ -146,7 +146,7 @@ def _with_node(pod: _Pod, node: str, now: str) -> tuple[Part, Part]:
     return {**pod.spec, "nodeName": node}, status
 
 
-def _with_marks(call: Call, metadata: Part, wanted: JsonObject) -> Part:
+def _with_marks(call: WriteCall, metadata: Part, wanted: JsonObject) -> Part:
     """Return the pod's metadata with the annotations and labels of the binding.
 
     Rejects annotations that make the pod a mirror pod or change its classes. Raises BadRequest, Invalid.
@@ -162,7 +162,7 @@ def _with_marks(call: Call, metadata: Part, wanted: JsonObject) -> Part:
     return marked
 
 
-def _check_class_annotations(call: Call, pod: JsonObject, before: JsonObject) -> None:
+def _check_class_annotations(call: WriteCall, pod: JsonObject, before: JsonObject) -> None:
     with FieldErrors() as errors:
         validate_annotations_unchanged(pod, {"metadata": before}, errors)
     if errors:

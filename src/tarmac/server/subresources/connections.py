@@ -1,7 +1,7 @@
 """Subresources that connect to a node: logs, exec, attach, port-forward, and the proxies.
 
-The server authorizes the request, finds the node and translates the path to the node's API; `NodeConnections` carries
-the request to the node. A server without nodes has `NoConnections`.
+The server authorizes the request, finds the node and translates the path to the node's API; `NodeForwarder` carries
+the request to the node. A server without nodes has `NoNodes`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class PodPort:
     host: str
 
 
-class NodeConnections(Protocol):
+class NodeForwarder(Protocol):
     """Connections to nodes. Every method returns None for a node without a connection."""
 
     def forward(self, node: str, request: Request, target: str, recorded: bool = True) -> Awaitable[Answer] | None:
@@ -65,7 +65,7 @@ class NodeConnections(Protocol):
         ...
 
 
-class NoConnections:
+class NoNodes:
     """No node is reachable."""
 
     def forward(self, node: str, request: Request, target: str, recorded: bool = True) -> Awaitable[Answer] | None:
@@ -89,7 +89,7 @@ class NoConnections:
         return None
 
 
-def log_route(storage: ResourceStorage, connections: NodeConnections) -> Route:
+def log_route(storage: ResourceStorage, connections: NodeForwarder) -> Route:
     """GET of `pods/NAME/log`."""
 
     def answer(request: Request) -> Answer | Awaitable[Answer]:
@@ -105,7 +105,7 @@ def log_route(storage: ResourceStorage, connections: NodeConnections) -> Route:
     return {"get": answer}
 
 
-def stream_route(storage: ResourceStorage, connections: NodeConnections, kind: str) -> Route:
+def stream_route(storage: ResourceStorage, connections: NodeForwarder, kind: str) -> Route:
     """exec, attach and portforward of a pod; opening one is a create for every method."""
 
     def answer(request: Request) -> Awaitable[Answer]:
@@ -118,7 +118,7 @@ def stream_route(storage: ResourceStorage, connections: NodeConnections, kind: s
     return {"create": answer}
 
 
-def node_proxy_route(storage: ResourceStorage, connections: NodeConnections) -> Route:
+def node_proxy_route(storage: ResourceStorage, connections: NodeForwarder) -> Route:
     """`nodes/NAME/proxy/…`: the node's own API."""
 
     def answer(request: Request) -> Awaitable[Answer]:
@@ -130,7 +130,7 @@ def node_proxy_route(storage: ResourceStorage, connections: NodeConnections) -> 
     return dict.fromkeys(_ANY_METHOD, answer)
 
 
-def pod_proxy_route(storage: ResourceStorage, connections: NodeConnections) -> Route:
+def pod_proxy_route(storage: ResourceStorage, connections: NodeForwarder) -> Route:
     """`pods/[SCHEME:]NAME[:PORT]/proxy/…`: a server in a pod."""
 
     def answer(request: Request) -> Awaitable[Answer]:
@@ -142,7 +142,7 @@ def pod_proxy_route(storage: ResourceStorage, connections: NodeConnections) -> R
     return dict.fromkeys(_ANY_METHOD, answer)
 
 
-def service_proxy_route(routes: Routes, storage: ResourceStorage, connections: NodeConnections) -> Route:
+def service_proxy_route(routes: Routes, storage: ResourceStorage, connections: NodeForwarder) -> Route:
     """`services/[SCHEME:]NAME[:PORT]/proxy/…`: a server in one of the pods behind a Service."""
 
     def answer(request: Request) -> Awaitable[Answer]:
@@ -157,7 +157,7 @@ def service_proxy_route(routes: Routes, storage: ResourceStorage, connections: N
 
 
 def _to_pod(
-    storage: ResourceStorage, connections: NodeConnections, request: Request, pod: JsonObject, port: int
+    storage: ResourceStorage, connections: NodeForwarder, request: Request, pod: JsonObject, port: int
 ) -> Awaitable[Answer]:
     metadata, address = pod["metadata"], pod.get("status", {}).get("podIP", "")
     if not address:

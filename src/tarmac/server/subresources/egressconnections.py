@@ -7,8 +7,7 @@ from functools import partial
 
 import msgspec
 
-from tarmac.api.egress.connections import MAX_CONNECTIONS, NODE_PATH, ExternalConnections
-from tarmac.api.egress.connections import NodeConnections as Told
+from tarmac.api.egress.connections import MAX_CONNECTIONS, NODE_PATH, ExternalConnections, NodeConnections
 from tarmac.api.egress.names import API_VERSION, NAMESPACE
 from tarmac.api.kubernetes.checks import mapping
 from tarmac.api.schema import JsonObject
@@ -19,19 +18,19 @@ from tarmac.server.printing.answers import document
 from tarmac.server.reader import Reader
 from tarmac.server.routes import Route
 from tarmac.server.storage.resourcestorage import ResourceStorage
-from tarmac.server.subresources.connections import NodeConnections
+from tarmac.server.subresources.connections import NodeForwarder
 
 _FORWARDERS, _GATEWAYS = "submariner.io/forwarders", "submariner.io/gateways"
 _LARGEST = 2 * 1024 * 1024  # bytes of a node's response
-_read = msgspec.json.Decoder(Told).decode
+_read = msgspec.json.Decoder(NodeConnections).decode
 
 
-def external_connections_route(storage: ResourceStorage, nodes: NodeConnections) -> Route:
+def external_connections_route(storage: ResourceStorage, nodes: NodeForwarder) -> Route:
     """GET of `externalservices/NAME/connections`."""
     return {"get": partial(_answer, storage, nodes)}
 
 
-async def _answer(storage: ResourceStorage, nodes: NodeConnections, request: Request) -> Response:
+async def _answer(storage: ResourceStorage, nodes: NodeForwarder, request: Request) -> Response:
     info, reader = request.info, storage.services.reader
     if storage.store.get(storage.bucket, storage.key(info.namespace, info.name)) is None:
         raise storage.not_found(info.name)
@@ -52,7 +51,7 @@ def _is_on(pod: JsonObject | None, uid: str, node: str) -> bool:
     return mapping(pod, "metadata").get("uid") == uid and mapping(pod, "spec").get("nodeName") == node
 
 
-async def _ask(nodes: NodeConnections, node: str, path: str) -> Told | None:
+async def _ask(nodes: NodeForwarder, node: str, path: str) -> NodeConnections | None:
     """Return a node's report; None when the node cannot be reached or its report cannot be decoded."""
     answer = nodes.fetch(node, path, _LARGEST)
     try:

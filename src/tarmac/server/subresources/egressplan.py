@@ -19,8 +19,8 @@ from tarmac.http.messages import Request, Response
 from tarmac.server.printing.answers import document
 from tarmac.server.routes import Route
 from tarmac.server.storage.options import write_options
-from tarmac.server.storage.resourcestorage import Call, ResourceStorage
-from tarmac.server.subresources.offloading import PLANS, ponder, snapshot
+from tarmac.server.storage.resourcestorage import ResourceStorage, WriteCall
+from tarmac.server.subresources.offloading import PLANS, run_in_thread, snapshot
 from tarmac.server.subresources.plan import causes_of, dry_run
 from tarmac.server.subresources.planfile import read_file
 from tarmac.server.subresources.userqueue import UserQueue
@@ -33,14 +33,14 @@ def external_plan_route(storage: ResourceStorage, queue: UserQueue) -> Route:
 
 async def _plan(storage: ResourceStorage, request: Request) -> Response:
     options = write_options("CreateOptions", request)._replace(dry_run=True)
-    call, catalog, resource = Call(storage, request, options), storage.services.catalog, storage.resource
+    call, catalog, resource = WriteCall(storage, request, options), storage.services.catalog, storage.resource
     world, others = snapshot(storage), list[JsonObject]()
     try:
         file = read_file(request.body, resource.group, resource.kind, call.info.name)
         if file is not None:
             request.body, others = file.planned, file.others
         obj = storage.load(await dry_run(call))
-        plan = await ponder(world, lambda _: plan_external(world, resource.bucket, obj, others, catalog), PLANS)
+        plan = await run_in_thread(world, lambda _: plan_external(world, resource.bucket, obj, others, catalog), PLANS)
     except (Invalid, Forbidden) as error:
         plan = ExternalPlan(accepted=False, causes=causes_of(error))
     body: JsonObject = {"kind": "ExternalPlan", "apiVersion": API_VERSION, **msgspec.to_builtins(plan)}

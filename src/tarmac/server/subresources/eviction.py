@@ -25,7 +25,7 @@ from tarmac.server.routes import Route
 from tarmac.server.storage.deleting import DeleteOptions, check_preconditions, delete_options_from, remove
 from tarmac.server.storage.metadata import place
 from tarmac.server.storage.options import WriteOptions, write_options
-from tarmac.server.storage.resourcestorage import Call, ResourceStorage
+from tarmac.server.storage.resourcestorage import ResourceStorage, WriteCall
 from tarmac.server.subresources.binding import SUCCESS
 from tarmac.store.interface import Conflict, Entry, Missing
 
@@ -48,7 +48,7 @@ async def _evict(storage: ResourceStorage, budgets: ResourceStorage, request: Re
         raise BadRequest("name in URL does not match name in Eviction object")
     place(storage.resource, metadata, request.info.namespace)
     deletion = delete_options_from(eviction.get("deleteOptions") or {}, options.dry_run)
-    call = Call(storage, request, WriteOptions(deletion.dry_run))
+    call = WriteCall(storage, request, WriteOptions(deletion.dry_run))
     call.admit("eviction", name, eviction)  # before charging the budget: a rejected eviction is free
     for _ in range(_ATTEMPTS):
         paid = await _spend_budget(call, budgets, deletion)
@@ -61,7 +61,7 @@ async def _evict(storage: ResourceStorage, budgets: ResourceStorage, request: Re
     raise storage.conflict(name)
 
 
-async def _removed_as(call: Call, seen: Entry, deletion: DeleteOptions) -> bool:
+async def _removed_as(call: WriteCall, seen: Entry, deletion: DeleteOptions) -> bool:
     """Delete the pod unless it changed since `seen`: it may have become ready, and then needs budget."""
     version = deletion.resource_version or str(seen.revision)
     try:
@@ -73,7 +73,7 @@ async def _removed_as(call: Call, seen: Entry, deletion: DeleteOptions) -> bool:
     return True
 
 
-async def _spend_budget(call: Call, budgets: ResourceStorage, deletion: DeleteOptions) -> bool:
+async def _spend_budget(call: WriteCall, budgets: ResourceStorage, deletion: DeleteOptions) -> bool:
     """Charge the budget. Return True if the pod may be deleted in any state, False if only in the state seen here."""
     storage = call.storage
     entry = storage.head(call.key)
@@ -96,7 +96,7 @@ async def _spend_budget(call: Call, budgets: ResourceStorage, deletion: DeleteOp
     return True
 
 
-async def _announce(call: Call) -> Entry | None:
+async def _announce(call: WriteCall) -> Entry | None:
     """Set the pod's DisruptionTarget condition, for its owner.
 
     Return the pod's new version; None if it changed at the same time or is gone.

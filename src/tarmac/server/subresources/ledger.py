@@ -18,7 +18,7 @@ from tarmac.server.printing.answers import document
 from tarmac.server.routes import Route
 from tarmac.server.storage.resourcestorage import ResourceStorage
 from tarmac.server.subresources.metrics import UsageSource
-from tarmac.server.subresources.offloading import ponder, snapshot
+from tarmac.server.subresources.offloading import run_in_thread, snapshot
 from tarmac.server.subresources.userqueue import UserQueue
 
 _plain = msgspec.json.Decoder(dict[str, Any]).decode
@@ -35,7 +35,7 @@ async def _ledger(storage: ResourceStorage, usage: UsageSource, request: Request
     measured = await measured if isinstance(measured, Awaitable) else measured
     used = next((each["usage"] for each in measured if each["metadata"]["name"] == name), None)
     world = snapshot(storage, (NODES, PODS, LOCATIONS))
-    found = await ponder(world, lambda each: _worked_out(each, name, used))
+    found = await run_in_thread(world, lambda each: _worked_out(each, name, used))
     if found is None:
         raise storage.not_found(name)
     return document(request, {"kind": "NodeLedger", "apiVersion": API_VERSION, **found})

@@ -22,9 +22,9 @@ from tarmac.server.encoding import encode_json
 from tarmac.server.reader import Reader
 from tarmac.server.routes import Route
 from tarmac.server.storage.options import write_options
-from tarmac.server.storage.resourcestorage import Call, ResourceStorage
+from tarmac.server.storage.resourcestorage import ResourceStorage, WriteCall
 from tarmac.server.storage.updating import rewrite, rules_of
-from tarmac.server.subresources.connections import NodeConnections, find_object, is_recorded, reached
+from tarmac.server.subresources.connections import NodeForwarder, find_object, is_recorded, reached
 from tarmac.store.interface import Entry
 
 PARAMETERS: Final = {
@@ -37,7 +37,7 @@ _RUNNING: Final = {"Stop": False, "Start": True}
 _VERBS: Final = {"recordings": "get"}  # opening a stream is a create for every method, and so is a power action
 
 
-def machine_route(storage: ResourceStorage, connections: NodeConnections, place: str) -> Route:
+def machine_route(storage: ResourceStorage, connections: NodeForwarder, place: str) -> Route:
     """Return the route of one of these subresources."""
 
     def answer(request: Request) -> Awaitable[Answer]:
@@ -78,7 +78,7 @@ async def _switch(storage: ResourceStorage, request: Request, action: str) -> An
         new["spec"]["runtime"]["virtualMachine"]["running"] = _RUNNING[action]
         return new
 
-    await rewrite(Call(storage, request, write_options("UpdateOptions", request)), change, rules_of(storage))
+    await rewrite(WriteCall(storage, request, write_options("UpdateOptions", request)), change, rules_of(storage))
     return Response(200, encode_json({"action": action}))
 
 

@@ -39,7 +39,9 @@ def snapshot(storage: ResourceStorage, sources: Iterable[ResourceSource[Any]] | 
     return Objects(storage.services.clock.now(), objects)
 
 
-async def ponder(world: Snapshot, question: Callable[[Snapshot], T], threads: ThreadPoolExecutor = EXPLANATIONS) -> T:
+async def run_in_thread(
+    world: Snapshot, question: Callable[[Snapshot], T], threads: ThreadPoolExecutor = EXPLANATIONS
+) -> T:
     """Run `question` on a snapshot in a thread and return its result.
 
     A cancellation is delivered when the thread has ended: a client that gives up must not get a second thread.

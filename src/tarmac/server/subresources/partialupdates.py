@@ -17,10 +17,10 @@ from tarmac.server.routes import Route
 from tarmac.server.storage.getting import get
 from tarmac.server.storage.patching import patch
 from tarmac.server.storage.resourcestorage import ResourceStorage
-from tarmac.server.storage.updating import Rules, update
+from tarmac.server.storage.updating import UpdateRules, update
 
 
-def _door(storage: ResourceStorage, rules: Rules) -> Route:
+def _door(storage: ResourceStorage, rules: UpdateRules) -> Route:
     return {
         "get": partial(get, storage),
         "update": partial(update, storage, rules),
@@ -39,21 +39,21 @@ def finalize_route(storage: ResourceStorage) -> Route:
         for index, finalizer in enumerate((new.get("spec") or {}).get("finalizers") or ()):
             validate_finalizer(finalizer, f"spec.finalizers[{index}]", errors)
 
-    return {"update": partial(update, storage, Rules(prepare, validate))}
+    return {"update": partial(update, storage, UpdateRules(prepare, validate))}
 
 
 def ephemeral_containers_route(storage: ResourceStorage) -> Route:
     """`pods/NAME/ephemeralcontainers`: debug containers of a running pod. They can be added, never changed."""
-    return _door(storage, Rules(pods.prepare_ephemeral_update, pods.validate_ephemeral_update))
+    return _door(storage, UpdateRules(pods.prepare_ephemeral_update, pods.validate_ephemeral_update))
 
 
 def resize_route(storage: ResourceStorage) -> Route:
     """`pods/NAME/resize`: the resources of containers, and nothing else."""
-    return _door(storage, Rules(pods.prepare_resize, pods.validate_resize))
+    return _door(storage, UpdateRules(pods.prepare_resize, pods.validate_resize))
 
 
 def approval_route(storage: ResourceStorage) -> Route:
     """`certificatesigningrequests/NAME/approval`: the conditions Approved and Denied."""
     strategy = storage.strategy
     assert isinstance(strategy, SigningRequestStrategy)
-    return _door(storage, Rules(strategy.prepare_approval, strategy.validate_approval))
+    return _door(storage, UpdateRules(strategy.prepare_approval, strategy.validate_approval))

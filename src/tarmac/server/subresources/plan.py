@@ -28,9 +28,9 @@ from tarmac.server.routes import Route
 from tarmac.server.storage.bodies import read_object
 from tarmac.server.storage.creating import create_object
 from tarmac.server.storage.options import write_options
-from tarmac.server.storage.resourcestorage import Call, ResourceStorage
+from tarmac.server.storage.resourcestorage import ResourceStorage, WriteCall
 from tarmac.server.storage.updating import check_name, rewrite, rules_of
-from tarmac.server.subresources.offloading import PLANS, ponder, snapshot
+from tarmac.server.subresources.offloading import PLANS, run_in_thread, snapshot
 from tarmac.server.subresources.planfile import read_file
 from tarmac.server.subresources.userqueue import UserQueue
 from tarmac.store.interface import Entry
@@ -43,7 +43,7 @@ def plan_route(storage: ResourceStorage, queue: UserQueue) -> Route:
 
 async def _plan(storage: ResourceStorage, request: Request) -> Response:
     options = write_options("CreateOptions", request)._replace(dry_run=True)
-    call = Call(storage, request, options)
+    call = WriteCall(storage, request, options)
     try:
         world, before = _among_others(call, snapshot(storage))
         entry = await dry_run(call)
@@ -52,7 +52,7 @@ async def _plan(storage: ResourceStorage, request: Request) -> Response:
     else:
         workload = decode(Workload, storage.load(entry))
         without = _cities(request)
-        cities = await ponder(
+        cities = await run_in_thread(
             world, lambda _: plan_workload(carried_out(world, before, without), workload, without), PLANS
         )
         plan = Plan(accepted=True, cities=cities)
@@ -60,7 +60,7 @@ async def _plan(storage: ResourceStorage, request: Request) -> Response:
     return document(request, body, 200, call.warnings)
 
 
-def _among_others(call: Call, world: Objects) -> tuple[Objects, list[Workload]]:
+def _among_others(call: WriteCall, world: Objects) -> tuple[Objects, list[Workload]]:
     """Return the snapshot with the other objects of the file added, and its other Workloads, which are placed first.
 
     Changes the call: its body becomes the planned Workload, and validation uses that snapshot.
@@ -76,7 +76,7 @@ def _among_others(call: Call, world: Objects) -> tuple[Objects, list[Workload]]:
     return world, read_workloads(world, file.others, storage.services.catalog, call.info.namespace)
 
 
-async def dry_run(call: Call) -> Entry:
+async def dry_run(call: WriteCall) -> Entry:
     """Return the object that a replacement by the manifest would store.
 
     Fields that clients cannot set keep their values.

@@ -27,7 +27,7 @@ from tarmac.server.requestinfo import RequestInfo, boolean
 from tarmac.server.security.authorize import refusal
 from tarmac.server.security.users import User
 from tarmac.server.storage.resourcestorage import ResourceStorage
-from tarmac.server.subresources.offloading import ponder, snapshot
+from tarmac.server.subresources.offloading import run_in_thread, snapshot
 
 Refuses = Callable[[User, RequestInfo], str | None]
 """Returns the reason why a user may not do something; None if allowed."""
@@ -54,7 +54,7 @@ async def reach(storage: ResourceStorage, refuses: Refuses, request: Request) ->
     hidden: set[tuple[str, str]] = set()
     if question.target.kind == "address":
         address = question.target.name
-        found = await ponder(world, lambda each: objects_at(each, sender, address))
+        found = await run_in_thread(world, lambda each: objects_at(each, sender, address))
         hidden = _hidden(refuses, request.user, info.namespace, address, found)
     # Check rights here, on the event loop: the authorizer's state is not thread-safe.
     spaces = {key.partition("/")[0] for key in world.objects[POLICIES.resource]}
@@ -65,7 +65,7 @@ async def reach(storage: ResourceStorage, refuses: Refuses, request: Request) ->
         return document(request, {"kind": "Reachability", "apiVersion": API_VERSION, **msgspec.to_builtins(found)})
 
     try:
-        return await ponder(world, answer)  # encoded in the thread too: a Service may have thousands of paths
+        return await run_in_thread(world, answer)  # encoded in the thread too: a Service may have thousands of paths
     except BadQuestion as error:
         raise BadRequest(str(error)) from error
     except NoSuchTarget as error:

@@ -11,7 +11,7 @@ from tarmac.server.routes import ANY_SCALE, Answering, Route, Routes
 from tarmac.server.storage.resourcestorage import ResourceStorage
 from tarmac.server.subresources.binding import binding_route, bindings_route
 from tarmac.server.subresources.connections import (
-    NodeConnections,
+    NodeForwarder,
     log_route,
     node_proxy_route,
     pod_proxy_route,
@@ -33,7 +33,7 @@ from tarmac.server.subresources.partialupdates import (
 )
 from tarmac.server.subresources.plan import plan_route
 from tarmac.server.subresources.reaching import Refuses
-from tarmac.server.subresources.reviews import REVIEWS, Reviews, TokenIssuer, review_route, token_route
+from tarmac.server.subresources.reviews import REVIEWS, ReviewEndpoint, TokenEndpoint, review_route, token_route
 from tarmac.server.subresources.scale import scale_route
 from tarmac.server.subresources.userqueue import UserQueue
 from tarmac.server.subresources.why import why_route
@@ -56,7 +56,7 @@ _MAX_EXPLANATIONS: Final = 64
 
 
 def special_routes(
-    connections: NodeConnections, usage: UsageSource, reviews: Reviews, issuer: TokenIssuer, refuses: Refuses
+    connections: NodeForwarder, usage: UsageSource, reviews: ReviewEndpoint, issuer: TokenEndpoint, refuses: Refuses
 ) -> Mapping[Key, Answering]:
     """Return the routes by (group, plural, subresource)."""
     plans = UserQueue("plans", THREADS, _MAX_PLANS)
@@ -90,7 +90,7 @@ def special_routes(
     return routes
 
 
-def _to_nodes(connections: NodeConnections) -> dict[Key, Answering]:
+def _to_nodes(connections: NodeForwarder) -> dict[Key, Answering]:
     def stream(kind: str) -> Answering:
         return lambda _, storage: stream_route(storage, connections, kind)
 

@@ -17,7 +17,7 @@ from tarmac.server.printing.negotiation import check_plain
 from tarmac.server.routes import Route
 from tarmac.server.security.users import User
 from tarmac.server.storage.options import write_options
-from tarmac.server.storage.resourcestorage import Call, ResourceStorage
+from tarmac.server.storage.resourcestorage import ResourceStorage, WriteCall
 
 REVIEWS = (
     ("authentication.k8s.io", "tokenreviews"),
@@ -41,7 +41,7 @@ _TOKEN_REQUEST = Resource(
 )
 
 
-class Reviews(Protocol):
+class ReviewEndpoint(Protocol):
     """Answers reviews."""
 
     def answer(self, plural: str, user: User, namespace: str, review: JsonObject) -> JsonObject | Awaitable[JsonObject]:
@@ -49,7 +49,7 @@ class Reviews(Protocol):
         ...
 
 
-class TokenIssuer(Protocol):
+class TokenEndpoint(Protocol):
     """Issues tokens for service accounts."""
 
     def issue(self, namespace: str, name: str, request: JsonObject) -> JsonObject:
@@ -57,17 +57,17 @@ class TokenIssuer(Protocol):
         ...
 
 
-def review_route(storage: ResourceStorage, reviews: Reviews) -> Route:
+def review_route(storage: ResourceStorage, reviews: ReviewEndpoint) -> Route:
     """POST of a review."""
     return {"create": partial(_review, storage, reviews)}
 
 
-def token_route(storage: ResourceStorage, issuer: TokenIssuer) -> Route:
+def token_route(storage: ResourceStorage, issuer: TokenEndpoint) -> Route:
     """POST of `serviceaccounts/NAME/token`."""
     return {"create": partial(_token, storage, issuer)}
 
 
-def _review(storage: ResourceStorage, reviews: Reviews, request: Request) -> Response | Awaitable[Response]:
+def _review(storage: ResourceStorage, reviews: ReviewEndpoint, request: Request) -> Response | Awaitable[Response]:
     review, call = _read(storage, storage.resource, request)
     answer = reviews.answer(storage.resource.plural, request.user, request.info.namespace, review)
     if isinstance(answer, dict):
@@ -75,21 +75,21 @@ def _review(storage: ResourceStorage, reviews: Reviews, request: Request) -> Res
     return _answered_later(answer, request, call)
 
 
-async def _answered_later(answer: Awaitable[JsonObject], request: Request, call: Call) -> Response:
+async def _answered_later(answer: Awaitable[JsonObject], request: Request, call: WriteCall) -> Response:
     return document(request, await answer, 201, call.warnings)
 
 
-def _token(storage: ResourceStorage, issuer: TokenIssuer, request: Request) -> Response:
+def _token(storage: ResourceStorage, issuer: TokenEndpoint, request: Request) -> Response:
     info = request.info
     wanted, call = _read(storage, _TOKEN_REQUEST, request)
     call.admit("token", info.name, wanted)
     return document(request, issuer.issue(info.namespace, info.name, wanted), 201, call.warnings)
 
 
-def _read(storage: ResourceStorage, resource: Resource, request: Request) -> tuple[JsonObject, Call]:
+def _read(storage: ResourceStorage, resource: Resource, request: Request) -> tuple[JsonObject, WriteCall]:
     """Decode the review and record the client as manager of its fields."""
     check_plain(request)
-    call = Call(storage, request, write_options("CreateOptions", request))
+    call = WriteCall(storage, request, write_options("CreateOptions", request))
     content_type = request.headers.get("content-type", "")
     kind = (resource.group, resource.version, resource.kind)
     obj, warnings = decode_kind(*kind, request.body, content_type, call.options.field_validation)

@@ -26,7 +26,7 @@ from tarmac.server.printing.negotiation import shape_of
 from tarmac.server.printing.table import TablePrinter
 from tarmac.server.routes import Route
 from tarmac.server.storage.options import write_options
-from tarmac.server.storage.resourcestorage import Call, ResourceStorage
+from tarmac.server.storage.resourcestorage import ResourceStorage, WriteCall
 from tarmac.server.storage.updating import check_name, check_version, rewrite, rules_of
 from tarmac.store.interface import Entry
 
@@ -103,7 +103,7 @@ def _get_now(door: _Door, request: Request) -> Response:
 
 
 async def _update(door: _Door, request: Request) -> Response:
-    call = Call(door.storage, request, write_options("UpdateOptions", request))
+    call = WriteCall(door.storage, request, write_options("UpdateOptions", request))
     content_type = request.headers.get("content-type", "")
     validation = call.options.field_validation
     scale, warnings = decode_kind("autoscaling", "v1", "Scale", request.body, content_type, validation)
@@ -115,7 +115,7 @@ async def _patch(door: _Door, request: Request) -> Response:
     storage = door.storage
     patch_type = check_type(storage.resource, request.headers.get("content-type", ""))
     applies = patch_type == APPLY_PATCH
-    call = Call(storage, request, write_options("PatchOptions", request, apply=applies))
+    call = WriteCall(storage, request, write_options("PatchOptions", request, apply=applies))
     if applies:
         entry = await _apply(call)
     else:
@@ -123,7 +123,7 @@ async def _patch(door: _Door, request: Request) -> Response:
     return door.answer(request, entry, call.warnings)
 
 
-def _patched(call: Call, patch_type: str, old: JsonObject) -> JsonObject:
+def _patched(call: WriteCall, patch_type: str, old: JsonObject) -> JsonObject:
     storage, validation = call.storage, call.options.field_validation
     patched, _ = apply_patch(storage.resource, patch_type, scale_of(storage, old), call.request.body)
     scale, warnings = decode_kind("autoscaling", "v1", "Scale", encode_json(patched), field_validation=validation)
@@ -131,7 +131,7 @@ def _patched(call: Call, patch_type: str, old: JsonObject) -> JsonObject:
     return scale
 
 
-async def _apply(call: Call) -> Entry:
+async def _apply(call: WriteCall) -> Entry:
     """Apply the replicas of a Scale to the object, with subresource `scale` in managedFields."""
     storage, options = call.storage, call.options
     body, validation = call.request.body, options.field_validation
@@ -157,7 +157,7 @@ async def _apply(call: Call) -> Entry:
     return await rewrite(call, change, rules_of(storage)._replace(applied=True))
 
 
-async def _rescale(call: Call, make: Callable[[JsonObject], JsonObject]) -> Entry:
+async def _rescale(call: WriteCall, make: Callable[[JsonObject], JsonObject]) -> Entry:
     storage = call.storage
 
     def change(old: JsonObject, entry: Entry) -> JsonObject:
@@ -172,7 +172,7 @@ async def _rescale(call: Call, make: Callable[[JsonObject], JsonObject]) -> Entr
     return await rewrite(call, change, rules_of(storage))
 
 
-def _checked(call: Call, scale: JsonObject) -> int:
+def _checked(call: WriteCall, scale: JsonObject) -> int:
     replicas = (scale.get("spec") or {}).get("replicas", 0)
     if replicas < 0:
         errors = FieldErrors()

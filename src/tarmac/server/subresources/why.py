@@ -15,7 +15,7 @@ from tarmac.server.printing.answers import document
 from tarmac.server.restored import conflict_of
 from tarmac.server.routes import Route
 from tarmac.server.storage.resourcestorage import ResourceStorage
-from tarmac.server.subresources.offloading import ponder, snapshot
+from tarmac.server.subresources.offloading import run_in_thread, snapshot
 from tarmac.server.subresources.reaching import Refuses, reach
 from tarmac.server.subresources.userqueue import UserQueue
 
@@ -32,7 +32,7 @@ async def _why(storage: ResourceStorage, refuses: Refuses, request: Request) -> 
     if request.param("reach"):
         return await reach(storage, refuses, request)
     explain, key = EXPLAINERS[storage.bucket], storage.key(info.namespace, info.name)
-    found = await ponder(snapshot(storage), lambda world: explain(world, key))
+    found = await run_in_thread(snapshot(storage), lambda world: explain(world, key))
     if storage.bucket in _OF_PODS and (conflict := conflict_of(storage.store, info.namespace, info.name)) is not None:
         subject = Subject(storage.resource.api_version, storage.resource.kind, info.namespace, info.name)
         found = with_conflict(found, subject, conflict.message, conflict.node)

@@ -28,8 +28,8 @@ from tarmac.http.clientrequest import ConnectionBroken, StreamedReply, request_h
 from tarmac.http.limits import ListenerLimits
 from tarmac.http.listener import Listener
 from tarmac.http.messages import Answer, Request, Response, UpgradeResponse
-from tarmac.server.nodes.proxying import answer_of
-from tarmac.server.nodes.tunnels import STREAM, Tunnels
+from tarmac.server.nodes.proxying import response_of
+from tarmac.server.nodes.tunnels import STREAM, NodeTunnels
 from tarmac.server.workers.sockets import WorkerSocket, socket_path, unix
 
 UPGRADE = "tarmac-worker"
@@ -92,11 +92,11 @@ class Peers:
         self._folder = folder
         self._clock = clock
         self._links = {other: _Link(clock.monotonic()) for other in range(count) if other != index}
-        self._tunnels: Tunnels | None = None
+        self._tunnels: NodeTunnels | None = None
         self._listening: list[asyncio.Transport] = []
         self._was_ready = False
 
-    def serve(self, tunnels: Tunnels) -> None:
+    def serve(self, tunnels: NodeTunnels) -> None:
         """Set the tunnels to report to the peers."""
         self._tunnels = tunnels
         tunnels.on_change = self._told
@@ -175,7 +175,7 @@ class Peers:
         if reply.status != 101:
             reply.close()
             raise NotFound("nobody asked for this stream", details={})
-        return answer_of(reply)
+        return response_of(reply)
 
     async def gathered(self, what: str) -> dict[int, Any]:
         """Fetch a path from every live peer; peers that do not answer in time are left out."""
@@ -268,7 +268,7 @@ class Peers:
         found = figures()
         return _encoded_later(found) if isinstance(found, Awaitable) else Response(200, _encode(found))
 
-    def _begin(self, transport: asyncio.Transport, tunnels: Tunnels) -> None:
+    def _begin(self, transport: asyncio.Transport, tunnels: NodeTunnels) -> None:
         transport.set_protocol(asyncio.Protocol())
         # Read the state here, in the step that adds the listener: a change between request and upgrade would be lost.
         transport.write(_encode(_News(came=tunnels.nodes(), ready=self._was_ready)) + b"\n")

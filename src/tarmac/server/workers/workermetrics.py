@@ -29,7 +29,7 @@ _SMALLEST: Final = frozenset({"kubernetes_healthcheck", "tarmac_store_available"
 Labels = tuple[tuple[str, str], ...]
 
 
-def told(families: Iterable[Family]) -> list[Family]:
+def encode_families(families: Iterable[Family]) -> list[Family]:
     """Return the families in a form that can be encoded for another process: iterators become lists."""
     return [
         (name, kind, text, [(each, list(labels), value) for each, labels, value in samples])
@@ -37,7 +37,7 @@ def told(families: Iterable[Family]) -> list[Family]:
     ]
 
 
-def added_up(processes: Mapping[int, Iterable[Family]]) -> list[Family]:
+def merged_families(processes: Mapping[int, Iterable[Family]]) -> list[Family]:
     """Merge the families of all processes, given by process number."""
     heads: dict[str, tuple[str, str]] = {}
     values: dict[str, dict[tuple[str, Labels], float]] = {}

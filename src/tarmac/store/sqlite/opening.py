@@ -29,7 +29,7 @@ REMEDIES = "restore a backup, or run `tarmac store repair --accept-loss`, which 
 
 
 class OpenErrors:
-    """Turns errors of a file into a sentence for the operator, with the two remedies where it is damaged."""
+    """Converts errors of a file into a sentence for the operator, with the two remedies where it is damaged."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -13,7 +13,7 @@ from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import invalid
 from tarmac.base.fielderrors import FieldErrors
-from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.pods import BUCKET, pod_of
 from tarmac.server.admission.podsecurity.standards import LEVELS, violations
 from tarmac.server.admission.refusal import refuse
@@ -38,7 +38,7 @@ class NamespacePolicy(NamedTuple):
         return f"{self.level}:{self.version}"
 
 
-class PodSecurity(Plugin):
+class PodSecurity(AdmissionPlugin):
     """Enforces `enforce` and warns for `warn`; for `audit`, read the requests in the audit log."""
 
     name = "PodSecurity"

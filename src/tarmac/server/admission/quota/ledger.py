@@ -23,7 +23,7 @@ from tarmac.store.interface import Entry, Event
 BUCKET = "core/resourcequotas"
 
 
-class Quota:
+class TrackedQuota:
     """One ResourceQuota with its visible usage. Without `class_resources` it does not count classes."""
 
     __slots__ = ("amounts", "buckets", "counted", "hard", "name", "namespace", "spec", "used")
@@ -48,24 +48,26 @@ class Quota:
         return {name: amount for name, amount in charges(bucket, obj).items() if name in self.used}
 
 
-class Ledger:
+class QuotaLedger:
     """All quotas by namespace. `changed` is called if a quota's usage or limits changed."""
 
-    def __init__(self, reader: Reader, changed: Callable[[Quota], None], *, class_resources: bool = False) -> None:
+    def __init__(
+        self, reader: Reader, changed: Callable[[TrackedQuota], None], *, class_resources: bool = False
+    ) -> None:
         self._reader = reader
         self._class_resources = class_resources
         self._changed = changed
-        self._quotas: dict[str, dict[str, Quota]] = {}
+        self._quotas: dict[str, dict[str, TrackedQuota]] = {}
         self._watched: set[str] = set()
         self._loaded = False
 
-    def quotas(self, namespace: str) -> list[Quota]:
+    def quotas(self, namespace: str) -> list[TrackedQuota]:
         """Return the namespace's quotas, sorted by name."""
         self._load()
         found = self._quotas.get(namespace)
         return [found[name] for name in sorted(found)] if found else []
 
-    def used(self, quota: Quota) -> ResourceList:
+    def used(self, quota: TrackedQuota) -> ResourceList:
         """Return the visible usage plus that of pending writes."""
         total, store, here = dict(quota.used), self._reader.store, f"{quota.namespace}/"
         for event in store.pending():
@@ -96,7 +98,7 @@ class Ledger:
         if known is not None and known.spec == (obj.get("spec") or {}):
             self._changed(known)  # only the status changed, perhaps by a different writer
             return
-        quota = Quota(obj, class_resources=self._class_resources)
+        quota = TrackedQuota(obj, class_resources=self._class_resources)
         for bucket in quota.buckets:
             self._watch(bucket)
             for entry in self._reader.store.list(bucket, f"{quota.namespace}/").entries:
@@ -120,7 +122,7 @@ class Ledger:
                 if event.bucket in quota.buckets and event.entry.revision > quota.counted:
                     self._follow(quota, event)
 
-    def _follow(self, quota: Quota, event: Event) -> None:
+    def _follow(self, quota: TrackedQuota, event: Event) -> None:
         before, after = (quota.cost(event.bucket, _object(entry)) for entry in (event.previous, _left_by(event)))
         if before != after:
             _add(quota.used, before, -1)

@@ -22,11 +22,11 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.shared import ResourceList
 from tarmac.api.status import QUOTA_EXCEEDED
 from tarmac.base.log import log
-from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.quota.charges import CLAIMS, INSTANCES, PODS, SERVICES, matches, unspecified
 from tarmac.server.admission.quota.classcharges import forbidden_class, shown, shown_name, usage
-from tarmac.server.admission.quota.ledger import BUCKET, Ledger, Quota, exceeded
-from tarmac.server.admission.refusal import Cause, refuse
+from tarmac.server.admission.quota.ledger import BUCKET, QuotaLedger, TrackedQuota, exceeded
+from tarmac.server.admission.refusal import RefusalCause, refuse
 from tarmac.server.encoding import encode_object
 from tarmac.server.reader import Reader, decode
 from tarmac.store.interface import Conflict, Entry, Missing, StoreError
@@ -39,7 +39,7 @@ _ATTEMPTS = 5  # attempts to write a contended status before a counted write is 
 _log = log("quota")
 
 
-class ResourceQuotas(Plugin):
+class ResourceQuotas(AdmissionPlugin):
     """Checks creates, and updates that can increase usage."""
 
     name = "ResourceQuota"
@@ -49,9 +49,9 @@ class ResourceQuotas(Plugin):
         self._reader = reader
         self._class_resources = class_resources
         self._resource = quota_resource
-        self._dirty: dict[str, Quota] = {}
+        self._dirty: dict[str, TrackedQuota] = {}
         self._writing: dict[str, Future[Entry]] = {}  # the newest pending write of each status
-        self._ledger = Ledger(reader, self._changed, class_resources=class_resources)
+        self._ledger = QuotaLedger(reader, self._changed, class_resources=class_resources)
 
     def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
         if not resource.namespaced or not resource.stored or resource.bucket in _UNCOUNTED:
@@ -86,17 +86,17 @@ class ResourceQuotas(Plugin):
             if not any(future.cancelled() or future.exception() for future in done):
                 return
 
-    def _counting(self, bucket: str, namespace: str) -> list[Quota]:
+    def _counting(self, bucket: str, namespace: str) -> list[TrackedQuota]:
         """Return the namespace's quotas that count such objects."""
         return [quota for quota in self._ledger.quotas(namespace) if bucket in quota.buckets]
 
-    def _check(self, attributes: Attributes, quota: Quota, bucket: str, obj: JsonObject) -> None:
+    def _check(self, attributes: Attributes, quota: TrackedQuota, bucket: str, obj: JsonObject) -> None:
         if not matches(quota.spec, bucket, obj):
             return
         if bucket == PODS and attributes.operation == "CREATE" and (missing := unspecified(quota.hard, obj)):
             raise refuse(attributes, f"failed quota: {quota.name}: {missing}")
         if bucket == PODS and self._class_resources and (why := forbidden_class(quota.spec, obj, attributes.old)):
-            raise refuse(attributes, f"failed quota: {quota.name}: {why}", [Cause(QUOTA_EXCEEDED, why, "")])
+            raise refuse(attributes, f"failed quota: {quota.name}: {why}", [RefusalCause(QUOTA_EXCEEDED, why, "")])
         cost = quota.cost(bucket, obj)
         before = quota.cost(bucket, attributes.old)
         delta = {name: amount - before[name] if name in before else amount for name, amount in cost.items()}
@@ -111,7 +111,7 @@ class ResourceQuotas(Plugin):
         if delta and not attributes.dry_run:
             self._changed(quota)  # processed once the write is accepted, so that the status goes into the same batch
 
-    def _changed(self, quota: Quota) -> None:
+    def _changed(self, quota: TrackedQuota) -> None:
         if not self._dirty:
             asyncio.get_running_loop().call_soon(self._write_statuses)
         self._dirty[f"{quota.namespace}/{quota.name}"] = quota
@@ -133,7 +133,7 @@ class ResourceQuotas(Plugin):
                 obj["status"] = status
                 self._write(key, obj, entry)
 
-    def _classes(self, quota: Quota, used: ResourceList, before: JsonObject) -> JsonObject:
+    def _classes(self, quota: TrackedQuota, used: ResourceList, before: JsonObject) -> JsonObject:
         """Return the class lists of the status. With the feature gate off, keep the stored ones."""
         if self._class_resources:
             return usage(quota.spec, used)

@@ -24,7 +24,7 @@ _URL = re.compile(r"https://[!-~]+", re.ASCII)  # excludes characters that would
 _log = log("openid")
 
 
-class Discovery(msgspec.Struct):
+class DiscoveryDocument(msgspec.Struct):
     """The fields of the discovery document that are used."""
 
     issuer: str
@@ -54,7 +54,7 @@ class KeySource:
     async def _keys(self) -> tuple[NamedKey, ...]:
         text = await self._get(self._discovery_url)
         try:
-            found = msgspec.json.decode(text, type=Discovery)
+            found = msgspec.json.decode(text, type=DiscoveryDocument)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadDocument(f"{self._discovery_url} is no discovery document: {error}") from error
         if found.issuer != self._issuer:
