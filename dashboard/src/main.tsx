@@ -72,6 +72,6 @@ function Page() {
 }
 
 await enterByCode();
-route.value = parse(location.hash); // the code has left the address without a word to anybody
+route.value = parse(location.hash); // removing the code from the address fires no event
 const place = document.getElementById("page");
 if (place) render(<Page />, place);

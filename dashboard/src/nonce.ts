@@ -1,5 +1,5 @@
 // Styles that scripts make need the page's nonce, or the policy drops them: terminals and editors make some.
-// Imported first, before anything can make one.
+// Imported first, before any script creates a style.
 export const nonce = document.querySelector<HTMLMetaElement>('meta[name="csp-nonce"]')?.content ?? "";
 const create = document.createElement.bind(document);
 document.createElement = ((name: string, options?: ElementCreationOptions): HTMLElement => {

@@ -178,7 +178,7 @@ def test_the_servers_own_page_asks_for_a_token_and_shows_what_it_may(planet: Tar
         page.get_by_label("A token").fill(token)
         page.get_by_role("button", name="Enter").click()
         page.get_by_role("link", name="Nodes").click()
-        expect(page.get_by_role("alert")).to_contain_text("You may not see this")
+        expect(page.get_by_role("alert")).to_contain_text("You don't have permission to see this")
         page.evaluate("location.hash = '#/workloads/shop/nothing/yaml'")
         expect(page.get_by_text("You may not delete workloads here.")).to_be_visible()
         expect(page.get_by_role("button", name="Delete…")).to_be_disabled()

@@ -123,7 +123,7 @@ def test_measured_usage_is_plotted_and_missing_usage_is_named(page: Page, instan
     page.evaluate(f"location.hash = '#/instances/default/{instance}'")
     expect(page.get_by_role("region", name="Usage").get_by_role("img", name=re.compile("^cpu: "))).to_be_visible()
     page.evaluate("location.hash = '#/instances/default/nothing'")
-    expect(page.get_by_role("region", name="Usage")).to_contain_text("Nobody measures this yet.")
+    expect(page.get_by_role("region", name="Usage")).to_contain_text("No measurements yet.")
 
 
 def test_its_events_and_those_of_its_pod_are_there_the_newest_first(

@@ -268,7 +268,7 @@ def test_hostile_strings_catch_no_key_and_no_focus(page: Page, full_planet: Tarm
     kubectl(full_planet, "create", "-f", "-", stdin=json.dumps(config))
     press(page, "Control+k")
     page.keyboard.type(HOSTILE[:60])
-    expect(page.get_by_role("dialog")).to_contain_text("Nothing is called so.")
+    expect(page.get_by_role("dialog")).to_contain_text("No matches")
     press(page, "Escape")
     open_kind(page, "ConfigMap")
     expect(page.get_by_label("Filter")).to_be_visible()

@@ -103,7 +103,7 @@ def test_a_service_leads_over_an_address_to_a_gateway_and_is_asked_about_while_s
     page.get_by_role("link", name="External").click()
     page.get_by_role("link", name="my-externalservice").click()
     ways = page.get_by_role("region", name="Ways, scrolls")
-    expect(ways.get_by_role("row").filter(has_text="192.168.122.200")).to_contain_text("nobody")
+    expect(ways.get_by_role("row").filter(has_text="192.168.122.200")).to_contain_text("no owner")
     expect(page.get_by_role("region", name="Why")).to_contain_text("Label a node")
     expect(page.get_by_text("Nodes that did not answer")).to_be_visible()
     assert len(asked) == 1

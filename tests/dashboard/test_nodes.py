@@ -60,7 +60,9 @@ def test_the_bar_and_the_table_have_the_ledgers_numbers(page: Page, planet: Tarm
     row = page.get_by_role("row", name=re.compile("^cpu 8 "))
     for cell in ("2 for system", cpu["oversubscription"], cpu["allocatable"], cpu["committed"]):
         expect(row).to_contain_text(cell)
-    sentence = "cpu: 8 in all; reserved: 2 for system; 1.000 of it lent out; 7 for pods; exclusive: 0 of 6; committed: "
+    sentence = (
+        "cpu: 8 in all; reserved: 2 for system; 1.000 of it oversubscribed; 7 for pods; exclusive: 0 of 6; committed: "
+    )
     expect(page.get_by_role("img", name=re.compile(f"^{re.escape(sentence)}"))).to_be_visible()
     assert (width(page, "physical"), width(page, "reserved"), width(page, "oversubscribed")) == (1, 2 / 8, 1 / 8)
     assert 0 < width(page, "committed") < 1
@@ -127,7 +129,7 @@ def test_a_user_without_the_ledger_sees_one_notice_and_the_rest(planet: TarmacPr
         page.goto(f"{planet.url}/dashboard/#/nodes/{node}")
         page.get_by_label("A token").fill(kubectl(planet, "create", "token", "watcher").strip())
         page.get_by_role("button", name="Enter").click()
-        expect(page.get_by_role("alert")).to_contain_text("You may not see this")
+        expect(page.get_by_role("alert")).to_contain_text("You don't have permission to see this")
         expect(page.get_by_role("region", name="Usage")).to_contain_text("now;")
         expect(page.get_by_role("rowheader", name="MemoryPressure")).to_be_visible()
         page.clock.run_for(60_000)

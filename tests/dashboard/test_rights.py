@@ -63,7 +63,9 @@ def test_a_viewer_of_one_namespace_has_a_complete_page(page: Page, full_planet: 
         page.get_by_role("link", name=view).click()
         expect(page.get_by_role("link", name=shown, exact=True)).to_be_visible()
         assert "ns=default" in page.url
-    expect(page.get_by_role("alert").first).to_contain_text("You may not see this")  # addresses are of the cluster
+    expect(page.get_by_role("alert").first).to_contain_text(
+        "You don't have permission to see this"
+    )  # addresses are of the cluster
     expect(page.locator(".command")).to_contain_text("-n default")
     page.get_by_role("link", name="Nodes").click()
     expect(page.get_by_role("alert")).to_contain_text("cannot list resource")
@@ -72,7 +74,7 @@ def test_a_viewer_of_one_namespace_has_a_complete_page(page: Page, full_planet: 
     expect(page.get_by_role("button", name="Reset")).to_be_disabled()
     expect(page.get_by_text("You may not create instances/power in default.")).to_be_visible()
     page.evaluate(f"location.hash = '#/instances/default/{vm}/recordings'")
-    expect(page.get_by_role("alert")).to_contain_text("You may not see this")
+    expect(page.get_by_role("alert")).to_contain_text("You don't have permission to see this")
     page.evaluate("location.hash = '#/external/default/my-externalservice'")
     expect(page.get_by_text("Failovers are not known")).to_be_visible()
     before = len([each for each in asked if "/sourceips" in each])
@@ -201,7 +203,7 @@ def test_a_right_that_is_taken_away_takes_the_list_with_it_and_nothing_is_asked_
     expect(page.get_by_role("link", name="web", exact=True)).to_be_visible()
     kubectl(full_planet, "delete", "rolebinding", "former")
     sockets[-1].close(code=4000)  # a watch that has begun goes on; the next one is refused
-    expect(page.get_by_role("alert")).to_contain_text("You may not see this")
+    expect(page.get_by_role("alert")).to_contain_text("You don't have permission to see this")
     expect(page.get_by_role("link", name="web", exact=True)).to_have_count(0)
     expect(page.get_by_text("The connection is lost")).to_have_count(0)
     asked: list[str] = []

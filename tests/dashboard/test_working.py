@@ -275,7 +275,7 @@ def test_the_palette_finds_views_kinds_and_objects_and_enter_goes_there(page: Pa
         expect(page.get_by_role("rowheader").first).to_be_visible()
     page.keyboard.press("Control+k")
     page.keyboard.type("zzzz")
-    expect(palette).to_contain_text("Nothing is called so")
+    expect(palette).to_contain_text("No matches")
     page.keyboard.press("Escape")
     expect(palette).to_have_count(0)
 
@@ -320,7 +320,7 @@ def test_the_help_names_the_keys_and_switches_letters_off(page: Page) -> None:
     page.keyboard.press("?")
     help_ = page.get_by_role("dialog", name="Keys")
     expect(help_.get_by_role("row", name=re.compile("^g w Workloads"))).to_be_visible()
-    help_.get_by_label("Single letters are keys").focus()
+    help_.get_by_label("Enable single-key shortcuts").focus()
     page.keyboard.press("Space")
     page.keyboard.press("Escape")
     expect(help_).to_have_count(0)
@@ -333,7 +333,7 @@ def test_the_help_names_the_keys_and_switches_letters_off(page: Page) -> None:
     page.reload()
     expect(page.get_by_role("heading", name="Planet")).to_be_visible()
     page.get_by_role("button", name="Keys").click()
-    expect(help_.get_by_label("Single letters are keys")).not_to_be_checked()
+    expect(help_.get_by_label("Enable single-key shortcuts")).not_to_be_checked()
 
 
 @pytest.mark.parametrize(("chosen", "ground"), [("dark", "rgb(18, 22, 28)"), ("light", "rgb(255, 255, 255)")])

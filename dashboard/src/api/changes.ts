@@ -1,4 +1,4 @@
-// A manifest on its way to the server: tried first, then applied, as the field manager of this page.
+// Applies manifests: first as a dry run, then for real, with the field manager of this page.
 import { identity, type Identity } from "../logic/manifest.ts";
 import type { Plan } from "../logic/plans.ts";
 import { baseOf, kinds, type Kind } from "./discovery.ts";
@@ -22,7 +22,7 @@ export interface Stored {
   spec: object;
 }
 
-/** Where a manifest goes. Raises Failure, with what is wrong with it. */
+/** The API path of a manifest. Raises Failure if the manifest is wrong. */
 export async function targetOf(yaml: string): Promise<Target> {
   const about = identity(yaml);
   if (typeof about === "string") throw new Failure(400, about, "", [causeIn(about)]);
@@ -42,10 +42,10 @@ function placeOf(kind: Kind, about: Identity): { namespace: string; path: string
   return { namespace, path: named(baseOf(kind), kind.plural, namespace, about.name) };
 }
 
-/** Try a manifest the whole way, and for a Workload say what would happen. Raises Failure. */
+/** Apply a manifest as a dry run; for a Workload also return its plan. Raises Failure. */
 export async function preview(target: Target, yaml: string, force: boolean): Promise<Plan | null> {
   const stored = await send(target, yaml, force, "&dryRun=All");
-  // Planned is what would be stored, not what is written: what others own and the manifest leaves out stays.
+  // Plan the object that would be stored, not the manifest: fields of other field managers stay.
   return target.plans ? await plan(target.path, stored) : null;
 }
 
@@ -53,7 +53,7 @@ export async function apply(target: Target, yaml: string, force: boolean): Promi
   await send(target, yaml, force, "");
 }
 
-/** What a Workload would do. Raises Failure, also when the server would not take it. */
+/** The plan of a Workload. Raises Failure, also when the server would reject it. */
 export async function plan(path: string, { apiVersion, kind, metadata, spec }: Stored): Promise<Plan> {
   const { name, namespace, labels, annotations } = metadata;
   const body = JSON.stringify({ apiVersion, kind, metadata: { name, namespace, labels, annotations }, spec });

@@ -1,4 +1,4 @@
-// Which kinds the server has, asked once for each session.
+// The kinds of the server, discovered once per session.
 import { json } from "./requests.ts";
 import { session } from "./session.ts";
 
@@ -31,7 +31,7 @@ export function kinds(): Promise<Kind[]> {
   if (known?.token === token) return known.kinds;
   const asked = Promise.all([json<Discovery>("/api", { accept: LIST }), json<Discovery>("/apis", { accept: LIST })]).then((found) => found.flatMap(kindsIn));
   known = { token, kinds: asked };
-  asked.catch(() => (known = null)); // what failed is asked again
+  asked.catch(() => (known = null)); // a failed request is repeated
   return asked;
 }
 
@@ -45,7 +45,7 @@ function kindsIn(discovery: Discovery): Kind[] {
   });
 }
 
-/** Where a kind is served. */
+/** The API path of a kind. */
 export function baseOf({ group, version }: { group: string; version: string }): string {
   return group ? `/apis/${group}/${version}` : `/api/${version}`;
 }

@@ -1,9 +1,9 @@
 // A live list: pages of a Table first, then a watch over a WebSocket from where the list ended.
 //
-// A broken watch resumes from the last revision it told of, after half a second, doubling to thirty. When the server no
-// longer knows that revision, the list is made again and replaces the rows in one step. Changes are applied once a frame.
-// A page that nobody sees for thirty seconds closes its watch, and resumes it when it is seen again. There is one watch at a
-// time: of two that tell the same the slower one would bring back what the other has taken away.
+// A broken watch resumes from its last revision, after half a second, doubling to thirty. If that revision is compacted, a
+// new list replaces the rows in one step. Changes are applied once a frame. A page hidden for thirty seconds closes its
+// watch and resumes it when it is visible again. There is one watch at a time: the slower one of two would bring back rows
+// that the other one has removed.
 import { signal } from "@preact/signals";
 import { byName, Ordered } from "../logic/ordered.ts";
 import { connect } from "./sockets.ts";
@@ -57,7 +57,7 @@ export class LiveList {
   readonly columns = signal<Column[]>([]);
   readonly failure = signal<Failure | null>(null);
   readonly loaded = signal(false);
-  /** Since when what is shown may be old; 0 while it is not. */
+  /** The time since which the rows may be stale; 0 while they are current. */
   readonly staleSince = signal(0);
 
   private readonly next = new Ordered<Row>(byName);
@@ -71,7 +71,7 @@ export class LiveList {
   private hiding = 0;
   private readonly seen = () => this.onVisibility();
 
-  /** `otherwise` is asked where `path` is not known: a kind that has no namespaces has no list in one. */
+  /** `otherwise` is requested if the server does not serve `path`: a cluster-scoped kind has no list in a namespace. */
   constructor(private path: string, private readonly query: Record<string, string> = {}, private readonly otherwise = path) {
     document.addEventListener("visibilitychange", this.seen);
     void this.list();
@@ -123,7 +123,7 @@ export class LiveList {
     }
   }
 
-  /** What one may not see, or no longer: in place of the rows is why, and it is not asked for again. */
+  /** A list that the user may not read, or no longer: the reason replaces the rows, without retries. */
   private refuse(failure: Failure): void {
     this.next.replace(new Map());
     this.publish();
@@ -156,7 +156,7 @@ export class LiveList {
     };
   }
 
-  /** A browser does not tell why a watch was refused, so one row is asked for: a refusal of that ends the list. */
+  /** Browsers hide the reason of a rejected watch, so one row is requested: its rejection ends the list. */
   private async ask(): Promise<void> {
     try {
       await json(this.url({ limit: "1" }), { accept: TABLE });
@@ -209,12 +209,12 @@ export class LiveList {
   }
 }
 
-/** What one may not see will not change by asking again; what is away may come back. */
+/** A missing permission is not retried; an unavailable server is. */
 function isFinal(error: unknown): boolean {
   return error instanceof Failure && error.code >= 400 && error.code < 500 && error.code !== 429;
 }
 
-/** Of a Table what the page keeps, by uid. */
+/** The rows of a Table that the page keeps, by uid. */
 function rowsOf(table: Table): [string, Row][] {
   return (table.rows ?? []).map(({ cells, object: { metadata: meta } }) => {
     const { namespace = "", name = "", labels = {}, creationTimestamp: created = "" } = meta;

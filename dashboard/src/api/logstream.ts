@@ -1,17 +1,17 @@
-// A container's log, followed over a WebSocket or read once. A connection that breaks is made again after a second, doubling
-// to thirty, from the last line that was told; a refusal ends it, and says why.
+// A container's log, followed over a WebSocket or read once. A broken connection is retried after a second, doubling
+// to thirty, from the last line received; a rejection ends it with the reason.
 import { LogLines } from "../logic/loglines.ts";
 import { Failure, text } from "./requests.ts";
 import { connect } from "./sockets.ts";
 
 const FIRST_PAUSE = 1000;
 const LONGEST_PAUSE = 30_000;
-const OFTEN = 100; // milliseconds between two looks at what has come
-const FINISHED = 1000; // the code of a WebSocket that was closed because all has been said
+const OFTEN = 100; // milliseconds between two deliveries of received lines
+const FINISHED = 1000; // the close code of a WebSocket that ended normally
 
 export interface LogState {
   said: string;
-  /** Whether nothing more comes until somebody asks. */
+  /** True if no more output arrives without a new request. */
   over: boolean;
 }
 
@@ -61,7 +61,7 @@ export class LogStream {
       if (this.left) return;
       if (opened && code === FINISHED) this.tell({ said: "The log has ended.", over: true });
       else if (opened) this.again();
-      else void this.once(); // a browser does not tell why a WebSocket was refused, so the same is asked without one
+      else void this.once(); // browsers hide the reason of a rejected WebSocket, so repeat the request without one
     };
   }
 
@@ -76,7 +76,7 @@ export class LogStream {
     } catch (error) {
       if (this.left) return;
       const passing = !(error instanceof Failure) || error.code >= 500 || error.code === 429;
-      // What was never read is told at once: somebody waits for it. What was is waited for, as long as it may come back.
+      // A first read reports its failure at once: the user waits for it. Later failures are retried.
       if (resumed && this.follow && passing) this.again();
       else this.tell({ said: (error as Error).message, over: true });
     }

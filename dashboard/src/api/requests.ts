@@ -1,4 +1,4 @@
-// Requests to the API, as whoever looks. A refusal is a Failure with everything the server said.
+// Requests to the API with the user's token. A rejection is a Failure with the server's whole Status.
 import { end, session } from "./session.ts";
 
 export class Failure extends Error {
@@ -44,7 +44,7 @@ export async function text(path: string, asked: Asked = {}): Promise<string> {
   throw failure;
 }
 
-/** What was thrown, as a Failure. */
+/** Convert a thrown value to a Failure. */
 export function failureIn(error: unknown): Failure {
   return error instanceof Failure ? error : new Failure(0, String(error));
 }

@@ -1,4 +1,4 @@
-// Who looks: a bearer token, in this tab's memory or its session storage, never in a cookie.
+// The user's session: a bearer token in this tab's memory or its session storage, never in a cookie.
 import { signal } from "@preact/signals";
 
 export interface Session {
@@ -11,7 +11,7 @@ const KEPT = "tarmac-session";
 
 /** The present session; null asks for a token. */
 export const session = signal<Session | null>(kept());
-/** Why a token is asked for, to be shown above the field. */
+/** The reason for asking for a token, shown above the field. */
 export const refused = signal("");
 
 function kept(): Session | null {

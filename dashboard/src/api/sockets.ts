@@ -6,7 +6,7 @@ const BEARER = "base64url.bearer.authorization.k8s.io.";
 const MOST = 32;
 let open = 0;
 
-/** Connect to a path; `protocols` are what is spoken. Null when this page has as many as it may. */
+/** Connect to a path with these subprotocols. Null when the page has reached its limit of connections. */
 export function connect(path: string, protocols: string[]): WebSocket | null {
   if (open >= MOST) return null;
   const url = new URL(path, location.href);
@@ -18,7 +18,7 @@ export function connect(path: string, protocols: string[]): WebSocket | null {
   return socket;
 }
 
-/** Why a WebSocket was refused: a browser does not tell, so the same is asked once without one. */
+/** The reason of a rejected WebSocket. Browsers hide it, so the request is repeated once without one. */
 export async function refusal(path: string): Promise<string> {
   return text(path, { accept: "*/*" }).then(() => "The connection was refused.", (error: Error) => error.message);
 }

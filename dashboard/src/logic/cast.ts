@@ -1,4 +1,4 @@
-// Recordings: asciicast 2, a header and then one event a line. What others wrote is in them, so nothing is taken on trust.
+// Recordings: asciicast 2, a header and then one event a line. Their content is untrusted and validated.
 
 export interface Event {
   time: number;

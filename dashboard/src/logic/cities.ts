@@ -1,4 +1,4 @@
-// Cities as the planet shows them: from what is wanted in them, and from whether anything is heard of the places there.
+// Cities of the planet view, from their wanted instances and the heartbeats of their Locations.
 import { fraction, health, worst, WORDS, type State } from "./health.ts";
 
 export interface City {
@@ -7,10 +7,10 @@ export interface City {
   ready: number;
   desired: number;
   deployments: number;
-  /** Null where one may not see Locations. */
+  /** Null if the user may not read Locations. */
   nodes: number | null;
   state: State;
-  /** What the state is, in a word or two. */
+  /** The state in a word or two. */
   word: string;
   reason: string;
 }
@@ -40,7 +40,7 @@ export function citiesOf(
   }));
 }
 
-/** A sentence about cities of which nothing is heard; empty while there is none. */
+/** A sentence about lost cities; empty if there are none. */
 export function lossOf(cities: readonly City[]): string {
   const lost = cities.filter((each) => each.word === LOST).map((each) => each.code);
   if (lost.length === 0) return "";

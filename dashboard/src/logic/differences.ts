@@ -1,4 +1,4 @@
-// What differs between two templates, field by field; elements of lists go by their names where they have some.
+// Differences between two templates, field by field; elements of lists go by their names where they have some.
 
 export interface Difference {
   field: string;

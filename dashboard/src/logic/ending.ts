@@ -1,4 +1,4 @@
-// What ends with an object: everything that is owned by it, by whatever it owns, and so on; and whether that is much.
+// Objects deleted with an object: its dependents, transitively; and whether there are many.
 
 export interface Owned {
   kind: string;

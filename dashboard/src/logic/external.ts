@@ -1,4 +1,4 @@
-// An external service as ways: Pods of a Service are seen under an address, which a gateway carries.
+// An external service as paths: Pods of a Service leave with a source address, which a gateway owns.
 
 export interface External {
   metadata: { namespace: string; name: string; uid: string };
@@ -60,7 +60,7 @@ export interface Way {
   message: string;
 }
 
-/** One way for each address of each source; a source without an address is a way that leads nowhere yet. */
+/** One path for each address of each source; a source without an address has a path without an end. */
 export function waysOf(external: External, connections: Connection[], addresses: Address[]): Way[] {
   return (external.status?.sources ?? []).flatMap((source) =>
     (source.sourceIPs?.length ? source.sourceIPs : [""]).map((address) => wayOf(external, source, address, connections, addresses)));

@@ -1,4 +1,4 @@
-// The keys of the page, in one place: what is pressed, what it means, and what the help says about it.
+// The key bindings of the page, in one place: keys, actions and their help.
 
 export type Action =
   | { do: "palette" | "filter" | "help" | "down" | "up" | "next" | "previous" | "copy" }
@@ -9,7 +9,7 @@ export interface Pressed {
   key: string;
   ctrl: boolean;
   other: boolean;
-  /** Whether somebody types into a field. */
+  /** True while the user types into a field. */
   typing: boolean;
 }
 
@@ -25,7 +25,7 @@ export const HELP: [keys: string, does: string][] = [
   ["Ctrl-]", "gives the focus back from a terminal"],
 ];
 
-/** What a key means; `going` is whether `g` came just before. `letters`: whether single keys mean anything. */
+/** The action of a key. `going`: `g` was pressed just before; `letters`: single-key shortcuts are on. */
 export function meaning(pressed: Pressed, going: boolean, letters: boolean): { action: Action | null; going: boolean } {
   const still = { action: null, going: false };
   if (pressed.ctrl && !pressed.other && pressed.key.toLowerCase() === "k") return { action: { do: "palette" }, going: false };

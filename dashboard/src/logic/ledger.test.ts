@@ -12,7 +12,7 @@ test("quantities are numbers", () => {
   assert.ok(["", undefined, "<b>", "1x"].every((each) => Number.isNaN(amount(each))));
 });
 
-test("what is held back ends the bar, and what is lent out is the first of it", () => {
+test("the reserved part ends the bar, and begins with the oversubscribed amount", () => {
   const bar = barOf(CPU);
   assert.deepEqual(bar, {
     scale: 8, capacity: 8, allocatable: 7,
@@ -26,6 +26,6 @@ test("what is held back ends the bar, and what is lent out is the first of it", 
 });
 
 test("it is said in words too", () => {
-  assert.equal(sentence(CPU), "cpu: 8 in all; reserved: 2 for system; 1.000 of it lent out; 7 for pods; exclusive: 2 of 6; committed: 3500m; used: 10m.");
+  assert.equal(sentence(CPU), "cpu: 8 in all; reserved: 2 for system; 1.000 of it oversubscribed; 7 for pods; exclusive: 2 of 6; committed: 3500m; used: 10m.");
   assert.equal(sentence({ resource: "pods", capacity: "110", reserved: [], allocatable: "110" }), "pods: 110 in all; nothing reserved; 110 for pods.");
 });

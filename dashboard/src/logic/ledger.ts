@@ -1,5 +1,5 @@
-// A node's ledger as a bar: what the machine has, what of it is held back, lent out, promised and used. The numbers are the
-// server's; here they only get a place on an axis.
+// A node's ledger as a bar: capacity, reserved, oversubscribed, committed and used. The numbers are the server's; this only
+// places them on an axis.
 
 export interface Account {
   resource: string;
@@ -19,7 +19,7 @@ export interface Segment {
 }
 
 export interface Bar {
-  /** What the whole width is. */
+  /** The amount of the whole width. */
   scale: number;
   capacity: number;
   allocatable: number;
@@ -31,7 +31,7 @@ const UNITS: Record<string, number> = {
   Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40, Pi: 2 ** 50, Ei: 2 ** 60,
 };
 
-/** A quantity of Kubernetes as a number; NaN for what is none. */
+/** A Kubernetes quantity as a number; NaN if it is none. */
 export function amount(text: string | undefined): number {
   const found = /^([+-]?[\d.]+(?:[eE][+-]?\d+)?)([numkMGTPE]|[KMGTPE]i)?$/.exec(text ?? "");
   return found ? Number(found[1]) * (UNITS[found[2] ?? ""] ?? NaN) : NaN;
@@ -45,7 +45,7 @@ export function barOf(account: Account): Bar | null {
   const [committed, used, lent] = [account.committed, account.used, account.oversubscription].map((each) => amount(each) || 0) as [number, number, number];
   const reserved = account.reserved.reduce((sum, each) => sum + (amount(each.amount) || 0), 0);
   const own = amount(account.exclusive?.committed) || 0;
-  const begins = capacity - reserved; // where what is held back begins: lent out is the first of it
+  const begins = capacity - reserved; // the reserved part begins here, the oversubscribed amount first
   const segments: Segment[] = [
     { name: "reserved", from: begins, to: capacity },
     { name: "oversubscribed", from: begins, to: begins + lent },
@@ -61,7 +61,7 @@ export function barOf(account: Account): Bar | null {
 export function sentence(account: Account): string {
   const held = account.reserved.map((each) => `${each.amount} for ${each.for}`).join(", ");
   const parts = [
-    `${account.capacity ?? "?"} in all`, held ? `reserved: ${held}` : "nothing reserved", account.oversubscription && `${account.oversubscription} of it lent out`,
+    `${account.capacity ?? "?"} in all`, held ? `reserved: ${held}` : "nothing reserved", account.oversubscription && `${account.oversubscription} of it oversubscribed`,
     `${account.allocatable ?? "?"} for pods`, account.exclusive && `exclusive: ${account.exclusive.committed ?? "?"} of ${account.exclusive.capacity}`,
     account.committed && `committed: ${account.committed}`, account.used && `used: ${account.used}`,
   ];

@@ -1,5 +1,5 @@
-// A log as lines. Each comes with its time before it, whether the time is shown or not: a stream that broke is read on from
-// the last line's, and what comes a second time is left out.
+// A log as lines. Each line arrives with its time, shown or not: a broken stream resumes at the time of the last line, and
+// repeated lines are dropped.
 import { visible } from "./text.ts";
 
 const MOST = 500_000; // characters: the newest are kept
@@ -22,7 +22,7 @@ export class LogLines {
     return this.lines.length === 0 && this.rest === "";
   }
 
-  /** The time to ask from when the stream is made again; empty when nothing was read. */
+  /** The time at which a new stream resumes; empty if no line was read. */
   get since(): string {
     return this.last.time;
   }
@@ -44,7 +44,7 @@ export class LogLines {
     this.told = { key: this.last.key, count: this.last.count };
   }
 
-  /** What is shown: lines that hold `find`, however it is written, and how many of how many those are. */
+  /** The visible lines: those that contain `find` in any case, and their number of the total. */
   shown(times: boolean, find: string): { text: string; found: number; all: number } {
     const [time, text] = parted(this.rest);
     const all = this.rest && !this.isTold(keyOf(time)) ? [...this.lines, { time, text: visible(text, true) }] : this.lines;
@@ -86,7 +86,7 @@ function parted(line: string): [time: string, text: string] {
   return found ? [found[0].trimEnd(), line.slice(found[0].length)] : ["", line];
 }
 
-/** A time as text that sorts as times do: zeros at the end of a fraction are not written by everybody. */
+/** A time as text that sorts as times do: some writers drop trailing zeros of a fraction. */
 function keyOf(time: string): string {
   const found = STAMP.exec(time);
   if (!found) return "";

@@ -1,4 +1,4 @@
-// What of a log is read, and how it is shown, as its link says it. What the link does not say is what most people want.
+// Options of a log view, as in its link. The defaults suit most users.
 import { word } from "./text.ts";
 
 export const TAIL = 1000;
@@ -22,7 +22,7 @@ export interface PodContainers {
   spec?: { containers?: { name: string }[]; initContainers?: { name: string }[] };
 }
 
-/** Those of a Pod, the one first that is meant when nobody says which. */
+/** The containers of a Pod, the default one first. */
 export function containersOf(pod: PodContainers | null): string[] {
   const names = [...(pod?.spec?.containers ?? []), ...(pod?.spec?.initContainers ?? [])].map((each) => each.name);
   const first = pod?.metadata?.annotations?.["kubectl.kubernetes.io/default-container"] ?? "";
@@ -35,14 +35,14 @@ export function optionsOf(query: URLSearchParams, containers: readonly string[] 
     container: query.get("c") ?? (containers.length > 1 ? (containers[0] ?? "") : ""),
     since: secondsOf(query.get("since") ?? "") ? (query.get("since") ?? "") : "",
     previous,
-    follow: !previous && query.get("follow") !== "false", // what has ended cannot be followed
+    follow: !previous && query.get("follow") !== "false", // an ended container cannot be followed
     times: query.get("times") === "true",
     wrap: query.get("wrap") !== "false",
     find: query.get("find") ?? "",
   };
 }
 
-/** The query of a link, without what need not be said. */
+/** The query of a link, without defaults. */
 export function linked(options: LogOptions): Record<string, string> {
   return {
     c: options.container, since: options.since, previous: options.previous ? "true" : "", follow: options.follow || options.previous ? "" : "false",
@@ -50,7 +50,7 @@ export function linked(options: LogOptions): Record<string, string> {
   };
 }
 
-/** What the server is asked for. Times always: without them a stream that broke could not be read on. */
+/** The query for the server. Always with times: a broken stream resumes by them. */
 export function asked({ container, since, previous }: LogOptions): Record<string, string> {
   const seconds = secondsOf(since);
   return {

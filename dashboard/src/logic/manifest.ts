@@ -1,4 +1,4 @@
-// Which object a manifest is about: enough of its first lines to know where to send it. The server reads the rest.
+// The identity of a manifest's object: enough to choose the API path. The server parses the rest.
 
 export interface Identity {
   apiVersion: string;
@@ -11,7 +11,7 @@ export interface Identity {
 const KEPT = new Set(["name", "namespace", "labels", "annotations"]);
 const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
 
-/** What a manifest is, or what is wrong with it. */
+/** The identity of a manifest, or its problem. */
 export function identity(yaml: string): Identity | string {
   const documents = yaml.split(/^---\s*$/m).filter((each) => each.replace(/^\s*#.*$/gm, "").trim());
   if (documents.length !== 1) return documents.length ? "one object at a time: take the others out" : "there is nothing in it";
@@ -35,7 +35,7 @@ function field(block: string, name: string, indent: string): string {
   return new RegExp(`^${indent}${name}:[ \\t]*["']?([^"'\\s#]+)`, "m").exec(block)?.[1] ?? "";
 }
 
-/** An object as the server writes it, without what the server itself keeps in it: what one can change and apply. */
+/** An object as the server writes it, without the fields that only the server writes. */
 export function editable(yaml: string): string {
   let path: string[] = [];
   const kept = yaml.split("\n").filter((line) => {

@@ -1,4 +1,4 @@
-// Who of a network's workloads might talk to whom: rows and columns of the matrix, and the port at which each is asked.
+// The reachability matrix of a network: workloads as rows and columns, and the port of each question.
 
 export const MOST = 50;
 

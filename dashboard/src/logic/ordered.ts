@@ -1,5 +1,5 @@
-// Rows that are kept in order while they come and go. A change costs comparisons for what has changed alone: of the rest, which
-// may be ten thousand, only references are copied.
+// Keeps rows in order. A change costs comparisons for the changed rows only; of the rest, perhaps ten thousand, only
+// references are copied.
 
 export type Compare<T> = (a: T, b: T) => number;
 
@@ -14,11 +14,11 @@ export function byName(a: Named, b: Named): number {
   return a.name < b.name ? -1 : a.name > b.name ? 1 : 0;
 }
 
-/** Rows by their keys, and in order once somebody looks. */
+/** Rows by key; sorted on the first read. */
 export class Ordered<T> {
   private known = new Map<string, T>();
   private rows: readonly T[] = [];
-  /** Of `rows`, those that are no longer so; and by key what is not among them yet. */
+  /** Outdated rows of `rows`, and new rows by key. */
   private gone = new Set<T>();
   private come = new Map<string, T>();
 
@@ -72,7 +72,7 @@ export function updated<T>(rows: readonly T[], gone: ReadonlySet<T>, come: Itera
   return next;
 }
 
-/** What one is without and what one has more than the other; both in the same order, their rows compared by identity. */
+/** Removed and added rows between two lists in the same order, compared by identity. */
 export function changed<T>(before: readonly T[], after: readonly T[], compare: Compare<T>): { gone: Set<T>; come: T[] } {
   const gone = new Set<T>();
   const come: T[] = [];

@@ -94,7 +94,7 @@ export function attachedOf({ metadata, spec, status }: InstanceObject): Attached
   });
 }
 
-/** The policies about whom these labels are of, by name. Those of other namespaces are about nobody here. */
+/** The policies that select these labels, by name. Policies of other namespaces select nothing here. */
 export function selecting(policies: readonly Policy[], labels: Texts, attached: readonly Attached[]): Policy[] {
   const on = (each: Policy) => attached.some(({ network: [namespace, name] }) => namespace === each.metadata.namespace && name === each.spec.network);
   return policies
@@ -143,7 +143,7 @@ function sourceOf({ name, disk, configMap, secret, downwardAPI, memory }: Volume
   return { what: ["disk", ...parts].filter(Boolean).join(" "), object: ["persistentvolumeclaims", `${instance}-${name}`] };
 }
 
-/** What it has, and how its containers share it. */
+/** Its resources, and their shares by container. */
 export function resourcesOf({ spec, status }: InstanceObject, pod: PodObject | null): string[] {
   const { instanceType = "", requests } = spec.runtime?.resources ?? {};
   const containers = (pod?.spec.containers ?? []).map((each) => `${each.name}: ${shareOf(each.resources) || "what the others leave"}`);

@@ -1,10 +1,10 @@
-// What the palette offers for what was typed: the beginning of a name first, then of a word in it, then letters in their order.
+// Matches of the palette for the typed text: the beginning of a name first, then of a word in it, then letters in their order.
 
 const MOST = 50;
 
 export interface Choice {
   label: string;
-  /** What it is: a view, an action, a kind. */
+  /** Its type: a view, an action, a kind. */
   what: string;
   href?: string;
   act?: () => void;

@@ -1,4 +1,4 @@
-// A plan in words and marks: what would be made, made anew, moved and ended, by city.
+// A plan in words and marks: instances to create, replace, move and delete, by city.
 import type { State } from "./health.ts";
 
 export interface CityPlan {
@@ -19,19 +19,19 @@ export interface Plan {
   cities: CityPlan[];
 }
 
-/** What happens in a city, at a glance. */
+/** The effect on a city at a glance. */
 export function planned({ city, create, replace, moved, delete: ended, refused }: CityPlan): string {
   const parts = [create && `+${create}`, replace && `~${replace}`, moved && `→${moved}`, ended && `−${ended}`, refused.length && "✕"];
   return [city || "nowhere", ...(parts.some(Boolean) ? parts.filter(Boolean) : ["="])].join(" ");
 }
 
-/** Whether something there is refused, ends or is replaced, or only comes and stays. */
+/** The severity: refusals, deletions or replacements, or only additions. */
 export function outlook(city: CityPlan): State {
   if (city.refused.length) return "no";
   return city.delete || city.replace || city.endings.length ? "wait" : "yes";
 }
 
-/** What ends, by city: of the Workload itself, and of others to make room. */
+/** Deleted instances by city: of the Workload itself, and of other Workloads to make room. */
 export function endings(plan: Plan): Map<string, number> {
   const ended = plan.cities.map((each) => [each.city, each.delete + each.endings.reduce((sum, one) => sum + one.pods.length + one.others, 0)] as const);
   return new Map(ended.filter(([, count]) => count > 0));

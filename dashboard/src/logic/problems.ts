@@ -1,4 +1,4 @@
-// What the server says about a manifest, one problem at a time, each with the field or the line it is about.
+// Splits the server's rejection of a manifest into problems, each with its field or line.
 import type { Tree } from "@lezer/common";
 import { steps } from "./fieldpaths.ts";
 import { find, lineOf } from "./yamltree.ts";
@@ -41,7 +41,7 @@ export function problemsOf({ message, causes }: Refusal): Problem[] {
   return fields.length ? fields : typed.length ? typed : [{ message }];
 }
 
-/** The same with their places in the text; what is about no place is at its first line. */
+/** The same with their places in the text; problems without a place are at the first line. */
 export function located(problems: readonly Problem[], tree: Tree, text: string): Located[] {
   return problems.map(({ message, field, line }) => {
     const span = line ? spanOf(text, line) : (find(tree, text, steps(field ?? "")) ?? { from: 0, to: 0 });

@@ -27,13 +27,13 @@ export function questionOf(query: URLSearchParams, namespace: string, from = "")
   };
 }
 
-/** The same as the query of a link. What is usual is left out. */
+/** The same as the query of a link, without defaults. */
 export function queryOf(question: Question): Record<string, string> {
   const { from, to, port, protocol, both } = question;
   return { from, to, port, protocol: protocol === "TCP" ? "" : protocol, both: both ? "true" : "" };
 }
 
-/** What is missing before it can be asked; empty when nothing is. */
+/** The missing part of the question; empty when it is complete. */
 export function missing(question: Question): string {
   if (!senderOf(question.from)) return "Say who wants to connect: NAMESPACE/NAME of an instance, or pod/NAMESPACE/NAME.";
   if (!question.to) return "Say with what: an instance, pod/…, service/…, externalservice/… or an address.";

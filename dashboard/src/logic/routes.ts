@@ -6,7 +6,7 @@ export interface Route {
   query: URLSearchParams;
 }
 
-/** What a fragment names. */
+/** The route of a fragment. */
 export function parse(fragment: string): Route {
   const [path = "", query = ""] = fragment.replace(/^#?\/?/, "").split("?", 2);
   const [view = "", ...parts] = path.split("/").map(decoded);

@@ -1,4 +1,4 @@
-// What OpenAPI v3 says about a manifest: which fields an object may have, what they mean, and which of those written are none.
+// Reads OpenAPI v3 for a manifest: permitted fields, their descriptions, and unknown fields in the text.
 import type { SyntaxNode, Tree } from "@lezer/common";
 import { isMapping, isSequence, items, lineOf, pairs, root } from "./yamltree.ts";
 import type { Located } from "./problems.ts";
@@ -28,7 +28,7 @@ export interface Field {
   required: boolean;
 }
 
-const NEAR = 2; // letters that a misspelt name may differ in from what was meant
+const NEAR = 2; // maximum edit distance of a suggestion
 
 /** The schema of a kind. */
 export function kindOf(document: Document, group: string, version: string, kind: string): Schema | null {
@@ -36,7 +36,7 @@ export function kindOf(document: Document, group: string, version: string, kind:
   return Object.values(document.components?.schemas ?? {}).find(same) ?? null;
 }
 
-/** A schema without references: what a reference or the only part of an `allOf` leads to, with its own description. */
+/** A schema without references: follows a reference or the only part of an `allOf`, keeping its own description. */
 export function resolved(document: Document, schema: Schema): Schema {
   const next = schema.$ref ? document.components?.schemas?.[schema.$ref.split("/").pop() ?? ""] : schema.allOf?.[0];
   if (!next) return schema;

@@ -1,4 +1,4 @@
-// How far a serial console has come, and who has its keyboard: what the node says beside the output.
+// The state of a serial console: its offset and the holder of its keyboard, from the node's notices.
 
 export interface Notice {
   session?: string;
@@ -19,7 +19,7 @@ export interface Progress {
   recorded: boolean | null;
   keyboard: boolean;
   writer: string;
-  /** What has just happened, as a sentence; empty when it is nothing that one would ask about. */
+  /** The last event as a sentence; empty if it is of no interest. */
   said: string;
 }
 
@@ -42,12 +42,12 @@ export function afterNotice(progress: Progress, notice: Notice): Progress {
   };
 }
 
-/** Where to go on from after the connection broke: `since` of the console; empty for the beginning. */
+/** The position to resume at: `since` of the console; empty for the beginning. */
 export function since(progress: Progress): string {
   return progress.attempt === null ? "" : `${progress.attempt}:${progress.offset}`;
 }
 
-/** Who has the keyboard. */
+/** The holder of the keyboard. */
 export function whose(progress: Progress): string {
   if (progress.keyboard) return "You have the keyboard.";
   return progress.writer ? `${progress.writer} has the keyboard; you watch.` : "Nobody has the keyboard; you watch.";

@@ -6,7 +6,7 @@ export function within(path: string, namespace: string): string {
   return found ? `${found[1]}/namespaces/${encodeURIComponent(namespace)}/${found[2]}` : path;
 }
 
-/** The namespace that a service account lives in; empty for everybody else. */
+/** The namespace of a service account; empty for other users. */
 export function homeOf(username: string): string {
   return /^system:serviceaccount:([^:]+):[^:]+$/.exec(username)?.[1] ?? "";
 }

@@ -1,4 +1,4 @@
-// Text of others, made safe to show: it never becomes markup, and cannot pretend to be something else.
+// Untrusted text, made safe to show: it never becomes markup, and cannot imitate other text.
 
 const LONGEST_CELL = 1000;
 
@@ -11,7 +11,7 @@ export function visible(text: string, lines = false): string {
   });
 }
 
-/** What a cell shows of a value. */
+/** The text of a cell. */
 export function cell(value: unknown): string {
   const text = visible(value === null || value === undefined ? "" : String(value));
   return text.length > LONGEST_CELL ? `${text.slice(0, LONGEST_CELL)}…` : text;
@@ -31,7 +31,7 @@ export function age(since: string, now: number): string {
   return `${Math.floor(hours / 24)}d`;
 }
 
-/** A name as one word of a command line: a link may name anything, and somebody may paste the command into a shell. */
+/** A name as one word of a command line: a link may name anything, and users paste commands into shells. */
 export function word(name: string): string {
   return /^[\w./:@%+=-]+$/.test(name) ? name : `'${name.replaceAll("'", "'\\''")}'`;
 }

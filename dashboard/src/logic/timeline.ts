@@ -46,6 +46,6 @@ function ofEvent(event: EventObject): Moment {
 
 function ofRevision({ number, created, completed, templateHash }: Revision): Moment[] {
   const about = `Revision ${number}`;
-  const begun = { key: `r${number}`, time: created, about, reason: "Begun", message: `Template ${templateHash} is rolled out.`, warning: false };
-  return completed ? [begun, { key: `r${number}c`, time: completed, about, reason: "Complete", message: "Every instance is of it and ready.", warning: false }] : [begun];
+  const begun = { key: `r${number}`, time: created, about, reason: "Begun", message: `Rollout of template ${templateHash} started.`, warning: false };
+  return completed ? [begun, { key: `r${number}c`, time: completed, about, reason: "Complete", message: "Rollout complete: every instance is updated and ready.", warning: false }] : [begun];
 }

@@ -1,4 +1,4 @@
-// What was used, measured again and again, as points of a line and as numbers that people read.
+// Usage samples as points of a line and as readable numbers.
 import { amount } from "./ledger.ts";
 
 /** A measurement of metrics.k8s.io: of a node, or of a Pod by its containers. */
@@ -13,7 +13,7 @@ export interface Sample {
   value: number;
 }
 
-/** How much of each resource; of several containers what they use together. */
+/** Usage by resource; the sum over several containers. */
 export function usedOf({ usage, containers = [] }: Measured): Record<string, number> {
   const sums: Record<string, number> = {};
   for (const each of usage ? [usage] : containers.map((container) => container.usage)) {

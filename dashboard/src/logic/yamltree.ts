@@ -1,4 +1,4 @@
-// Where a field is in YAML, by its syntax tree; and which field is being typed, by its indentation.
+// Finds a field in YAML by its syntax tree, and the field being typed by its indentation.
 //
 // The tree is that of the editor's own parser and comes with errors in it, so everything here goes as far as it can:
 // a path that ends early is found at the last part of it that is there.
@@ -43,7 +43,7 @@ export function scalar(node: SyntaxNode, text: string): string {
   return text.slice(node.from, node.to).trim().replace(/^(["'])(.*)\1$/s, "$2");
 }
 
-/** Where the deepest part of a path is that can be found; null in an empty document. */
+/** The place of the deepest existing part of a path; null in an empty document. */
 export function find(tree: Tree, text: string, path: readonly Step[]): Span | null {
   let at = root(tree);
   let found: Span | null = at && trimmed(at, text);
@@ -102,7 +102,7 @@ export interface Typing {
   path: string[];
   /** The field whose value is typed; empty while its name is. */
   field: string;
-  /** Where what is typed begins. */
+  /** The start of the typed text. */
   from: number;
 }
 
@@ -110,7 +110,7 @@ const NAME = /^(\s*(?:- +)*)([\w./-]*)$/;
 const VALUE = /^(\s*(?:- +)*)([\w./-]+):[ \t]+(\S*)$/;
 const LINE = /^(\s*)((?:- +)*)([\w./-]+):(.*)$/;
 
-/** What is typed at a place; null where no field can be. By indentation, since half a line has no place in a tree. */
+/** The field being typed at a place; null where no field can be. By indentation, since half a line has no place in a tree. */
 export function typing(text: string, place: number): Typing | null {
   const before = text.slice(0, place).split("\n");
   const line = before.pop() ?? "";

@@ -1,4 +1,4 @@
-// What goes over one WebSocket beside each other, as Kubernetes does it: the first byte of a message is its channel.
+// Multiplexes channels over one WebSocket, as Kubernetes does: the first byte of a message is its channel.
 
 export const INPUT = 0;
 export const OUTPUT = 1;
@@ -17,7 +17,7 @@ export function send(socket: WebSocket, channel: number, text: string): void {
   socket.send(framed);
 }
 
-/** How big a terminal is, as the other side wants to hear it. */
+/** The terminal's size in the form of the protocol. */
 export function sendSize(socket: WebSocket, { cols, rows }: { cols: number; rows: number }): void {
   send(socket, SIZE, JSON.stringify({ Width: cols, Height: rows }));
 }

@@ -1,4 +1,4 @@
-// Which rows of a list are shown, and in which order: those that match the filter, by name or by a column.
+// The visible rows of a list in their order: rows that match the filter, sorted by name or by a column.
 import { useMemo, useRef } from "preact/hooks";
 import type { Column, Row } from "../api/listwatch.ts";
 import { byName, changed, updated, type Compare } from "../logic/ordered.ts";
@@ -13,7 +13,7 @@ export interface Sort {
 
 const COLLATOR = new Intl.Collator(undefined, { numeric: true });
 
-/** While nothing else is wanted, only rows that have come or gone are looked at. */
+/** With unchanged filter and order, only added and removed rows are processed. */
 export function useChosen(rows: readonly Row[], filter: string, sort: Sort): readonly Row[] {
   const wanted = filter.toLowerCase();
   const compare = useMemo(() => comparing(sort), [sort]);
@@ -29,7 +29,7 @@ export function useChosen(rows: readonly Row[], filter: string, sort: Sort): rea
   }, [rows, wanted, compare]);
 }
 
-/** Whether a column is of ages: a cell has the text of the moment in which it was asked for, so the page makes its own. */
+/** True for a column of ages: its cells are as old as the response, so the page computes its own. */
 export function isAge(column: Column): boolean {
   return column.format === "date" || column.name === "Age";
 }

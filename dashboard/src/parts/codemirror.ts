@@ -1,7 +1,7 @@
 // The editor itself, loaded when one is opened: YAML with completion from the server's schemas and problems at their lines.
 //
-// Problems come from two sides: what the schema can tell while one types, and what the server said about this very text,
-// which is forgotten with the next change. Tab leaves the editor, so that nobody is caught in it.
+// Problems have two sources: the schema, while the user types, and the server's response to this exact text, discarded with
+// the next change. Tab leaves the editor, so that keyboard users are not trapped in it.
 import { acceptCompletion, autocompletion, completionKeymap, type CompletionContext, type CompletionResult } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { yaml } from "@codemirror/lang-yaml";
@@ -28,9 +28,9 @@ export interface Known {
 export interface Editor {
   text: () => string;
   set: (text: string) => void;
-  /** Show what the server said, and where. */
+  /** Show the server's problems at their places. */
   tell: (problems: readonly Problem[]) => Located[];
-  /** What is known about the kind that is written. */
+  /** The schema of the kind in the text. */
   know: (known: Known | null) => void;
   goTo: (line: number) => void;
   close: () => void;
@@ -88,7 +88,7 @@ export function edit({ place, text, label, changed, preview }: Options): Editor 
   };
 }
 
-/** Look at the same text once more, at once: something was learnt about it. */
+/** Lint the same text again at once: its schema or its problems changed. */
 function lintAgain(view: EditorView): void {
   view.dispatch({ effects: learnt.of(null) });
   forceLinting(view); // does nothing on its own while no change is waiting to be looked at
@@ -109,7 +109,7 @@ function unknownIn(view: EditorView, known: Known | null): Located[] {
   return known ? unknownFields(known.document, known.schema, treeOf(view), view.state.doc.toString()) : [];
 }
 
-/** What the server said, with what the schema would rather have in the same place. */
+/** The server's problems, with the schema's suggestions for the same places. */
 function hinted(said: Located[], hints: Located[]): Located[] {
   return said.map((each) => {
     const hint = hints.find((one) => one.from === each.from);

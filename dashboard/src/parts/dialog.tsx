@@ -11,7 +11,7 @@ export function Dialog({ title, closed, children }: { title: string; closed: () 
     over.current = true;
     closed();
   };
-  // Before anything else happens: what is typed right after the key that opens it belongs into it.
+  // Synchronously: keys typed right after the opening key belong to the dialog.
   useLayoutEffect(() => {
     const [before, dialog] = [document.activeElement, own.current];
     dialog?.showModal();

@@ -14,7 +14,7 @@ interface Props {
 export function Editor(props: Props) {
   const place = useRef<HTMLDivElement>(null);
   const [here, setHere] = useState(false);
-  const now = useRef(props); // the editor is made once, and calls what is passed now
+  const now = useRef(props); // the editor is created once and calls the current props
   now.current = props;
   useEffect(() => {
     let editor: Made | null = null;

@@ -1,4 +1,4 @@
-// Ending something: the dialog says what ends, by city, before anything does, and asks for the name when that is much.
+// Deletion: the dialog counts the affected objects by city first, and asks for the name if there are many.
 import { useEffect, useState } from "preact/hooks";
 import { Failure, failureIn, text } from "../api/requests.ts";
 import { ending, mustBeTyped, type Ends } from "../logic/ending.ts";
@@ -17,7 +17,7 @@ export interface Doomed {
   name: string;
 }
 
-/** The button that opens the dialog; disabled, with the reason, for those who may not. */
+/** The button that opens the dialog; disabled, with the reason, without the permission. */
 export function Delete({ what }: { what: Doomed }) {
   const [open, setOpen] = useState(false);
   const { group, plural, namespace, name } = what;
@@ -36,7 +36,7 @@ function Asking({ what, closed }: { what: Doomed; closed: () => void }) {
   useEffect(() => void look(what).then(setFound, (error: unknown) => setFound(failureIn(error))), []);
   const end = async (uid: string) => {
     try {
-      // By its uid: what has been made again under the same name meanwhile is not what was shown.
+      // By uid: an object created anew under the same name was not shown.
       const body = JSON.stringify({ kind: "DeleteOptions", apiVersion: "v1", propagationPolicy: "Background", preconditions: { uid } });
       await text(what.path, { method: "DELETE", type: "application/json", body });
       announced.value = `${what.name} is being deleted.`;

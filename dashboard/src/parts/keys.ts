@@ -1,4 +1,4 @@
-// Keys on the page: what each does to what is shown now. In terminals, screens and fields they belong to what has the focus.
+// The key bindings of the current view. In terminals, screens and fields, keys belong to the focused element.
 import { link } from "../logic/routes.ts";
 import { meaning, type Action } from "../logic/keys.ts";
 import { go } from "../state/navigation.ts";

@@ -1,4 +1,4 @@
-// Cities on a map. What is in no known place is not on it: the list beside it has everything.
+// Cities on a map. A city without known coordinates is only in the list beside it.
 import { useEffect, useState } from "preact/hooks";
 import { geoNaturalEarth1, geoPath, type GeoPermissibleObjects } from "d3-geo";
 import { feature } from "topojson-client";
@@ -32,12 +32,12 @@ export function useLocations(): Loaded<{ items: Location[] }> {
   return useLoaded<{ items: Location[] }>(`${NETWORKING}/locations`, 30_000);
 }
 
-/** Where a city is by its code alone, for who may not see Locations; null for a code that is no city's. */
+/** Coordinates of a city code, for users who may not read Locations; null for an unknown code. */
 export function placeOf(code: string): [number, number] | null {
   return KNOWN[code] ?? null;
 }
 
-/** Cities by their codes; null for one whose place nobody knows. */
+/** Cities by their codes; null for a city without known coordinates. */
 export function placesOf(locations: readonly Location[]): Map<string, [number, number] | null> {
   return new Map(locations.map(({ metadata, spec }) => {
     const place = spec.coordinates;

@@ -1,4 +1,4 @@
-// What happened, the newest first; and the events of the server that tell of it.
+// A history, the newest first, and the server's events in it.
 import { age, cell, visible } from "../logic/text.ts";
 import type { EventObject, Moment } from "../logic/timeline.ts";
 import { useLoaded } from "../state/loaded.ts";

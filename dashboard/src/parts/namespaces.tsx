@@ -1,4 +1,4 @@
-// The namespace that is looked at: one of those there are, or a field where they may not be listed.
+// The current namespace: a choice of the existing ones, or a field if they may not be listed.
 import { visible } from "../logic/text.ts";
 import { choose, namespace, namespaces } from "../state/namespace.ts";
 

@@ -1,4 +1,4 @@
-// The palette: any view, action or object by a few letters of its name. What is loaded comes at once, the rest is asked for by name.
+// The palette: any view, action or object by a few letters of its name. Loaded objects appear at once, the rest is requested by name.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { kinds } from "../api/discovery.ts";
 import { json } from "../api/requests.ts";
@@ -10,7 +10,7 @@ import { THEMES, theme } from "../state/preferences.ts";
 import { COMPUTE } from "../views/paths.ts";
 import { Dialog } from "./dialog.tsx";
 
-const PAUSE = 250; // what is typed quickly is asked for once
+const PAUSE = 250; // debounce of typing
 const OBJECTS: [path: string, view: string, what: string][] = [
   [`${COMPUTE}/workloads`, "workloads", "Workload"], [`${COMPUTE}/instances`, "instances", "Instance"], ["/api/v1/nodes", "nodes", "Node"],
 ];
@@ -51,7 +51,7 @@ export function Palette({ views, help, closed }: { views: readonly (readonly [st
             {visible(each.label)} <span class="what">{visible(each.what)}</span>
           </div>
         ))}
-        {choices.length === 0 && <div role="option" aria-selected="false" aria-disabled="true">Nothing is called so.</div>}
+        {choices.length === 0 && <div role="option" aria-selected="false" aria-disabled="true">No matches.</div>}
       </div>
     </Dialog>
   );

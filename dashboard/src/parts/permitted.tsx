@@ -1,4 +1,4 @@
-// What would begin by itself, such as a terminal: who may not have it is told so in its place, and nothing is tried in vain.
+// Parts that start by themselves, such as a terminal. Without the permission the reason is shown in their place.
 import type { ComponentChildren } from "preact";
 import { visible } from "../logic/text.ts";
 import { useVerdict, type Attributes } from "../state/rights.ts";

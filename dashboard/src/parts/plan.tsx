@@ -1,4 +1,4 @@
-// A plan, on the map and as a table: what a change makes, replaces, moves and ends, city by city.
+// A plan, on the map and as a table: instances that a change creates, replaces, moves and deletes, city by city.
 import { endings, outlook, planned, sentence, type CityPlan, type Plan } from "../logic/plans.ts";
 import { cell, visible } from "../logic/text.ts";
 import { Mark, Scrolls } from "./states.tsx";

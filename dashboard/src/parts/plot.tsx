@@ -1,4 +1,4 @@
-// A line of what was used, beside the same in words. It begins when the page was opened, and says so.
+// A line of usage, beside the same in words. It begins when the page was opened, and says so.
 import { pointsOf, readable, type Sample } from "../logic/usage.ts";
 import { visible } from "../logic/text.ts";
 

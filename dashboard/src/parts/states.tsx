@@ -1,4 +1,4 @@
-// What a part shows when it has nothing else to show: loading, empty, refused, failed, old.
+// Placeholders of a part: loading, empty, forbidden, failed, stale.
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Failure } from "../api/requests.ts";
@@ -28,7 +28,7 @@ export function Loading() {
 export function Failed({ failure, again }: { failure: Failure; again?: () => void }) {
   return (
     <div class="failed" role="alert">
-      <p><strong>{failure.code === 403 ? "You may not see this." : "This could not be loaded."}</strong> {visible(failure.message)}</p>
+      <p><strong>{failure.code === 403 ? "You don't have permission to see this." : "This could not be loaded."}</strong> {visible(failure.message)}</p>
       {failure.causes.map((each) => <p class="muted" key={each.field}>{visible(`${each.field ?? ""}: ${each.message ?? ""}`)}</p>)}
       {failure.auditId && <p class="muted">Audit-Id {visible(failure.auditId)}</p>}
       {again && failure.code !== 403 && <button type="button" onClick={again}>Try again</button>}
@@ -36,7 +36,7 @@ export function Failed({ failure, again }: { failure: Failure; again?: () => voi
   );
 }
 
-/** The bar that says since when what is shown is old. */
+/** The bar that says since when the page is stale. */
 export function Old() {
   if (!old.value) return null;
   const { since, away } = old.value;
@@ -54,7 +54,7 @@ export function Command({ text: all }: { text: string }) {
   );
 }
 
-/** What may be wider than the screen: it scrolls by itself, also by keyboard. */
+/** Content that may be wider than the screen scrolls on its own, also by keyboard. */
 export function Scrolls({ what, children }: { what: string; children: ComponentChildren }) {
   return <div class="scroll" tabIndex={0} role="region" aria-label={`${what}, scrolls`}>{children}</div>;
 }

@@ -1,4 +1,4 @@
-// Tabs are links, so that each of them can be sent to somebody.
+// Tabs are links, so that each of them can be shared.
 export function Tabs({ tabs, chosen }: { tabs: { name: string; href: string }[]; chosen: string }) {
   return (
     <nav class="tabs" aria-label="Views of this object">

@@ -1,4 +1,4 @@
-// A terminal for what others write: it shows, and can do nothing else. Loaded only when one is opened.
+// A terminal for untrusted output: it only displays. Loaded when one is opened.
 import type { Terminal } from "@xterm/xterm";
 import "@xterm/xterm/css/xterm.css";
 
@@ -15,7 +15,7 @@ const CLIPBOARD = 52;
 export async function makeTerminal(place: HTMLElement, size?: [number, number]): Promise<Made> {
   const { FitAddon, Terminal } = await import("./xterm.ts");
   const terminal = new Terminal({ allowProposedApi: false, ...(size ? { cols: size[0], rows: size[1], disableStdin: true } : {}) });
-  // Nothing of others becomes a link or reaches the clipboard.
+  // Untrusted output never becomes a link or reaches the clipboard.
   for (const code of [HYPERLINK, CLIPBOARD]) terminal.parser.registerOscHandler(code, () => true);
   terminal.open(place);
   terminal.attachCustomKeyEventHandler((event) => {

@@ -1,4 +1,4 @@
-// What a node or an instance uses, as plots that begin when the page was opened.
+// Usage of a node or an instance, as plots that begin when the page was opened.
 import { visible } from "../logic/text.ts";
 import { useUsage } from "../state/usage.ts";
 import { Plot } from "./plot.tsx";
@@ -8,8 +8,8 @@ export function Usage({ path }: { path: string }) {
   return (
     <section aria-label="Usage">
       <h2>Usage</h2>
-      <p class="muted">Measured every 15 seconds while this is shown, since the page was opened; the server keeps no past.</p>
-      {failure && <p class="muted">{visible(failure.code === 404 ? "Nobody measures this yet." : failure.message)}</p>}
+      <p class="muted">Measured every 15 seconds while this is shown, since the page was opened; history is not stored.</p>
+      {failure && <p class="muted">{visible(failure.code === 404 ? "No measurements yet." : failure.message)}</p>}
       {Object.entries(samples).map(([resource, each]) => <Plot key={resource} resource={resource} samples={each} />)}
     </section>
   );

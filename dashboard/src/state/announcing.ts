@@ -1,4 +1,4 @@
-// What is told to everybody, also to those who hear the page: one sentence at a time, in a polite live region.
+// Announcements, also for screen readers: one sentence at a time, in a polite live region.
 import { signal } from "@preact/signals";
 
 export const announced = signal("");

@@ -1,4 +1,4 @@
-// What is being written, by what it is about: it stays when the view, or the token, is left. It is in no link.
+// Drafts of manifests by their object, kept when the user leaves the view or the session. They are in no link.
 import { signal } from "@preact/signals";
 
 export const drafts = signal<ReadonlyMap<string, string>>(new Map());

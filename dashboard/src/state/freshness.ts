@@ -1,24 +1,24 @@
-// Since when something on the page is old, whatever it is: lists tell of it, and answers that could not be asked for again.
+// The time since which any part of the page is stale: reported by lists and by responses that could not be reloaded.
 import { computed, signal } from "@preact/signals";
 
 interface Age {
   since: number;
-  /** Whether the server is away, and did not only fail to answer this. */
+  /** True if the server is unreachable, not just failing this request. */
   away: boolean;
 }
 
 const sources = signal<ReadonlyMap<object, Age>>(new Map());
 
-/** When the oldest of what is shown was known to be so, and whether the server is away; null while all of it is known. */
+/** The time of the oldest stale part, and whether the server is unreachable; null while nothing is stale. */
 export const old = computed((): Age | null => {
   const ages = [...sources.value.values()];
   return ages.length ? { since: Math.min(...ages.map((each) => each.since)), away: ages.some((each) => each.away) } : null;
 });
 
-/** Changes when the connection is there again, or somebody looks again: single answers are asked for anew. */
+/** Changes when the connection is back or the page is visible again: single responses are reloaded. */
 export const round = signal(0);
 
-/** Tell of one source; 0: it is as it should be. */
+/** Report one source; 0: it is current. */
 export function tell(source: object, since: number, away = true): void {
   const known = sources.value.get(source);
   if ((known?.since ?? 0) === since && (!known || known.away === away)) return;

@@ -1,4 +1,4 @@
-// Lists that views share: the first that wants one opens it, and it is closed a little after the last has gone.
+// Lists that views share: opened by the first view, closed a little after the last one has left.
 import { effect } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { LiveList } from "../api/listwatch.ts";
@@ -42,12 +42,12 @@ export function useList(path: string, query: Record<string, string> = {}): LiveL
   return list;
 }
 
-/** The lists of a path that are open now, whatever they select. */
+/** The open lists of a path, with any selector. */
 export function openLists(path: string): LiveList[] {
   return [...shared].filter(([key]) => key.startsWith(`${path}?`)).map(([, entry]) => entry.list);
 }
 
-/** Forget everything: somebody else looks now. */
+/** Forget everything: the user changed. */
 export function closeLists(): void {
   for (const entry of shared.values()) entry.close();
   shared.clear();

@@ -1,4 +1,4 @@
-// One answer of the server, asked for when a view opens and again when it is told to.
+// One response of the server, loaded when a view opens and reloaded on request.
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { LiveList } from "../api/listwatch.ts";
 import { failureIn, json, type Failure } from "../api/requests.ts";
@@ -30,11 +30,11 @@ export function useLoaded<T>(path: string, every = 0, accept = "application/json
       .catch((error: unknown) => {
         if (abort.signal.aborted) return;
         const failure = failureIn(error);
-        // What is shown stays, and is old. 502 is the answer of `tarmac dashboard` while the server is away.
+        // The shown response stays, marked as stale. 502 is the answer of `tarmac dashboard` while the server is away.
         if (failure.code === 0 || failure.code >= 500) tell(source, source.known, failure.code === 0 || failure.code === 502);
         setState((old) => ({ value: old.value, failure }));
       });
-    // What one may not see will not change by asking again.
+    // A missing permission is not retried.
     const timer = every ? window.setInterval(() => !document.hidden && !refused.current && ask((n) => n + 1), every) : 0;
     return () => {
       abort.abort();
@@ -48,7 +48,7 @@ export function useLoaded<T>(path: string, every = 0, accept = "application/json
   return { ...state, again: () => ask((n) => n + 1) };
 }
 
-/** The same, asked for again when a live list of it has changed; at most once a second. */
+/** The same, reloaded when a live list of it has changed, at most once a second. */
 export function useFollowed<T>(path: string, list: LiveList | null): Loaded<T> {
   const loaded = useLoaded<T>(path);
   const last = useRef(0);

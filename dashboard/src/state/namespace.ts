@@ -1,4 +1,4 @@
-// Which namespace is looked at: the link's, or all that one may see. Who may not list namespaces looks at one: their own.
+// The current namespace: the link's, or all. A user who may not list namespaces sees one: their own.
 import { effect, signal } from "@preact/signals";
 import { Failure, json } from "../api/requests.ts";
 import { session } from "../api/session.ts";
@@ -7,7 +7,7 @@ import { route } from "./navigation.ts";
 
 /** Empty: all of them. */
 export const namespace = signal("");
-/** All there are; null when one may not list them, undefined until that is known. */
+/** All namespaces; null when the user may not list them, undefined until that is known. */
 export const namespaces = signal<string[] | null | undefined>(undefined);
 
 export function choose(name: string): void {
@@ -33,7 +33,7 @@ effect(() => {
 
 async function look(token: string): Promise<void> {
   const found = await listed();
-  if (looking !== token) return; // somebody else looks by now
+  if (looking !== token) return; // the user has changed meanwhile
   if (found === null && !namespace.value) namespace.value = await home();
   namespaces.value = found;
 }

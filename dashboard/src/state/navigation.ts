@@ -1,4 +1,4 @@
-// Where the page is, from the address and nothing else.
+// The current route, derived from the address alone.
 import { signal } from "@preact/signals";
 import { parse, type Route } from "../logic/routes.ts";
 
@@ -14,16 +14,16 @@ export function go(to: string): void {
   route.value = parse(location.hash);
 }
 
-/** Another way to look at the same: the link says so, but it is no step that one would want to go back over. */
+/** Replace the link without a history entry: another display of the same view. */
 export function replace(to: string): void {
   history.replaceState(null, "", to);
   route.value = parse(location.hash);
 }
 
-/** Every second, for ages; stands still while nobody looks. */
+/** The time, every second, for ages; paused while the page is hidden. */
 export const now = signal(Date.now());
 const tick = () => {
   if (!document.hidden) now.value = Date.now();
 };
 setInterval(tick, 1000);
-document.addEventListener("visibilitychange", tick); // who looks again sees no age of before
+document.addEventListener("visibilitychange", tick); // no stale ages when the page is visible again

@@ -1,19 +1,19 @@
-// Everything that is owned by something, among the kinds that one may list: of each object only its metadata is asked for.
+// Dependents of an object, among the kinds that the user may list; only metadata is requested.
 import { baseOf, kinds, type Kind } from "../api/discovery.ts";
 import { Failure, json } from "../api/requests.ts";
 import type { Owned } from "../logic/ending.ts";
 import { CITY_LABEL, spaced } from "../views/paths.ts";
 
 const METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
-const AT_ONCE = 4; // a browser has six connections to a host, and others want some
+const AT_ONCE = 4; // a browser has six connections per host; other requests need some
 
 interface Listed {
   items: { metadata: { uid: string; name: string; namespace?: string; labels?: Record<string, string>; ownerReferences?: { uid: string }[] } }[] | null;
 }
 
-/** What there is in a namespace, or everywhere; and the kinds that one may not list, of which nothing is known. */
+/** The objects of a namespace, or of all; and the kinds that the user may not list. */
 export async function everything(namespace: string): Promise<{ objects: Owned[]; unseen: string[] }> {
-  // What cannot be deleted, such as a measurement, cannot end either; events are nobody's.
+  // Kinds without the verb delete, such as metrics, are left out; so are events, which have no owner.
   const ends = (each: Kind) => ["list", "delete"].every((verb) => each.verbs.includes(verb)) && each.kind !== "Event";
   const waiting = (await kinds()).filter((each) => ends(each) && (!namespace || each.namespaced));
   const objects: Owned[] = [];

@@ -1,4 +1,4 @@
-// How somebody likes the page, kept in this browser: its theme, and whether single letters are keys.
+// Preferences, kept in this browser: the theme, and single-key shortcuts.
 import { effect, signal } from "@preact/signals";
 
 export const THEMES = ["system", "light", "dark"] as const;

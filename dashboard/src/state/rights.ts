@@ -1,4 +1,4 @@
-// Whether somebody may do something, asked of the server. What is not known is tried: the server has the last word.
+// Permissions of the user, asked of the server. Unknown ones are tried: the server decides.
 import { useEffect, useState } from "preact/hooks";
 import { json } from "../api/requests.ts";
 import { session } from "../api/session.ts";
@@ -19,7 +19,7 @@ interface Review {
   status?: { allowed?: boolean; reason?: string };
 }
 
-/** Why not, as a sentence; empty when one may, or nobody can tell; null until the server has answered. */
+/** The reason of a missing permission; empty with the permission or if it is unknown; null until the server responds. */
 export function useVerdict(what: Attributes): string | null {
   const [found, setFound] = useState<{ key: string; refusal: string } | null>(null);
   const key = JSON.stringify(what);

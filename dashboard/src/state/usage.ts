@@ -1,4 +1,4 @@
-// What something uses, as often as it is measured and while somebody looks: the server keeps no past, so the page does.
+// Usage samples, collected while the page is visible: the server stores no history, so the page does.
 import { useEffect, useReducer } from "preact/hooks";
 import { usedOf, type Measured, type Sample } from "../logic/usage.ts";
 import type { Failure } from "../api/requests.ts";
@@ -19,7 +19,7 @@ export function useUsage(path: string): { samples: Samples; failure: Failure | n
   return { samples: kept.get(path)?.samples ?? {}, failure };
 }
 
-/** Whether it was news: between two measurements the same one comes again. */
+/** True if the sample is new: the server repeats one until it measures again. */
 function remember(path: string, measured: Measured): boolean {
   const entry = kept.get(path) ?? { last: "", samples: {} };
   if (entry.last === measured.timestamp) return false;

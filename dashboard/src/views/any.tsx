@@ -1,4 +1,4 @@
-// Anything: every kind the server has, as the Table it prints, without code for it; an object as its text, and its events.
+// Anything: every kind that the server has, shown as the server's Table without code of its own; one object as YAML, and its events.
 import { useEffect, useState } from "preact/hooks";
 import { baseOf, kinds, type Kind } from "../api/discovery.ts";
 import { Failure, failureIn } from "../api/requests.ts";
@@ -53,7 +53,7 @@ interface Named {
   plural: string;
 }
 
-/** As commands take it: with its group, since others may have a kind called alike. */
+/** The kind for commands, with its group: several groups may have a kind of the same name. */
 const full = ({ group, plural }: Named) => (group ? `${plural}.${group}` : plural);
 const partsOf = ({ group, version, plural }: Named) => [group || "core", version, plural];
 

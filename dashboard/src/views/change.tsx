@@ -1,7 +1,7 @@
-// A change before it is made: YAML with its mistakes at their lines, a preview by city, then Apply.
+// The editor for a change: YAML with its errors at their lines, a preview by city, then Apply.
 //
-// Only what was previewed can be applied, and a preview is of one text: the next letter takes it back. What others own is
-// taken over only after they were shown, and what would end is named first.
+// Only a previewed text can be applied; the next keystroke discards the preview. Fields of other field managers are taken
+// over only after the managers were shown, and objects that would be deleted are listed first.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { apply, preview, targetOf, type Target } from "../api/changes.ts";
 import { Failure, failureIn, text } from "../api/requests.ts";
@@ -67,7 +67,7 @@ function Changing({ about, draft }: { about: string; draft: string }) {
     try {
       editor.current?.tell([]);
       const found = await what(yaml);
-      // Somebody typed on meanwhile: what came back is about a text that is no more.
+      // The user typed meanwhile: the response belongs to an older text.
       if (editor.current?.text() === yaml) setOutcome(found);
     } catch (error) {
       setOutcome(refused(failureIn(error), editor.current));
@@ -112,7 +112,7 @@ function refused(failure: Failure, editor: Made | null): Outcome {
   return { is: owned ? "owned" : "refused", failure, problems: editor?.tell(problemsOf(failure)) ?? [] };
 }
 
-/** Tell the editor what the server says about the kind that is written, whenever that becomes another. */
+/** Pass the server's schema to the editor whenever the kind in the text changes. */
 function useKnown(draft: string, here: boolean, editor: { current: Made | null }): void {
   const kind = kindWritten(draft);
   useEffect(() => {

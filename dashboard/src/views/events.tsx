@@ -1,4 +1,4 @@
-// What the server tells of an object, or of all that bear a name, such as an instance and its Pod.
+// Events of an object, or of all objects of one name, such as an instance and its Pod.
 import { visible } from "../logic/text.ts";
 import { timeline } from "../logic/timeline.ts";
 import { Moments, useEvents } from "../parts/moments.tsx";
@@ -7,7 +7,7 @@ import { useLoaded } from "../state/loaded.ts";
 
 const METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json";
 
-/** Those that the server selects; of them, if said, those about `kinds`. */
+/** Events that the server selects, optionally only those about `kinds`. */
 export function Events({ namespace, name, selector, kinds }: { namespace: string; name: string; selector: string; kinds?: readonly string[] }) {
   const { value, failure, again } = useEvents(namespace, selector);
   if (!value) return failure ? <Failed failure={failure} again={again} /> : <Loading />;
@@ -15,7 +15,7 @@ export function Events({ namespace, name, selector, kinds }: { namespace: string
   return <section aria-label={`Events of ${visible(name)}`}><Moments what="Events" moments={timeline(theirs, [])} /></section>;
 }
 
-/** Those of one object, and none of what bore its name before. */
+/** Events of one object, without those of an earlier object of the same name. */
 export function EventsOfOne({ path, namespace, name }: { path: string; namespace: string; name: string }) {
   const { value, failure, again } = useLoaded<{ metadata: { uid: string } }>(path, 0, METADATA);
   if (!value) return failure ? <Failed failure={failure} again={again} /> : <Loading />;

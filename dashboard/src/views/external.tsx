@@ -1,4 +1,4 @@
-// External services: from a Service over the address that the outside sees to the gateway that carries it.
+// External services: from a Service over its source address to the gateway that owns the address.
 import { bytes, waysOf, type Address, type Connection, type External as Service } from "../logic/external.ts";
 import { fraction, health } from "../logic/health.ts";
 import { link, type Route } from "../logic/routes.ts";
@@ -65,7 +65,7 @@ function One({ namespace, name, tab }: { namespace: string; name: string; tab: s
 function Ways({ path }: { path: string }) {
   const service = useLoaded<Service>(path, EVERY);
   const live = useLoaded<Connections>(`${path}/connections`, EVERY);
-  const addresses = useLoaded<{ items: Address[] }>(`${SUBMARINER}/sourceips`, EVERY); // of the whole cluster: many may not see them
+  const addresses = useLoaded<{ items: Address[] }>(`${SUBMARINER}/sourceips`, EVERY); // cluster-scoped: many users may not read them
   if (!service.value) return service.failure ? <Failed failure={service.failure} again={service.again} /> : <Loading />;
   const { spec, status } = service.value;
   const ways = waysOf(service.value, live.value?.connections ?? [], addresses.value?.items ?? []);
@@ -82,7 +82,7 @@ function Ways({ path }: { path: string }) {
               <tr key={`${each.service} ${each.address}`}>
                 <th scope="row">{cell(each.service)}</th>
                 <td>{cell(each.address ? `→ ${each.address}` : "none")}</td>
-                <td><Mark state={each.gateway ? "yes" : "no"}>{each.gateway ? `→ ${each.gateway}` : "nobody"}</Mark></td>
+                <td><Mark state={each.gateway ? "yes" : "no"}>{each.gateway ? `→ ${each.gateway}` : "no owner"}</Mark></td>
                 <td>{cell(each.location)}</td>
                 <td><Mark state={health(...(fraction(each.pods) ?? [0, 0]))}>{each.pods}</Mark></td>
                 <td>{each.inbound}</td>
@@ -131,7 +131,7 @@ function Live({ path }: { path: string }) {
   );
 }
 
-/** What is not known of connections, and why. */
+/** The reason why connections are unknown. */
 function Doubt({ live }: { live: Loaded<Connections> }) {
   const silent = live.value?.silent ?? [];
   return (

@@ -1,4 +1,4 @@
-// Instances as a list, and one of them: why and what it is, logs, a terminal, its text.
+// The list of instances, and one instance: explanation, overview, logs, a terminal, its YAML.
 import type { InstanceObject } from "../logic/overview.ts";
 import { queryOf, questionOf } from "../logic/reach.ts";
 import { link, type Route } from "../logic/routes.ts";
@@ -49,7 +49,7 @@ function Instance({ namespace, name, tab, query }: { namespace: string; name: st
   const pod = named("/api/v1", "pods", namespace, name);
   const { value, failure } = useLoaded<InstanceObject>(path, tab === "why" ? EVERY : 0);
   const machine = Boolean(value?.spec.runtime?.virtualMachine);
-  const known = value !== null || failure !== null; // until then nobody knows which kind of terminal it has
+  const known = value !== null || failure !== null; // until then the kind of its terminal is unknown
   const names = ["why", "logs", "terminal", ...(machine || tab === "screen" || tab === "recordings" ? ["screen", "recordings"] : []), "network", "events", "yaml"];
   const tabs = names.map((each) => ({ name: each, href: link("instances", [namespace, name, each]) }));
   const right = { verb: "create", group: "compute.datumapis.com", resource: "instances", namespace, name };

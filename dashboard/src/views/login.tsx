@@ -1,4 +1,4 @@
-// Asks for a token: kept in memory, or for this tab if wanted.
+// Asks for a token, kept in memory or, on request, for this tab.
 import { useState } from "preact/hooks";
 import { begin, refused } from "../api/session.ts";
 import { visible } from "../logic/text.ts";

@@ -9,13 +9,13 @@ import { useLoaded } from "../state/loaded.ts";
 import { replace } from "../state/navigation.ts";
 
 const SINCE: [value: string, label: string][] = [["", `newest ${TAIL} lines`], ["1m", "1 minute"], ["5m", "5 minutes"], ["1h", "1 hour"], ["24h", "1 day"]];
-const NEAR = 32; // pixels from the end: who is there wants to stay there
+const NEAR = 32; // pixels from the end: a reader there wants to follow
 
 export function Logs({ pod, namespace, name, query }: { pod: string; namespace: string; name: string; query: URLSearchParams }) {
   const { value, failure } = useLoaded<PodContainers>(pod);
   const containers = containersOf(value);
   const options = optionsOf(query, containers);
-  // Until the Pod is known nobody knows which of its containers is meant; who may not see it may still read its log.
+  // The default container is unknown until the Pod is loaded. A user without access to the Pod may still read its log.
   const log = useLog(value || failure || options.container ? `${pod}/log` : "", options);
   const choose = (chosen: Partial<LogOptions>) => replace(link("instances", [namespace, name, "logs"], linked({ ...options, ...chosen })));
   return (
@@ -73,7 +73,7 @@ interface Log extends LogState {
   again: () => void;
 }
 
-/** A log as long as it is shown; how it is shown does not ask for it anew. */
+/** A log while it is shown; display options do not reload it. */
 function useLog(path: string, options: LogOptions): Log {
   const [stream, setStream] = useState<LogStream | null>(null);
   const [state, setState] = useState<LogState>({ said: "", over: false });

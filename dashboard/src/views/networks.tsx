@@ -1,4 +1,4 @@
-// Networks: what there is, who of a network's workloads reaches whom, and the question whether A reaches B.
+// Networks: the list, the reachability matrix of a network's workloads, and the question whether A reaches B.
 import { link, type Route } from "../logic/routes.ts";
 import { queryOf, questionOf, type Question } from "../logic/reach.ts";
 import { cell, visible, word } from "../logic/text.ts";
@@ -61,7 +61,7 @@ interface Subnet {
   status?: { startAddress?: string; prefixLength?: number; conditions?: { type: string; reason: string }[] };
 }
 
-/** Where the network is, and with which addresses there. */
+/** The Locations of the network, with its addresses there. */
 function Subnets({ namespace, network }: { namespace: string; network: string }) {
   const base = `${NETWORKING}/namespaces/${encodeURIComponent(namespace)}`;
   const about = useLoaded<{ status?: { ipv4Range?: string; ipv6Range?: string } }>(named(NETWORKING, "networks", namespace, network), 30_000);

@@ -1,4 +1,4 @@
-// The matrix of a network's workloads: a cell is a question, asked when it is opened and not before.
+// The reachability matrix of a network's workloads. A cell is evaluated when the user opens it.
 import { useState } from "preact/hooks";
 import { Failure, json } from "../api/requests.ts";
 import { MOST, members, type Member, type WorkloadSpec } from "../logic/matrix.ts";

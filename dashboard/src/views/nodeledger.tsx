@@ -1,5 +1,5 @@
-// The size of a node: for each resource one bar from what the machine has to what is used of it, the same as a table, classes,
-// conditions, and what it has used since the page was opened.
+// The ledger of a node: for each resource a bar from its capacity to its usage, the same as a table, classes, conditions,
+// and its usage since the page was opened.
 import { barOf, sentence, type Account, type Bar } from "../logic/ledger.ts";
 import { cell, visible } from "../logic/text.ts";
 import { Failed, Loading, Mark, Scrolls } from "../parts/states.tsx";
@@ -9,7 +9,7 @@ import { METRICS, named } from "./paths.ts";
 
 const EVERY = 15_000;
 const WIDTH = 600;
-const LEGEND = { committed: "committed", exclusive: "of it exclusive", used: "used", reserved: "reserved", oversubscribed: "of it lent out" } as const;
+const LEGEND = { committed: "committed", exclusive: "exclusive", used: "used", reserved: "reserved", oversubscribed: "oversubscribed" } as const;
 
 interface Ledger {
   city: string;
@@ -98,7 +98,7 @@ function Conditions({ path }: { path: string }) {
       <h2>Conditions</h2>
       {value.spec?.unschedulable && <p class="stale">It takes no new pods: it is cordoned.</p>}
       <Scrolls what="Conditions"><table>
-        <thead><tr>{["Condition", "Status", "Reason", "What is so", "Since"].map((each) => <th scope="col" key={each}>{each}</th>)}</tr></thead>
+        <thead><tr>{["Condition", "Status", "Reason", "Details", "Since"].map((each) => <th scope="col" key={each}>{each}</th>)}</tr></thead>
         <tbody>
           {(value.status?.conditions ?? []).map((each) => (
             <tr key={each.type}>

@@ -1,4 +1,4 @@
-// An instance at a glance: status, node, addresses, policies, volumes, resources and classes. What one may not see is said in its place.
+// An instance at a glance: status, node, addresses, policies, volumes, resources and classes. Parts that the user may not read say so.
 import type { ComponentChildren } from "preact";
 import { attachedOf, classesOf, resourcesOf, selecting, volumesOf, type Attached, type InstanceObject, type PodObject, type Policy } from "../logic/overview.ts";
 import { link } from "../logic/routes.ts";
@@ -82,7 +82,7 @@ function Nothing({ children }: { children: ComponentChildren }) {
   return <dd class="muted">{children}</dd>;
 }
 
-/** Why something is not known; nothing while it is being asked for. */
+/** The reason a value is unknown; empty while it is being loaded. */
 function Unknown({ of: { failure }, what }: { of: Loaded<object>; what: string }) {
   if (!failure) return <Nothing>…</Nothing>;
   return <Nothing>{failure.code === 403 ? `You may not see ${what}:` : "Not known:"} {cell(failure.message)}</Nothing>;

@@ -1,4 +1,4 @@
-// Where the kinds are that have views of their own.
+// API paths of the kinds that have views of their own.
 export const COMPUTE = "/apis/compute.datumapis.com/v1alpha";
 export const NETWORKING = "/apis/networking.datumapis.com/v1alpha";
 export const METRICS = "/apis/metrics.k8s.io/v1beta1";

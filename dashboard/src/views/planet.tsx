@@ -1,5 +1,5 @@
-// The map: each city with what is ready of what is wanted there, its nodes and its worst reason; the same as a list. A city of
-// which nothing is heard is said to be lost, in a sentence, on the map and in the list.
+// The map: each city with its ready and wanted instances, its nodes and its worst reason; the same as a list. A city without
+// heartbeats is shown as lost, in a sentence, on the map and in the list.
 import { useMemo } from "preact/hooks";
 import type { LiveList } from "../api/listwatch.ts";
 import { citiesOf, lossOf, type City } from "../logic/cities.ts";
@@ -58,7 +58,7 @@ function Cities({ cities }: { cities: City[] }) {
   );
 }
 
-/** What is well needs no word: numbers say it. */
+/** Healthy cities need no word: the numbers say it. */
 function labelOf({ code, ready, desired, state, word }: City): string {
   return `${code} ${ready}/${desired}${state === "yes" ? "" : ` ${word.toLowerCase()}`}`;
 }

@@ -1,4 +1,4 @@
-// The power buttons of a virtual machine. What takes the guest down is asked about first.
+// The power buttons of a virtual machine. Actions that stop the guest ask for confirmation.
 import { useState } from "preact/hooks";
 import { Failure, json } from "../api/requests.ts";
 import { visible } from "../logic/text.ts";

@@ -1,4 +1,4 @@
-// The network question and its answer: Yes or No for each way there, which rule says so, and what would change it.
+// The reachability question and its answer: Yes or No for each direction, the rule that decides, and the change that would help.
 import { useEffect, useState } from "preact/hooks";
 import type { State } from "../logic/health.ts";
 import { PROTOCOLS, commandOf, missing, whyOf, type Question } from "../logic/reach.ts";
@@ -37,7 +37,7 @@ const STATES: Record<string, State> = { Yes: "yes", No: "no", Wait: "wait", Some
 
 export const stateOf = (answer: string): State => STATES[answer] ?? "unknown";
 
-/** A form that changes nothing but the link, and the answer to what the link asks. */
+/** A form that changes only the link, and the answer to the question in the link. */
 export function Ask({ question, onAsk }: { question: Question; onAsk: (question: Question) => void }) {
   const path = whyOf(question, COMPUTE);
   return (
@@ -103,7 +103,7 @@ function Way({ path }: { path: Path }) {
     <>
       <h2><Mark state={stateOf(path.answer)}>{path.answer}</Mark> {visible(way)}{path.seenAs && visible(`, seen as ${path.seenAs}`)}</h2>
       <Scrolls what={visible(way)}><table>
-        <thead><tr>{["Rule", "Answer", "Reason", "What is so"].map((each) => <th scope="col" key={each}>{each}</th>)}</tr></thead>
+        <thead><tr>{["Rule", "Answer", "Reason", "Details"].map((each) => <th scope="col" key={each}>{each}</th>)}</tr></thead>
         <tbody>
           {path.lines.map((each, index) => (
             <tr key={index}>

@@ -1,4 +1,4 @@
-// Who was at a machine's console and screen, and what they saw: recordings, played over a terminal that takes no keys.
+// Recorded sessions at a machine's console and screen, played in a terminal that takes no keys.
 import { useEffect, useState } from "preact/hooks";
 import { Failure, text } from "../api/requests.ts";
 import { castOf, type Cast } from "../logic/cast.ts";

@@ -1,4 +1,4 @@
-// Plays a recording: play, pause, speed, seek. Going back means from the beginning, since a terminal has no way back.
+// Plays a recording: play, pause, speed, seek. Seeking back replays from the beginning: a terminal cannot go back.
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Terminal } from "@xterm/xterm";
 import { clock, countAt, sizeOf, type Cast, type Event } from "../logic/cast.ts";
@@ -72,7 +72,7 @@ function Mark({ mark, go }: { mark: Event; go: (at: number) => void }) {
   return <li><button type="button" onClick={() => go(mark.time)}>{clock(mark.time)}</button> {cell(mark.text)}</li>;
 }
 
-/** What the terminal shows of a recording; how many events it has had. */
+/** The terminal of a recording, and the number of events it has shown. */
 class Tape {
   private shown = 0;
 

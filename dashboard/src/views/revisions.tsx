@@ -1,7 +1,7 @@
-// The templates that were rolled out: what each differs in from the present one, and the way back to it.
+// The revisions of a Workload: their differences from the current template, and undo.
 //
-// Going back writes the whole template in place of the present one, as `tarmac rollout undo` does: an apply of it would
-// leave the fields that the revision does not have and that others own. The plan of it is shown first.
+// Undo replaces the whole template, as `tarmac rollout undo` does: an apply would leave fields that the revision lacks and
+// that other field managers own. Its plan is shown first.
 import { useEffect, useState } from "preact/hooks";
 import { plan } from "../api/changes.ts";
 import { Failure, failureIn, json } from "../api/requests.ts";
@@ -80,7 +80,7 @@ function Undo({ path, workload, revision, template, closed }: { path: string; wo
     plan(path, { ...workload, spec: { ...workload.spec, template } }).then(setFound, (error: unknown) => setFound(failureIn(error)));
   }, []);
   const undo = async () => {
-    // Only if what is wanted is still what was shown, for the plan is of that; the status may move on meanwhile.
+    // Only if the spec is unchanged since the plan was shown; the status may have changed.
     const patch = [{ op: "test", path: "/metadata/generation", value: generation }, { op: "replace", path: "/spec/template", value: template }];
     try {
       await json(`${path}?fieldManager=tarmac-dashboard-rollout`, { method: "PATCH", type: "application/json-patch+json", body: JSON.stringify(patch) });

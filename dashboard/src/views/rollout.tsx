@@ -1,4 +1,4 @@
-// How far the newest revision has come: old and new by city, and what each city waits for.
+// Progress of the newest revision: old and new instances by city, and the reason each city waits.
 import { useState } from "preact/hooks";
 import { Failure, failureIn, text } from "../api/requests.ts";
 import { health } from "../logic/health.ts";
@@ -37,7 +37,7 @@ function Stopped({ failure }: { failure: { city: string; instance?: string; reas
 }
 
 function City({ deployment: { spec, status = {} }, newest }: { deployment: Deployment; newest: string | undefined }) {
-  // A deployment counts what is up to date with its own template, which may be an older revision of the Workload.
+  // A deployment counts instances of its own template as up to date, which may be an older revision of the Workload.
   const reached = status.revision === newest;
   const updated = reached ? (status.updatedReplicas ?? 0) : 0;
   const { replicas = 0, readyReplicas: ready = 0, desiredReplicas: desired = 0, startFailure } = status;

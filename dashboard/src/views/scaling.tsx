@@ -1,4 +1,4 @@
-// What decides how many instances there are: each city's metrics as they were last told, and what they come to.
+// Inputs of the autoscaler: each city's last reported metrics, and the resulting number of instances.
 import { age, cell } from "../logic/text.ts";
 import { now } from "../state/navigation.ts";
 import { Scrolls } from "../parts/states.tsx";

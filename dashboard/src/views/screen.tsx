@@ -30,7 +30,7 @@ export function Screen({ instance }: { instance: string }) {
     };
   }, [instance, how]);
   const again = (next: Partial<How>) => setHow({ ...how, takeover: false, ...next, tries: how.tries + 1 });
-  // Before noVNC hears of it, or the guest would get the key.
+  // Before noVNC receives it, or the guest would get the key.
   const onKey = (event: KeyboardEvent) => {
     if (!event.ctrlKey || event.key !== "]") return;
     event.preventDefault();

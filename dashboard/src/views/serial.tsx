@@ -1,5 +1,5 @@
-// The serial console of a virtual machine. A connection that breaks is made again from the byte at which it broke, so
-// nothing is missing and nothing comes twice. One at a time has the keyboard; the others watch.
+// The serial console of a virtual machine. A broken connection resumes at its last byte, so no output is lost or repeated.
+// One client at a time has the keyboard; the other clients watch.
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Terminal } from "@xterm/xterm";
 import { connect, refusal } from "../api/sockets.ts";
@@ -83,7 +83,7 @@ class Session {
 
   private url(): string {
     const query = new URLSearchParams(this.how.stdin ? { stdin: "true" } : {});
-    // Once: a connection that is made again must not take the keyboard from who has it since.
+    // Once: a reconnect must not take the keyboard from the client that has it now.
     if (this.how.takeover && !since(this.progress)) query.set("takeover", "true");
     if (since(this.progress)) query.set("since", since(this.progress));
     return `${this.path}?${query}`;

@@ -1,4 +1,4 @@
-// What happened to a workload: its revisions, its events and those of its cities, and warnings of its instances, the newest first.
+// The history of a workload: its revisions, its events and those of its cities, and warnings of its instances, the newest first.
 import { visible } from "../logic/text.ts";
 import { timeline } from "../logic/timeline.ts";
 import { Moments, useEvents } from "../parts/moments.tsx";

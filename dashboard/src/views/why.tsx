@@ -1,4 +1,4 @@
-// Why an object is as it is: the sentence, what it follows from, and the smallest change that would help.
+// The explanation of an object's state: the sentence, the verdicts behind it, and the smallest change that would help.
 import { useLoaded } from "../state/loaded.ts";
 import { cell, visible } from "../logic/text.ts";
 import { Failed, Loading, Mark, Scrolls } from "../parts/states.tsx";
@@ -31,7 +31,7 @@ export function Why({ path }: { path: string }) {
       {value.change && <p class="change"><strong>What would help:</strong> {visible(value.change)}</p>}
       {value.verdicts.length > 0 && (
         <Scrolls what="Answers"><table>
-          <thead><tr><th scope="col">Answer</th><th scope="col">City</th><th scope="col">Node</th><th scope="col">Reason</th><th scope="col">What is so</th></tr></thead>
+          <thead><tr><th scope="col">Answer</th><th scope="col">City</th><th scope="col">Node</th><th scope="col">Reason</th><th scope="col">Details</th></tr></thead>
           <tbody>
             {value.verdicts.map((each, index) => (
               <tr key={index}>

@@ -1,4 +1,4 @@
-// Workloads as a list, and one of them: its cities, its instances, its rollout and history, why it is as it is, and its text.
+// Workloads as a list, and one of them: its cities, its instances, its rollout and history, its explanation, and its YAML.
 import { link, type Route } from "../logic/routes.ts";
 import { visible, word } from "../logic/text.ts";
 import { useFollowed } from "../state/loaded.ts";

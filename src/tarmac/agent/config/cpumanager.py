@@ -42,7 +42,7 @@ def _findings(stated: Stated, reservations: Reservations) -> Iterator[str]:
     if reservations.oversubscription and is_strict(kubelet.cpu_manager_policy_options):
         yield (
             f"cpuOverSubscriptionCapacity: must be 0 with the option {STRICT}: nobody else runs on reserved "
-            "processors then, so they cannot be lent out"
+            "processors then, so they cannot be oversubscribed"
         )
 
 
