@@ -32,7 +32,7 @@ def test_a_damaged_file_of_devices(stage: Stage) -> None:
     path = stage.root / FILE
     path.write_text('{"Data":{"PodDeviceEntries":[],"RegisteredDevices":{}},"Checksum":1}')
     remedy = "drain the node, delete the file and start the agent again"
-    assert said(stage) == (f"{path}: its checksum does not match, so nobody knows who has which devices; {remedy}")
+    assert said(stage) == (f"{path}: its checksum does not match, so the assigned devices are unknown; {remedy}")
     assert path.exists()
 
 

@@ -54,7 +54,7 @@ def test_flags_without_the_gate(stage: Stage) -> None:
 
 def test_a_period_with_nobody_to_ask(stage: Stage) -> None:
     stage.settings(sizingProviderPeriod="10s")
-    assert wrong(stage, CONFUSED, GATE).startswith("sizingProviderPeriod: there is nobody to ask")
+    assert wrong(stage, CONFUSED, GATE).startswith("sizingProviderPeriod: no providers to run")
 
 
 def _with_document(document: Any) -> Given:

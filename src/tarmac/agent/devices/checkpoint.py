@@ -92,4 +92,4 @@ class DeviceCheckpoint:
 
     def _damaged(self, why: str) -> BadConfig:
         remedy = "drain the node, delete the file and start the agent again"
-        return BadConfig(f"{self._path}: {why}, so nobody knows who has which devices; {remedy}")
+        return BadConfig(f"{self._path}: {why}, so the assigned devices are unknown; {remedy}")

@@ -67,7 +67,7 @@ class SizingProviders:
         config, bin_dir = told.flags.sizing_provider_config, told.flags.sizing_provider_bin_dir
         if config is None and bin_dir is None:
             if told.kubelet.sizing_provider_period:
-                raise BadConfig(f"sizingProviderPeriod: there is nobody to ask; give {FLAG} and {BIN_DIR_FLAG}")
+                raise BadConfig(f"sizingProviderPeriod: no providers to run; give {FLAG} and {BIN_DIR_FLAG}")
             return None
         if config is None or bin_dir is None:
             raise BadConfig(f"{FLAG} and {BIN_DIR_FLAG} are given both or not at all")
