@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.datapath.egress import EgressState
-from tarmac.datapath.linux.egress.statesync import settings, waiting
+from tarmac.datapath.linux.egress.statesync import queued_messages, settings
 from tarmac.runtimes.parts import PartMissing, find_program
 from tests.datapath.egress_worlds import DIAL, SOURCE1, ExternalWorld, Service, source
 from tests.datapath.segment import TARGET
@@ -229,7 +229,7 @@ async def test_it_is_taken_up_by_the_next_agent_started_again_and_ends_with_the_
 
     os.kill(first, signal.SIGKILL)
     await gone(world, first)
-    external.state_sync._rests_until = 0.0
+    external.state_sync._retry_at = 0.0
     await synced(lan, 3)
     [second] = processes(world, 3)
     assert second != first
@@ -263,5 +263,5 @@ async def test_only_the_partner_is_listened_to(lan: ExternalWorld, conntrackd: P
 def test_the_backlog_is_read_from_conntrackd_statistics() -> None:
     queues = {"txqueue": 3, "errorq": 9, "rsqueue": 4}
     said = "".join(f"queue {name}:\ncurrent elements:\t\t {number}\n\n" for name, number in queues.items())
-    assert waiting(said) == 7
+    assert queued_messages(said) == 7
     assert "IPv6_Destination_Address fd00::2" in settings(Path("/run/x"), "fd00::1", "fd00::2", "tunnel")

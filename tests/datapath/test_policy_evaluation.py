@@ -117,7 +117,7 @@ def test_datagrams_to_a_backend_that_left_its_service_go_elsewhere() -> None:
 
 
 def test_connections_beyond_what_can_be_judged_are_asked_about_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(revoking, "_JUDGEMENTS", 20)
+    monkeypatch.setattr(revoking, "_MAX_EVALUATIONS", 20)
     question = is_revoked({"10.0.0.9": Rules(ingress=(NARROW,)), "10.0.0.8": Rules()}, ())
     allowed = TrackedConnection("10.0.0.1", "10.0.0.9", "10.0.0.9", "TCP", 80, b"")
     judged = [question(allowed) for _ in range(20)]

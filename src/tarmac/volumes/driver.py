@@ -54,7 +54,7 @@ class PodVolumes:
         self._pods = KeyedLocks()
         self._disks = KeyedLocks()
         self._mounted_since_sweep: set[str] = set()
-        self._workshop = MountDependencies(layout, medium, sources, facts, clock, self._disks, grown)
+        self._dependencies = MountDependencies(layout, medium, sources, facts, clock, self._disks, grown)
 
     async def start(self) -> None:
         """Prepare the root."""
@@ -64,14 +64,14 @@ class PodVolumes:
         """Mount every volume that a container uses."""
         self._mounted_since_sweep.add(pod["metadata"]["uid"])
         async with self._pods.hold(pod["metadata"]["uid"]):
-            mounts = PodMounts(self._workshop, pod)
+            mounts = PodMounts(self._dependencies, pod)
             return {volume["name"]: await mounts.mount(volume, kind) for volume, kind in used_volumes(pod)}
 
     async def refresh(self, pod: JsonObject) -> Set[str]:
         """Update every volume that can be, then raise the first failure."""
         first: VolumeError | None = None
         async with self._pods.hold(pod["metadata"]["uid"]):
-            mounts = PodMounts(self._workshop, pod)
+            mounts = PodMounts(self._dependencies, pod)
             for volume, kind in used_volumes(pod):
                 try:
                     await mounts.refresh(volume, kind)

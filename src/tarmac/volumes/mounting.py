@@ -91,8 +91,8 @@ def with_volume_name(volume: str) -> Generator[None]:
 class PodMounts:
     """The volumes of one pod."""
 
-    def __init__(self, workshop: MountDependencies, pod: JsonObject) -> None:
-        self._shop = workshop
+    def __init__(self, dependencies: MountDependencies, pod: JsonObject) -> None:
+        self._deps = dependencies
         self._pod = pod
         self._uid: str = pod["metadata"]["uid"]
         self._group = fs_group(pod)
@@ -122,8 +122,8 @@ class PodMounts:
             await self.mount(volume, kind)
 
     async def _projected(self, name: str, kind: str, source: JsonObject) -> MountedVolume:
-        path = self._shop.layout.volume(self._uid, kind, name)
-        collector = Collector(self._pod, self._shop.sources, self._shop.facts().allocatable)
+        path = self._deps.layout.volume(self._uid, kind, name)
+        collector = Collector(self._pod, self._deps.sources, self._deps.facts().allocatable)
         try:
             payload = await collector.files(kind, source)
         except SourceUnavailable:
@@ -137,17 +137,17 @@ class PodMounts:
         if kind == "configMap":
             _make_folder(path)
         else:
-            self._shop.medium.memory(path, None)
+            self._deps.medium.memory(path, None)
         make_nested(self._pod, name, path)
-        if write(path, payload, self._shop.clock.now(), lambda: give_to_group(path, self._group, read_only=True)):
+        if write(path, payload, self._deps.clock.now(), lambda: give_to_group(path, self._group, read_only=True)):
             self.changed.add(name)
 
     async def _empty(self, name: str, source: JsonObject) -> MountedVolume:
-        path = self._shop.layout.volume(self._uid, "emptyDir", name)
+        path = self._deps.layout.volume(self._uid, "emptyDir", name)
         medium = source.get("medium") or ""
         if medium == "Memory":
-            size = memory_size(self._pod, source, self._shop.facts().allocatable)
-            await in_thread(self._shop.medium.memory, path, size)
+            size = memory_size(self._pod, source, self._deps.facts().allocatable)
+            await in_thread(self._deps.medium.memory, path, size)
         elif medium == "":
             await in_thread(_make_folder, path)
         else:
@@ -156,38 +156,38 @@ class PodMounts:
         return MountedVolume(name, path)
 
     async def _image(self, name: str, source: JsonObject) -> MountedVolume:
-        path = self._shop.layout.volume(self._uid, "image", name)
-        if not await in_thread(self._shop.medium.is_mounted, path):
-            async with self._shop.sources.image_root(source["reference"], self._pod) as root:
+        path = self._deps.layout.volume(self._uid, "image", name)
+        if not await in_thread(self._deps.medium.is_mounted, path):
+            async with self._deps.sources.image_root(source["reference"], self._pod) as root:
                 await in_thread(self._bind, root, path, read_only=True)
         return MountedVolume(name, path, read_only=True)
 
     def _bind(self, source: str, path: str, *, read_only: bool) -> None:
         held = os.open(source, os.O_PATH)
         try:
-            self._shop.medium.bind(held, path, read_only=read_only)
+            self._deps.medium.bind(held, path, read_only=read_only)
         finally:
             os.close(held)
 
     async def _claimed(self, volume: JsonObject, kind: str, source: JsonObject) -> MountedVolume:
-        name, layout = volume["name"], self._shop.layout
+        name, layout = volume["name"], self._deps.layout
         path, link = layout.volume(self._uid, _CLAIM, name), layout.device(self._uid, name)
         read_only = bool(source.get("readOnly"))
         try:
-            claimed = await resolve(self._pod, volume, self._shop.sources, self._shop.facts())
+            claimed = await resolve(self._pod, volume, self._deps.sources, self._deps.facts())
         except SourceUnavailable:
             if os.path.islink(link):
                 return MountedVolume(name, os.readlink(link), read_only, device=True)
-            if not await in_thread(self._shop.medium.is_mounted, path):
+            if not await in_thread(self._deps.medium.is_mounted, path):
                 raise
             return MountedVolume(name, path, read_only)
         if claimed.disk is None:
-            known = await in_thread(self._shop.medium.is_mounted, path)
+            known = await in_thread(self._deps.medium.is_mounted, path)
             await in_thread(self._bind, claimed.folder, path, read_only=read_only)
             if claimed.owned and not read_only:
                 await self._give_to_group(path, known)
             return MountedVolume(name, path, read_only, owned_by_pod=claimed.owned)
-        async with self._shop.locks.hold(claimed.disk.name):
+        async with self._deps.locks.hold(claimed.disk.name):
             await self._make_disk(claimed, claimed.disk)
             if claimed.disk.block:
                 attach = self._hand_file if is_machine(self._pod) else self._attach_device
@@ -197,7 +197,7 @@ class PodMounts:
             return MountedVolume(name, path, read_only)
 
     async def _make_disk(self, claimed: ClaimedStorage, disk: StoredDisk) -> None:
-        medium, metadata = self._shop.medium, claimed.claim["metadata"]
+        medium, metadata = self._deps.medium, claimed.claim["metadata"]
         if await in_thread(medium.has_disk, disk):
             return
         if "deletionTimestamp" in metadata:
@@ -206,15 +206,15 @@ class PodMounts:
             await in_thread(medium.make_disk, disk, None)
             return
         if disk.block:
-            async with self._shop.sources.machine_image(claimed.image, self._pod) as image:
+            async with self._deps.sources.machine_image(claimed.image, self._pod) as image:
                 await in_thread(medium.make_disk, disk, None, image)
             return
-        async with self._shop.sources.image_root(claimed.image, self._pod) as root:
+        async with self._deps.sources.image_root(claimed.image, self._pod) as root:
             await in_thread(medium.make_disk, disk, root)
 
     async def _attach_device(self, claimed: ClaimedStorage, disk: StoredDisk, link: str) -> str:
-        async with self._shop.locks.hold(ATTACHING):
-            device = await in_thread(self._shop.medium.attach_disk, disk)
+        async with self._deps.locks.hold(ATTACHING):
+            device = await in_thread(self._deps.medium.attach_disk, disk)
             _put_link(link, device)
         await self._report_size(claimed)
         return device
@@ -224,17 +224,17 @@ class PodMounts:
 
         The claim's status is updated last: an agent killed before notifies the virtual machine again.
         """
-        async with self._shop.locks.hold(ATTACHING):
-            file, whole = await in_thread(self._shop.medium.disk_file, disk)
+        async with self._deps.locks.hold(ATTACHING):
+            file, whole = await in_thread(self._deps.medium.disk_file, disk)
             _put_link(link, file)
-        if whole and not _size_is_told(claimed):
-            await self._shop.grown(self._uid, os.path.basename(link), disk.size)
+        if whole and not _size_is_reported(claimed):
+            await self._deps.grown(self._uid, os.path.basename(link), disk.size)
             await self._report_size(claimed)
         return file
 
     async def _mount_disk(self, claimed: ClaimedStorage, disk: StoredDisk, path: str, read_only: bool) -> None:
-        known = await in_thread(self._shop.medium.is_mounted, path)
-        whole = await in_thread(self._shop.medium.mount_disk, disk, path, read_only=read_only)
+        known = await in_thread(self._deps.medium.is_mounted, path)
+        whole = await in_thread(self._deps.medium.mount_disk, disk, path, read_only=read_only)
         if not read_only:
             await self._give_to_group(path, known)
         if whole:
@@ -248,14 +248,14 @@ class PodMounts:
 
     async def _report_size(self, claimed: ClaimedStorage) -> None:
         """Report the grown disk in the claim's status."""
-        if not _size_is_told(claimed):
+        if not _size_is_reported(claimed):
             try:
-                await self._shop.sources.resized(claimed.claim, claimed.capacity)
+                await self._deps.sources.resized(claimed.claim, claimed.capacity)
             except SourceUnavailable as error:
                 _log.info("disk size not reported yet", claim=claimed.claim["metadata"]["name"], why=str(error))
 
 
-def _size_is_told(claimed: ClaimedStorage) -> bool:
+def _size_is_reported(claimed: ClaimedStorage) -> bool:
     told = ((claimed.claim.get("status") or {}).get("capacity") or {}).get("storage")
     return told is not None and Quantity.parse(told) >= Quantity.parse(claimed.capacity)
 

@@ -60,7 +60,7 @@ def build(underlay: HostUnderlay) -> None:
             _connect(netlink, own_bridge, underlay, city)
     finally:
         netlink.close()
-    _let_out(underlay)
+    _masquerade(underlay)
 
 
 def remove(underlay: HostUnderlay) -> None:
@@ -70,7 +70,7 @@ def remove(underlay: HostUnderlay) -> None:
         namespaces.remove(namespace)
     netlink = Netlink()
     try:
-        mine = [link for link in links.links(netlink) if _is_ours(link.name, underlay)]
+        mine = [link for link in links.links(netlink) if _belongs_to(link.name, underlay)]
         netlink.request([links.deletion(link.index) for link in mine])
     finally:
         netlink.close()
@@ -85,7 +85,7 @@ def remains(underlay: HostUnderlay) -> list[str]:
     """Return descriptions of the objects that still exist."""
     netlink = Netlink()
     try:
-        found = [f"link {link.name}" for link in links.links(netlink) if _is_ours(link.name, underlay)]
+        found = [f"link {link.name}" for link in links.links(netlink) if _belongs_to(link.name, underlay)]
     finally:
         netlink.close()
     found += [f"network namespace {path}" for path in _namespaces(underlay) if namespaces.exists(path)]
@@ -119,7 +119,7 @@ def _connect(netlink: Netlink, onto: int, underlay: HostUnderlay, city: CityHost
         there.close()
 
 
-def _let_out(underlay: HostUnderlay) -> None:
+def _masquerade(underlay: HostUnderlay) -> None:
     for name, wanted in _FORWARDING.items():
         if namespaces.control(name) == "0":
             # The mark first: after a crash in between, `remove` must still turn forwarding off.
@@ -156,7 +156,7 @@ def _namespaces(underlay: HostUnderlay) -> list[Path]:
     return sorted([*underlay.run.glob("*/netns"), *underlay.run.glob("outside")])
 
 
-def _is_ours(link: str, underlay: HostUnderlay) -> bool:
+def _belongs_to(link: str, underlay: HostUnderlay) -> bool:
     return link.startswith(f"tm{underlay.id[:6]}")
 
 

@@ -90,14 +90,14 @@ class LinuxDatapath:
         await self._run(lambda: self._prepare(state, verify))
         failures: dict[str, Exception] = {}
         for network in sorted(state.networks, key=lambda each: each.weight):
-            if await self._tried(network.name, partial(self._configure, state, network, verify), failures):
+            if await self._attempt(network.name, partial(self._configure, state, network, verify), failures):
                 made(network)
-        await self._tried(HOST, partial(self._offer, state, verify), failures)
+        await self._attempt(HOST, partial(self._offer, state, verify), failures)
         # After the routers: it routes into their uplinks, which exist by now.
-        await self._tried(HOST, partial(self._lead, state, verify), failures)
+        await self._attempt(HOST, partial(self._lead, state, verify), failures)
         return failures
 
-    async def _tried(self, name: str, piece: Callable[[], None], failures: dict[str, Exception]) -> bool:
+    async def _attempt(self, name: str, piece: Callable[[], None], failures: dict[str, Exception]) -> bool:
         try:
             await self._run(piece)
         except Exception as failure:
@@ -163,9 +163,9 @@ class LinuxDatapath:
         await self._run(self._remove_all)
 
     async def _run(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._ready, work)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._run_adopted, work)
 
-    def _ready(self, work: Callable[[], T]) -> T:
+    def _run_adopted(self, work: Callable[[], T]) -> T:
         """Run work in the thread, after adopting the networks of earlier processes."""
         if self._host is None:
             self._folder.mkdir(parents=True, exist_ok=True)

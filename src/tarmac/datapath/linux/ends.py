@@ -48,13 +48,13 @@ class RouterEnds:
 
     def attach(self, sandbox_id: str, position: int, interface: AttachedInterface, namespace: int, most: int) -> None:
         """Create one link of a pod, into the namespace of an open file, for packets of at most `most` bytes."""
-        name, made = end_name(sandbox_id, position), _as_made(sandbox_id, position, interface, most)
+        name, made = end_name(sandbox_id, position), _completed(sandbox_id, position, interface, most)
         self._netlink.request([links.veth(name, ROUTER_MAC, made.mtu, made.name, made.mac, namespace)])
         self._connect(sandbox_id, name, made)
 
     def attach_tap(self, sandbox_id: str, position: int, interface: AttachedInterface, most: int) -> AttachedInterface:
         """Create one link of a machine; return the interface with its hardware address and MTU."""
-        name, made = end_name(sandbox_id, position), _as_made(sandbox_id, position, interface, most)
+        name, made = end_name(sandbox_id, position), _completed(sandbox_id, position, interface, most)
         with namespaces.inside(self._path):
             if links.link(self._netlink, name) is None:  # an existing one may be in use
                 taps.make(name)
@@ -110,7 +110,7 @@ class RouterEnds:
         for each in self.all:
             if each.end.guest and each.sandbox_id:
                 guests.setdefault(each.sandbox_id, []).extend(each.end.addresses)
-        known = [_beside(each.end, guests.get(each.sandbox_id, ())) for each in self.all if each.end.mac]
+        known = [_with_other_addresses(each.end, guests.get(each.sandbox_id, ())) for each in self.all if each.end.mac]
         return antispoof(END_PREFIX, known)
 
     def prefixes(self) -> Set[str]:
@@ -153,12 +153,12 @@ class RouterEnds:
         return [link for link in links.links(self._netlink) if link.name.startswith(END_PREFIX)]
 
 
-def _beside(end: LinkEnd, addresses: Sequence[str]) -> LinkEnd:
+def _with_other_addresses(end: LinkEnd, addresses: Sequence[str]) -> LinkEnd:
     """Return the end with the addresses of its guest behind other links of the network."""
     return end._replace(beside=tuple(each for each in addresses if each not in end.addresses)) if end.guest else end
 
 
-def _as_made(sandbox_id: str, position: int, interface: AttachedInterface, most: int) -> AttachedInterface:
+def _completed(sandbox_id: str, position: int, interface: AttachedInterface, most: int) -> AttachedInterface:
     """Return the interface with the hardware address and MTU that its link will have."""
     mtu = min((limit for limit in (interface.mtu, most) if limit), default=1500)
     return replace(interface, mac=interface.mac or interface_mac(sandbox_id, position), mtu=mtu)

@@ -22,7 +22,7 @@ from tarmac.datapath.linux.inward import NodeRoutes, Uplink
 from tarmac.datapath.linux.naming import ROUTER_MAC, UPLINK, encrypted_link, host_table, uplinks_prefix
 from tarmac.datapath.linux.netlink import Netlink
 from tarmac.datapath.linux.nftables import Nftables
-from tarmac.datapath.linux.pod import UNLED
+from tarmac.datapath.linux.pod import NO_REDIRECTS
 from tarmac.datapath.linux.routing import Route
 from tarmac.datapath.linux.tables.admission import Answerer, Sender, admission
 from tarmac.datapath.linux.tables.host import host
@@ -117,7 +117,7 @@ class Host:
         """Accept packets of external services from other nodes, for the given senders and answerers."""
         self._nftables.ensure([admission(f"{self._table}-external", senders, answerers)])
 
-    def admit_nobody(self) -> None:
+    def remove_admission(self) -> None:
         """Remove the rules for packets of external services; nothing receives such packets then."""
         self._nftables.remove("inet", f"{self._table}-external")
 
@@ -220,7 +220,9 @@ class Host:
 
 def _uplink_controls(name: str) -> dict[str, str]:
     controls = {
-        f"{family}/conf/{name}/{control}": value for family in ("ipv4", "ipv6") for control, value in UNLED.items()
+        f"{family}/conf/{name}/{control}": value
+        for family in ("ipv4", "ipv6")
+        for control, value in NO_REDIRECTS.items()
     }
     # A node that accepts router advertisements must not accept those of its own tenants.
     controls[f"ipv6/conf/{name}/accept_ra"] = "0"

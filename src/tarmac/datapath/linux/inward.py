@@ -19,7 +19,7 @@ from tarmac.datapath.linux.routing import Route
 from tarmac.datapath.linux.tables.inward import Door, inward
 from tarmac.decide.reach.marks import NODES, UPLINKS, node_marks
 
-_NOBODYS: Final = ("169.254.0.0/16", UPLINKS[1], *NODES)
+_RESERVED: Final = ("169.254.0.0/16", UPLINKS[1], *NODES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class NodeRoutes:
             for uplink, each in networks.items()
             for port, number in door_numbers(each.host_ports).items()
         }
-        foreign = (*_NOBODYS, *chain.from_iterable(each.ranges for each in networks.values()))
+        foreign = (*_RESERVED, *chain.from_iterable(each.ranges for each in networks.values()))
         routes = {
             Route(routing.host_prefix(address), uplink.index, uplink.address(address))
             for uplink, each in networks.items()

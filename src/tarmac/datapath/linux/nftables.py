@@ -58,14 +58,14 @@ class Nftables:
         self._library.nft_ctx_buffer_output(self._context)
         self._library.nft_ctx_buffer_error(self._context)
         self._written: dict[tuple[str, str], tuple[str, bytes]] = {}
-        self._moved = 0  # characters, in and out, since memory was freed
+        self._characters = 0  # characters, in and out, since memory was freed
 
     def ensure(self, tables: Iterable[Table], *, verify: bool = True, also: str = "") -> None:
         """Make tables match, in one transaction with the commands in `also`.
 
         With `verify`, unchanged tables are compared with the kernel, too.
         """
-        with self._giving_back():
+        with self._freeing_caches():
             wrong = [table for table in tables if not self._is_right(table, verify)]
             if wrong or also:
                 self._run("".join(table.replacement() for table in wrong) + also)
@@ -81,7 +81,7 @@ class Nftables:
 
     def listing(self, family: str, name: str, stateless: bool = True) -> list[dict[str, Any]]:
         """Return the kernel's table as nft describes it; empty if there is no such table."""
-        with self._giving_back():
+        with self._freeing_caches():
             shown = self._shown(family, name, stateless)
         return [each for each in msgspec.json.decode(shown)["nftables"] if "metainfo" not in each] if shown else []
 
@@ -101,12 +101,12 @@ class Nftables:
 
     def run(self, commands: str) -> bytes:
         """Run commands, all or none, and return their output. Raises NftablesFault."""
-        with self._giving_back():
+        with self._freeing_caches():
             return self._run(commands)
 
     def fingerprint(self, family: str, name: str) -> bytes:
         """Return a digest of the persistent content of a table, to compare two moments."""
-        with self._giving_back():
+        with self._freeing_caches():
             return self._fingerprint(family, name)
 
     def close(self) -> None:
@@ -118,11 +118,11 @@ class Nftables:
         said: bytes = self._library.nft_ctx_get_output_buffer(self._context)
         if failed:
             raise NftablesFault(self._library.nft_ctx_get_error_buffer(self._context).decode(errors="replace").strip())
-        self._moved += len(commands) + len(said)
+        self._characters += len(commands) + len(said)
         return said
 
     @contextmanager
-    def _giving_back(self) -> Generator[None]:
+    def _freeing_caches(self) -> Generator[None]:
         """Drop the library's caches at the end. A dry run of an empty command clears its ruleset cache."""
         try:
             yield
@@ -132,16 +132,16 @@ class Nftables:
             self._library.nft_ctx_set_dry_run(self._context, False)
             self._library.nft_ctx_unbuffer_output(self._context)
             self._library.nft_ctx_buffer_output(self._context)
-            if self._moved > _MUCH:
+            if self._characters > _MUCH:
                 trim_heap()
-            self._moved = 0
+            self._characters = 0
 
     def _fingerprint(self, family: str, name: str) -> bytes:
         shown = self._shown(family, name)
         found = sha256()
         for each in _decode_parts(shown).nftables if shown else ():
             for kind, content in each.items():
-                found.update(b"\0".join((kind.encode(), *_lasting(content))))
+                found.update(b"\0".join((kind.encode(), *_stable_content(content))))
         return found.digest()
 
     def _is_right(self, table: Table, verify: bool) -> bool:
@@ -206,7 +206,7 @@ _decode_parts = msgspec.json.Decoder(_Parts).decode
 _decode_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
-def _lasting(content: dict[str, msgspec.Raw]) -> Iterator[bytes]:
+def _stable_content(content: dict[str, msgspec.Raw]) -> Iterator[bytes]:
     """Yield the stable content of a listing: no handles, elements sorted, none that packets added."""
     for key, value in content.items():
         if key == "elem":

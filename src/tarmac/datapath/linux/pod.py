@@ -29,9 +29,9 @@ _FIRST_TABLE: Final = 100  # of an interface on a shared network, plus its posit
 _PRIORITY: Final = 1000
 _BEHIND: Final = 2000  # metric of routes of later interfaces; the kernel's default for IPv6 is 1024
 _EVERYWHERE: Final = {4: "0.0.0.0/0", 6: "::/0"}
-UNLED: Final = {"accept_redirects": "0", "accept_source_route": "0"}  # no peer may change its routes
-_IPV4: Final = ("forwarding", "rp_filter", *UNLED)
-_IPV6: Final = ("forwarding", "accept_ra", "accept_dad", "autoconf", *UNLED)
+NO_REDIRECTS: Final = {"accept_redirects": "0", "accept_source_route": "0"}  # no peer may change its routes
+_IPV4: Final = ("forwarding", "rp_filter", *NO_REDIRECTS)
+_IPV6: Final = ("forwarding", "accept_ra", "accept_dad", "autoconf", *NO_REDIRECTS)
 _CONTROLS: Final = {
     f"{family}/conf/{name}/{control}": "0"
     for name in ("all", "default")

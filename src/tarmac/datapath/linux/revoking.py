@@ -16,7 +16,7 @@ from tarmac.decide.reach.evaluation import Permission, widens
 from tarmac.decide.reach.policyrules import Rules, ServicePort
 
 _UNRESTRICTED: Final = Rules()
-_JUDGEMENTS: Final = 1_000_000
+_MAX_EVALUATIONS: Final = 1_000_000
 """Steps, each a fraction of a microsecond: connections times the rules that apply to them."""
 
 
@@ -47,10 +47,10 @@ def is_revoked(rules: Mapping[str, Rules], ports: Sequence[ServicePort]) -> Call
         if port.protocol == "UDP":
             answerers.setdefault(port.address, set()).update(address for address, _ in port.backends)
 
-    judge = _Judge(rules)
+    evaluator = _RuleEvaluator(rules)
 
     def revoked(connection: TrackedConnection) -> bool:
-        return judge.denies(connection) or (
+        return evaluator.denies(connection) or (
             connection.protocol == "UDP"
             and connection.meant in answerers
             and connection.answerer not in answerers[connection.meant]
@@ -69,13 +69,13 @@ def _udp(state: NetworkState) -> set[tuple[str, str]]:
     return {(port.address, address) for port in ports for address, _ in port.backends}
 
 
-class _Judge:
+class _RuleEvaluator:
     """Rules by address, each prepared at its first use."""
 
     def __init__(self, rules: Mapping[str, Rules]) -> None:
         self._rules = rules
         self._ready: dict[int, tuple[Permission, Permission]] = {}  # by the identity of rules
-        self._left = _JUDGEMENTS
+        self._left = _MAX_EVALUATIONS
 
     def denies(self, connection: TrackedConnection) -> bool:
         source, answerer = connection.source, connection.answerer

@@ -21,7 +21,7 @@ from tarmac.datapath.linux.inward import Uplink, door_numbers
 from tarmac.datapath.linux.naming import TUNNEL, UPLINK, sandbox_mark
 from tarmac.datapath.linux.netlink import NETFILTER, Netlink
 from tarmac.datapath.linux.nftables import Nftables, Table
-from tarmac.datapath.linux.pod import UNLED
+from tarmac.datapath.linux.pod import NO_REDIRECTS
 from tarmac.datapath.linux.revoking import concerns, is_revoked, may_revoke
 from tarmac.datapath.linux.routing import Route, host_prefix
 from tarmac.datapath.linux.tables import pods
@@ -33,9 +33,9 @@ from tarmac.datapath.linux.tunnel import ensure_ends, ensure_tunnel, tunnel_rout
 from tarmac.decide.reach.policyrules import ServicePort
 
 _LOOPBACK: Final = 1
-_NOT_THE_WORLDS: Final = "169.254.0.0/16"  # services on such addresses belong to the platform, or do not exist
-_IPV4: Final = {"forwarding": "1", "rp_filter": "0", "arp_ignore": "1", "send_redirects": "0", **UNLED}
-_IPV6: Final = {"forwarding": "1", "accept_ra": "0", "accept_dad": "0", **UNLED}
+_LINK_LOCAL: Final = "169.254.0.0/16"  # services on such addresses belong to the platform, or do not exist
+_IPV4: Final = {"forwarding": "1", "rp_filter": "0", "arp_ignore": "1", "send_redirects": "0", **NO_REDIRECTS}
+_IPV6: Final = {"forwarding": "1", "accept_ra": "0", "accept_dad": "0", **NO_REDIRECTS}
 _CONTROLS: Final = {
     f"{family}/conf/{name}/{control}": value
     for name in ("all", "default")
@@ -100,11 +100,11 @@ class Router:
 
     def attach(self, sandbox_id: str, position: int, interface: AttachedInterface, namespace: int) -> None:
         """Create one link of a pod, into the namespace of an open file."""
-        self._ends.attach(sandbox_id, position, interface, namespace, self._most)
+        self._ends.attach(sandbox_id, position, interface, namespace, self._max_packet)
 
     def attach_tap(self, sandbox_id: str, position: int, interface: AttachedInterface) -> AttachedInterface:
         """Create one link of a machine; return the interface with its hardware address and MTU."""
-        return self._ends.attach_tap(sandbox_id, position, interface, self._most)
+        return self._ends.attach_tap(sandbox_id, position, interface, self._max_packet)
 
     def open_tap(self, name: str, *, further: bool) -> io.FileIO:
         """Open a link of a machine, or a further queue of it, to read and write frames. Raises OSError."""
@@ -170,7 +170,7 @@ class Router:
         self.close()
 
     @property
-    def _most(self) -> int:
+    def _max_packet(self) -> int:
         """The largest packet that the tunnel accepts; 0 while there is none."""
         return self._tunnel.mtu if self._tunnel else 0
 
@@ -198,7 +198,7 @@ class Router:
     def _ensure_routes(self, state: NetworkState) -> None:
         tunnel = self._tunnel
         local = self._ends.prefixes()
-        wanted = {Route(prefix) for prefix in (*state.ranges, _NOT_THE_WORLDS, DIALLED[1])}
+        wanted = {Route(prefix) for prefix in (*state.ranges, _LINK_LOCAL, DIALLED[1])}
         if tunnel is not None:
             ensure_ends(self._netlink, tunnel, state.vni, state.remotes)
             wanted |= tunnel_routes(tunnel, state.vni, state.remotes, local)

@@ -103,7 +103,7 @@ class MachineConsole:
         # After all checks, because a recording cannot be undone.
         made = ConsoleSession(self, options, options.record() if options.record is not None else None)
         self._sessions.append(made)
-        self._tell({"joined": options.user, "watchers": len(self._sessions)}, made)
+        self._notify({"joined": options.user, "watchers": len(self._sessions)}, made)
         if options.keyboard and self._order.ask(made, options.takeover):
             self._writer_changed(made)
         if len(self._sessions) == 1:
@@ -116,7 +116,7 @@ class MachineConsole:
             return
         self._sessions.remove(session)
         self.give_up(session)
-        self._tell({"left": session.user, "watchers": len(self._sessions)})
+        self._notify({"left": session.user, "watchers": len(self._sessions)})
         if not self._sessions:
             self._changed()
 
@@ -129,7 +129,7 @@ class MachineConsole:
         """Send keys of a session; dropped unless it has the keyboard."""
         if self._keyboard is not None and self._order.writer is session:
             self._keyboard.press(keys)
-            self._look_soon()
+            self._poll_soon()
 
     def keyboard_of(self, session: ConsoleSession) -> Notice:
         """Return the notice about the keyboard's owner for one session."""
@@ -154,17 +154,17 @@ class MachineConsole:
         if self._order.writer is not None and self.attempt is not None:
             self._keyboard = Keyboard(self.attempt.connect, self._order.writer.hold, self.clock, self._tasks)
 
-    def _look_soon(self) -> None:
+    def _poll_soon(self) -> None:
         """Check for echoed output after 5 ms: a user who types should not wait for the timer if the guest is fast."""
         if not self._soon:
             self._soon = True
-            asyncio.get_running_loop().call_later(ECHO, self._look)
+            asyncio.get_running_loop().call_later(ECHO, self._poll)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         self._soon = False
         self.serve()
 
-    def _tell(self, notice: Notice, newcomer: ConsoleSession | None = None) -> None:
+    def _notify(self, notice: Notice, newcomer: ConsoleSession | None = None) -> None:
         for each in self._sessions:
             if each is not newcomer:
                 each.tell(notice)

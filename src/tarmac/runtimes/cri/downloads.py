@@ -29,17 +29,17 @@ class PullProgress:
         self._pulls = 0
 
     @contextlib.asynccontextmanager
-    async def told_to(self, progress: Progress | None) -> AsyncGenerator[None]:
+    async def reporting_to(self, progress: Progress | None) -> AsyncGenerator[None]:
         """Report progress of the pull that runs inside the block."""
         self._pulls += 1
-        telling = Tasks()
+        tasks = Tasks()
         if progress:
-            telling.begin(self._follow(progress), "progress of a pull")
+            tasks.begin(self._follow(progress), "progress of a pull")
         try:
             yield
         finally:
             self._pulls -= 1
-            await telling.close()
+            await tasks.close()
 
     async def _follow(self, progress: Progress) -> None:
         """Report until cancelled, or until the runtime turns out not to support it."""
@@ -47,12 +47,12 @@ class PullProgress:
         with contextlib.suppress(RuntimeFault):
             while True:
                 await self._clock.sleep(_INTERVAL_SECONDS)
-                coming = await self._coming_in()
+                coming = await self._downloads()
                 seen = {ref: (total, total) for ref, (_, total) in seen.items()} | coming
                 if seen and self._pulls == 1:
                     progress(sum(here for here, _ in seen.values()), sum(total for _, total in seen.values()))
 
-    async def _coming_in(self) -> dict[str, tuple[int, int]]:
+    async def _downloads(self) -> dict[str, tuple[int, int]]:
         decode = pb.ListStatusesResponse.FromString
         reply = await self._channel.call(_METHOD, pb.Nothing(), decode, _INTERVAL_SECONDS * 10, _NAMESPACE)
         return {each.ref: (each.offset, each.total) for each in reply.statuses if each.total}

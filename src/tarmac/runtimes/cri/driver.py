@@ -96,12 +96,12 @@ class CriRuntime:
     async def stop_sandbox(self, id: str) -> None:
         """Stop the sandbox's containers and release its network."""
         with contextlib.suppress(NotFound):
-            await self._tell("StopPodSandbox", pb.PodSandboxIdRequest(pod_sandbox_id=id), _SANDBOX_SECONDS)
+            await self._notify("StopPodSandbox", pb.PodSandboxIdRequest(pod_sandbox_id=id), _SANDBOX_SECONDS)
 
     async def remove_sandbox(self, id: str) -> None:
         """Remove the sandbox and its containers."""
         with contextlib.suppress(NotFound):
-            await self._tell("RemovePodSandbox", pb.PodSandboxIdRequest(pod_sandbox_id=id), _SANDBOX_SECONDS)
+            await self._notify("RemovePodSandbox", pb.PodSandboxIdRequest(pod_sandbox_id=id), _SANDBOX_SECONDS)
 
     async def sandboxes(self, pod_uid: str | None = None) -> Sequence[Sandbox]:
         """Return all sandboxes, or those of a pod."""
@@ -121,7 +121,7 @@ class CriRuntime:
         request = pb.UpdatePodSandboxConfigRequest(
             pod_sandbox_id=id, class_resources=pb.PodClassResources(classes=classes)
         )
-        await self._tell("UpdatePodSandboxConfig", request)
+        await self._notify("UpdatePodSandboxConfig", request)
 
     # ---- containers
 
@@ -137,18 +137,18 @@ class CriRuntime:
 
     async def start_container(self, id: str) -> None:
         """Start a container."""
-        await self._tell("StartContainer", pb.ContainerIdRequest(container_id=id))
+        await self._notify("StartContainer", pb.ContainerIdRequest(container_id=id))
 
     async def stop_container(self, id: str, grace: float) -> None:
         """Stop a container, by force after `grace` seconds."""
         request = pb.StopContainerRequest(container_id=id, timeout=math.ceil(grace))
         with contextlib.suppress(NotFound):
-            await self._tell("StopContainer", request, grace + _CALL_SECONDS)
+            await self._notify("StopContainer", request, grace + _CALL_SECONDS)
 
     async def remove_container(self, id: str) -> None:
         """Remove a container, stopping it first if it runs."""
         with contextlib.suppress(NotFound):
-            await self._tell("RemoveContainer", pb.ContainerIdRequest(container_id=id))
+            await self._notify("RemoveContainer", pb.ContainerIdRequest(container_id=id))
 
     async def containers(self, pod_uid: str | None = None) -> Sequence[Container]:
         """Return all containers, or those of a pod."""
@@ -172,7 +172,7 @@ class CriRuntime:
             linux=encode.resources_message(resources) if resources else None,
             class_resources=pb.ContainerClassResources(classes=classes) if classes else None,
         )
-        await self._tell("UpdateContainerResources", request)
+        await self._notify("UpdateContainerResources", request)
 
     async def amend_spec(self, id: str, changes: JsonObject) -> None:
         """Change the OCI specification of a container that was not started yet."""
@@ -180,7 +180,7 @@ class CriRuntime:
 
     async def reopen_log(self, id: str) -> None:
         """Reopen the log file after its rotation."""
-        await self._tell("ReopenContainerLog", pb.ContainerIdRequest(container_id=id))
+        await self._notify("ReopenContainerLog", pb.ContainerIdRequest(container_id=id))
 
     # ---- processes and streams
 
@@ -250,7 +250,7 @@ class CriRuntime:
             image=pb.ImageSpec(image=image),
             auth=encode.auth_message(credentials) if credentials else None,
         )
-        async with self._downloads.told_to(progress):
+        async with self._downloads.reporting_to(progress):
             try:
                 reply = await self._image("PullImage", request, pb.PullImageResponse.FromString, None)
             except (NotFound, RuntimeRefused) as refusal:
@@ -307,7 +307,7 @@ class CriRuntime:
         path = f"runtime.v1.RuntimeService/{method}"
         return await self._channel.call(path, request, decode, timeout, longest=longest)
 
-    async def _tell(self, method: str, request: EncodableMessage, timeout: float = _CALL_SECONDS) -> None:
+    async def _notify(self, method: str, request: EncodableMessage, timeout: float = _CALL_SECONDS) -> None:
         await self._runtime(method, request, pb.Nothing.FromString, timeout)
 
     async def _image(

@@ -49,7 +49,7 @@ class ChangeFeed:
         owned = Tasks()
         tasks = (
             owned.track(self._listen(), "events"),
-            owned.track(self._look_now_and_then(), "look at all states"),
+            owned.track(self._poll(), "poll of all states"),
         )
         for task in tasks:
             task.add_done_callback(lambda _: self._wake.set())
@@ -67,7 +67,7 @@ class ChangeFeed:
         finally:
             await owned.close()
 
-    def _tell(self, event: RuntimeEvent | None) -> None:
+    def _notify(self, event: RuntimeEvent | None) -> None:
         self._pending[event] = None
         self._wake.set()
 
@@ -78,7 +78,7 @@ class ChangeFeed:
                     "runtime.v1.RuntimeService/GetContainerEvents", pb.Nothing(), pb.ContainerEventResponse.FromString
                 ):
                     uid = event.pod_sandbox_status.metadata.uid
-                    self._tell(
+                    self._notify(
                         RuntimeEvent(uid, event.container_id, _WHAT[event.container_event_type]) if uid else None
                     )
             except Unsupported:
@@ -86,7 +86,7 @@ class ChangeFeed:
                 await asyncio.Event().wait()
             except RuntimeFault:
                 await self._until_it_answers()
-            self._tell(None)
+            self._notify(None)
 
     async def _until_it_answers(self) -> None:
         while True:
@@ -95,13 +95,13 @@ class ChangeFeed:
                 await self._look()
                 return
 
-    async def _look_now_and_then(self) -> None:
+    async def _poll(self) -> None:
         known: States | None = None
         while True:
             with contextlib.suppress(RuntimeFault):  # the listener notices too, and yields None after the reconnect
                 seen = await self._look()
                 for uid in changed(known, seen):
-                    self._tell(RuntimeEvent(uid))
+                    self._notify(RuntimeEvent(uid))
                 known = seen
             await self._clock.sleep(self._interval)
 

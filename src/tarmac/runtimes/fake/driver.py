@@ -95,13 +95,13 @@ class FakeRuntime:
         """End the container's process now, as if by itself."""
         container = self._containers[id]
         container.end(code, self._clock.now(), reason)
-        self._tell(container.sandbox.pod.uid, id, "stopped")
+        self._notify(container.sandbox.pod.uid, id, "stopped")
 
     def stand_still(self, id: str, reason: str) -> None:
         """Stall a running container for this reason; an empty one resumes it."""
         container = self._containers[id]
         container.shown = replace(container.shown, reason=reason)
-        self._tell(container.sandbox.pod.uid, id, "")
+        self._notify(container.sandbox.pod.uid, id, "")
 
     def end_sandbox(self, id: str) -> None:
         """Fail the sandbox, with all its containers."""
@@ -109,7 +109,7 @@ class FakeRuntime:
             container.end(KILLED, self._clock.now())
         sandbox = self._sandboxes[id]
         sandbox.shown = replace(sandbox.shown, ready=False)
-        self._tell(sandbox.config.pod.uid, id, "stopped")
+        self._notify(sandbox.config.pod.uid, id, "stopped")
 
     def unplug(self) -> None:
         """Become unreachable; processes keep running."""
@@ -170,7 +170,7 @@ class FakeRuntime:
         self._sandboxes[sandbox_id] = FakeSandbox(config, shown)
         if handler and handler == self._machine_handler:
             self._machines.made(sandbox_id)
-        self._tell(config.pod.uid, sandbox_id, "started")
+        self._notify(config.pod.uid, sandbox_id, "started")
         return sandbox_id
 
     async def stop_sandbox(self, id: str) -> None:
@@ -187,7 +187,7 @@ class FakeRuntime:
             for container in self._inside(id):
                 self._forget(container)
             self._machines.remove(id)
-            self._tell(sandbox.config.pod.uid, id, "deleted")
+            self._notify(sandbox.config.pod.uid, id, "deleted")
 
     async def sandboxes(self, pod_uid: str | None = None) -> Sequence[Sandbox]:
         """Return all sandboxes, or those of a pod."""
@@ -226,7 +226,7 @@ class FakeRuntime:
         )  # fmt: skip
         program = self.programs.get(config.name) or self.programs.get(config.image) or FakeProgram()
         self._containers[container_id] = FakeContainer(config, sandbox, program, shown, config.resources)
-        self._tell(sandbox.pod.uid, container_id, "created")
+        self._notify(sandbox.pod.uid, container_id, "created")
         return container_id
 
     async def start_container(self, id: str) -> None:
@@ -240,7 +240,7 @@ class FakeRuntime:
         if container.program.refusal:
             container.end(128, self._clock.now(), "StartError")
             container.shown = replace(container.shown, message=container.program.refusal)
-            self._tell(uid, id, "stopped")
+            self._notify(uid, id, "stopped")
             raise RuntimeRefused(container.program.refusal)
         container.start(self._clock.now())
         if machine := self._machines.find(container.shown.sandbox_id):
@@ -248,7 +248,7 @@ class FakeRuntime:
         if container.too_greedy():
             container.end(KILLED, self._clock.now(), "OOMKilled")
         container.life = self._lives.begin(self._live(container), f"life of {id}")
-        self._tell(uid, id, "started")
+        self._notify(uid, id, "started")
 
     async def stop_container(self, id: str, grace: float) -> None:
         """Stop a container, by force after `grace` seconds."""
@@ -260,7 +260,7 @@ class FakeRuntime:
         if code is None:
             await self._clock.sleep(grace)
         container.end(KILLED if code is None else code, self._clock.now())
-        self._tell(container.sandbox.pod.uid, id, "stopped")
+        self._notify(container.sandbox.pod.uid, id, "stopped")
 
     async def remove_container(self, id: str) -> None:
         """Remove a container."""
@@ -268,7 +268,7 @@ class FakeRuntime:
         container = self._containers.get(id)
         if container is not None:
             self._forget(container)
-            self._tell(container.sandbox.pod.uid, id, "deleted")
+            self._notify(container.sandbox.pod.uid, id, "deleted")
 
     async def containers(self, pod_uid: str | None = None) -> Sequence[Container]:
         """Return all containers, or those of a pod, without the fields that only `container` sets."""
@@ -434,9 +434,9 @@ class FakeRuntime:
     async def _live(self, container: FakeContainer) -> None:
         await live(container, self._clock)
         if container.ended.is_set():
-            self._tell(container.sandbox.pod.uid, container.shown.id, "stopped")
+            self._notify(container.sandbox.pod.uid, container.shown.id, "stopped")
 
-    def _tell(self, uid: str, id: str, what: Literal["created", "started", "stopped", "deleted", ""]) -> None:
+    def _notify(self, uid: str, id: str, what: Literal["created", "started", "stopped", "deleted", ""]) -> None:
         ended = self._containers.get(id) if what == "stopped" else None
         if ended is not None and (machine := self._machines.find(ended.shown.sandbox_id)):
             machine.over()

@@ -126,7 +126,7 @@ class QemuRuntime:
             record = await self._sandboxes.make(config, handler)
         except OSError as error:
             raise RuntimeRefused(f"the sandbox cannot be made: {error}") from error
-        self._tell(record, record.id, "created")
+        self._notify(record, record.id, "created")
         return record.id
 
     async def stop_sandbox(self, id: str) -> None:
@@ -143,7 +143,7 @@ class QemuRuntime:
             await self.machines.remove(each.id)
         self._sandboxes.remove(id)
         self.access.gone(id)
-        self._tell(record, id, "deleted")
+        self._notify(record, id, "deleted")
 
     async def sandboxes(self, pod_uid: str | None = None) -> Sequence[Sandbox]:
         found = [each for each in self._sandboxes.all() if pod_uid in (None, each.pod_uid)]
@@ -169,7 +169,7 @@ class QemuRuntime:
             made = self.machines.create(config, record, sandbox, image.id)
         except OSError as error:
             raise RuntimeRefused(f"the machine cannot be made: {error}") from error
-        self._tell(record, made, "created")
+        self._notify(record, made, "created")
         return made
 
     async def start_container(self, id: str) -> None:
@@ -183,7 +183,7 @@ class QemuRuntime:
         except TapGone:
             self._sandboxes.lost(sandbox.id)
             raise
-        self._tell(sandbox, id, "started")
+        self._notify(sandbox, id, "started")
 
     async def stop_container(self, id: str, grace: float) -> None:
         await self.machines.stop(id, grace)
@@ -192,7 +192,7 @@ class QemuRuntime:
         sandbox = self._sandbox_of(id)
         await self.machines.remove(id)
         if sandbox is not None:
-            self._tell(sandbox, id, "deleted")
+            self._notify(sandbox, id, "deleted")
 
     async def containers(self, pod_uid: str | None = None) -> Sequence[Container]:
         of_pod = {each.id for each in self._sandboxes.all() if pod_uid in (None, each.pod_uid)}
@@ -301,7 +301,7 @@ class QemuRuntime:
             self.on_reset(sandbox)
         elif what == "stopped":
             self.access.over(self.machines.known(id))
-        self._tell(sandbox, id, "stopped" if what == "stopped" else "")
+        self._notify(sandbox, id, "stopped" if what == "stopped" else "")
 
-    def _tell(self, sandbox: SandboxRecord, id: str, what: What) -> None:
+    def _notify(self, sandbox: SandboxRecord, id: str, what: What) -> None:
         self._listeners.tell(RuntimeEvent(sandbox.pod_uid, id, what))

@@ -36,7 +36,7 @@ _CHUNK = 1 << 16
 
 @asynccontextmanager
 async def connected(
-    path: str, heard: Callable[[QmpEvent], None], timeout: float = DEFAULT_TIMEOUT, user: int | None = None
+    path: str, on_event: Callable[[QmpEvent], None], timeout: float = DEFAULT_TIMEOUT, user: int | None = None
 ) -> AsyncGenerator[Monitor]:
     """Connect, negotiate capabilities and yield the monitor; disconnect after the block. Raises Unreachable.
 
@@ -47,7 +47,7 @@ async def connected(
     except (OSError, TimeoutError) as error:
         raise Unreachable(f"the monitor cannot be reached: {error or 'no answer'}") from None
     with end:
-        monitor = Monitor(end, heard, timeout)
+        monitor = Monitor(end, on_event, timeout)
         async with background(monitor.listen(), "qemu monitor"):
             await monitor.greeted()
             await monitor.execute("qmp_capabilities")
@@ -55,11 +55,11 @@ async def connected(
 
 
 class Monitor:
-    """One QMP connection. `heard` is called for each event, in order, on the event loop, so it must not block."""
+    """One QMP connection. `on_event` is called for each event, in order, on the event loop, so it must not block."""
 
-    def __init__(self, end: socket.socket, heard: Callable[[QmpEvent], None], timeout: float) -> None:
+    def __init__(self, end: socket.socket, on_event: Callable[[QmpEvent], None], timeout: float) -> None:
         self._end = end
-        self._heard = heard
+        self._on_event = on_event
         self._timeout = timeout
         self._numbers = 0
         self._turn = asyncio.Lock()
@@ -126,7 +126,7 @@ class Monitor:
     def _take(self, message: Message) -> None:
         match message:
             case QmpEvent():
-                self._heard(message)
+                self._on_event(message)
             case Greeting():
                 if not self._greeting.done():
                     self._greeting.set_result(message)

@@ -80,7 +80,7 @@ class MachineSupervisor:
         self._cgroup = cgroup
         self._services = services
         self._monitor: Monitor | None = None
-        self._noted = asyncio.Event()
+        self._exit_recorded = asyncio.Event()
         self._last_reset = -_ONE_START_SECONDS
 
     @property
@@ -91,16 +91,16 @@ class MachineSupervisor:
     async def run(self) -> None:
         """Supervise the machine until its process is gone. On cancellation the machine keeps running."""
         if self.record.reason:
-            self._noted.set()  # the agent that recorded the reason was killed before the process had exited
+            self._exit_recorded.set()  # the agent that recorded the reason was killed before the process had exited
         try:
-            async with background(self._converse(), f"monitor of {self.record.id}"):
-                await first(self._process.gone(), self._noted.wait())
+            async with background(self._talk(), f"monitor of {self.record.id}"):
+                await first(self._process.gone(), self._exit_recorded.wait())
                 await self._quit()
         finally:
             self._process.close()
         if not self.record.reason:
             killed = self._services.oom_kills(self._cgroup) > self.record.oom_kills
-            self.note(endings.of_death(killed, self._said()))
+            self.note(endings.of_death(killed, self._output_tail()))
         # The log before the record: after a crash in between, the next agent finishes the log again.
         await self._services.finish_log(self.record.id)
         self.record.finished_at = self._services.clock.now()
@@ -115,16 +115,16 @@ class MachineSupervisor:
             return
         self.record.exit_code, self.record.reason, self.record.message = ending.code, ending.reason, ending.message
         self._services.folders.note_machine(self.record)
-        self._noted.set()
+        self._exit_recorded.set()
 
     async def stop(self, grace: float) -> None:
         """Press the power button; kill the machine after `grace` seconds. Return when the process is gone."""
         try:
             async with asyncio.timeout(grace):
                 for pause in chain(_POWERDOWN_RETRIES, repeat(_POWERDOWN_RETRIES[-1])):
-                    await self._press()
-                    await first(self._noted.wait(), self._services.clock.sleep(pause))
-                    if self._noted.is_set():
+                    await self._request_powerdown()
+                    await first(self._exit_recorded.wait(), self._services.clock.sleep(pause))
+                    if self._exit_recorded.is_set():
                         break
         except TimeoutError:
             self.note(endings.BY_FORCE)
@@ -136,7 +136,7 @@ class MachineSupervisor:
             raise Unreachable("the machine's monitor does not answer at the moment")
         return await self._monitor.execute(command, arguments)
 
-    async def _press(self) -> None:
+    async def _request_powerdown(self) -> None:
         """Press the power button. A paused guest cannot react, so resume it first; a booting guest may ignore it."""
         try:
             if self.status == "paused":
@@ -157,15 +157,15 @@ class MachineSupervisor:
             self._process.kill()
             await self._process.gone()
 
-    async def _converse(self) -> None:
+    async def _talk(self) -> None:
         """Keep a QMP connection open, and reconnect when it is lost, until cancelled."""
         path = str(self._services.folders.socket(self.record, "qmp"))
         while True:
             try:
-                async with connected(path, self._heard, user=self._user) as monitor:
-                    await self._recognise(monitor)
+                async with connected(path, self._on_event, user=self._user) as monitor:
+                    await self._verify_name(monitor)
                     self._monitor = monitor
-                    await self._listen(monitor)
+                    await self._poll_status(monitor)
             except RuntimeFault as fault:
                 if self.greeted.is_set():
                     self._services.metrics.qmp_failures += 1
@@ -174,13 +174,13 @@ class MachineSupervisor:
                 self._monitor = None
             await self._services.clock.sleep(_RECONNECT_SECONDS if not self.greeted.is_set() else 1.0)
 
-    async def _listen(self, monitor: Monitor) -> None:
+    async def _poll_status(self, monitor: Monitor) -> None:
         while not monitor.lost.is_set():
             status = await monitor.execute("query-status")
-            self._is_now(str(status["status"]))
+            self._set_status(str(status["status"]))
             self.greeted.set()
-            await self._bound_log()
-            await self._count(monitor)
+            await self._truncate_log()
+            await self._read_traffic(monitor)
             with suppress(TimeoutError):
                 async with asyncio.timeout(_POLL_INTERVAL):
                     await monitor.lost.wait()
@@ -188,32 +188,32 @@ class MachineSupervisor:
             if self.status == "io-error" and self._has_room():
                 await monitor.execute("cont")
 
-    async def _recognise(self, monitor: Monitor) -> None:
+    async def _verify_name(self, monitor: Monitor) -> None:
         """Verify by its name that the monitor belongs to this machine. Raises RuntimeFault."""
         name, wanted = (await monitor.execute("query-name")).get("name"), self.record.labels.get(POD_NAME)
         if name != wanted:
             raise RuntimeRefused(f"the monitor is that of {name!r}, and not of {wanted!r}")
 
-    async def _count(self, monitor: Monitor) -> None:
+    async def _read_traffic(self, monitor: Monitor) -> None:
         answer = await monitor.execute("query-blockstats")
         with suppress(msgspec.ValidationError):  # a QEMU version with other fields
             self.traffic = disk_traffic(answer, self.record.disks)
 
-    def _heard(self, event: QmpEvent) -> None:
+    def _on_event(self, event: QmpEvent) -> None:
         """Handle a QMP event. A guest can cause any number of events, so they are counted but never stored."""
         data = event.data
         if event.name == "SHUTDOWN" and data.get("reason") == "guest-shutdown":
-            self._is_now("shutdown")
+            self._set_status("shutdown")
         elif event.name == "GUEST_PANICKED":
-            self._is_now("guest-panicked")
+            self._set_status("guest-panicked")
         elif event.name == "RESET" and data.get("guest"):
             self._reset()
         elif event.name == "BLOCK_IO_ERROR" and data.get("action") == "stop":
-            self._is_now("io-error")
+            self._set_status("io-error")
         elif event.name == "STOP" and self.status == "running":
-            self._is_now("paused")
+            self._set_status("paused")
         elif event.name == "RESUME":
-            self._is_now("running")
+            self._set_status("running")
 
     def _reset(self) -> None:
         """Count a reset by the guest. Firmware resets the board repeatedly at boot: within 5 s they count as one."""
@@ -223,10 +223,10 @@ class MachineSupervisor:
             self._services.changed(self.record.id, "reset")
         self._last_reset = now
 
-    def _is_now(self, status: str) -> None:
+    def _set_status(self, status: str) -> None:
         before, self.status = self.condition, status
         serial = panic_tail(self._services.folders.serial(self.record)) if status == "guest-panicked" else ""
-        if ending := endings.of_status(status, serial, self._said()):
+        if ending := endings.of_status(status, serial, self._output_tail()):
             self.note(ending)
         elif self.condition != before:
             self._services.changed(self.record.id, "condition")
@@ -239,10 +239,10 @@ class MachineSupervisor:
             return False
         return all(each.f_bavail * each.f_frsize >= _ROOM for each in files)
 
-    def _said(self) -> str:
+    def _output_tail(self) -> str:
         return log_tail(self._services.folders.said(self.record))
 
-    async def _bound_log(self) -> None:
+    async def _truncate_log(self) -> None:
         """Truncate QEMU's log at 1 MiB: messages caused by a misbehaving guest must not fill the disk."""
         said = self._services.folders.said(self.record)
         with suppress(OSError):

@@ -17,7 +17,7 @@ from typing import Final
 from tarmac.base.clock import Clock
 from tarmac.datapath.egress import SourceAddress
 from tarmac.datapath.linux import links, routing
-from tarmac.datapath.linux.egress.outside import NOBODY, Announcer
+from tarmac.datapath.linux.egress.outside import DUMMY_ADDRESS, Announcer
 from tarmac.datapath.linux.egress.probing import probe
 from tarmac.datapath.linux.egress.ruleset import Ruleset
 from tarmac.datapath.linux.netlink import Netlink, NetlinkMessage
@@ -204,7 +204,7 @@ class AddressCarrier:
         at_home = {(self.carriable[each].index, each) for each in living}
         for index in {each.index for each in self.carriable.values() if not each.virtual}:
             # The dummy address stays: with its last address a link loses all its routes.
-            found = {(index, each) for each in routing.addresses(self._netlink, index) - {NOBODY}}
+            found = {(index, each) for each in routing.addresses(self._netlink, index) - {DUMMY_ADDRESS}}
             self._netlink.request([routing.no_address(*each) for each in sorted(found - at_home)])
         virtual = [each for each in self.carriable.values() if each.virtual]
         there = [self.carriable[each] for each in living]

@@ -147,7 +147,7 @@ class LinuxEgressDatapath:
 
     def _remove_own(self) -> None:
         """Remove everything that instances do not use as well."""
-        self._end()
+        self._remove_all()
         self.state_sync.remove_now()
         for leg in self._legs.values():
             leg.close()
@@ -162,12 +162,12 @@ class LinuxEgressDatapath:
 
     def _apply(self, state: EgressState) -> Failures:
         if state.empty:
-            self._end()
+            self._remove_all()
             return {}
         failures: Failures = {}
-        forwardings = list(_sound(state.forwardings, check_forwarding, failures, lambda each: each.name))
-        sources = list(_sound(state.sources, check_source, failures, lambda each: each.address))
-        forwardings = self._at_home(forwardings, failures)
+        forwardings = list(_valid(state.forwardings, check_forwarding, failures, lambda each: each.name))
+        sources = list(_valid(state.sources, check_source, failures, lambda each: each.address))
+        forwardings = self._with_networks_here(forwardings, failures)
         sound = replace(state, forwardings=tuple(forwardings), sources=tuple(sources))
         # Before the tunnel exists: without this table, packets of any host would be accepted.
         self._host().admit(_senders(sound), _answerers(sound))
@@ -241,7 +241,7 @@ class LinuxEgressDatapath:
                 del found[name]
         return found
 
-    def _at_home(self, forwardings: Iterable[Forwarding], failures: Failures) -> list[Forwarding]:
+    def _with_networks_here(self, forwardings: Iterable[Forwarding], failures: Failures) -> list[Forwarding]:
         """Return the ExternalServices with all their Networks on this node. The remaining ones fail."""
         found: list[Forwarding] = []
         here: dict[str, bool] = {}
@@ -275,7 +275,7 @@ class LinuxEgressDatapath:
         leg.remove()
         self._legs.pop(name).close()
 
-    def _end(self) -> None:
+    def _remove_all(self) -> None:
         """Remove everything. State of an earlier process is found by its namespace."""
         self.state_sync.stop_now()  # before its namespace goes, which the process would keep alive
         if self._egress is None and not self._path.parent.exists():
@@ -283,7 +283,7 @@ class LinuxEgressDatapath:
         for path in self._routers.iterdir() if self._routers.exists() else ():
             if namespaces.exists(path):
                 self._forget(path.name, self._leg(path))
-        self._host().admit_nobody()
+        self._host().remove_admission()
         if self._egress is not None or namespaces.exists(self._path):
             egress = self._egress_namespace()
             self._egress = None  # closed even if the removal fails
@@ -292,7 +292,7 @@ class LinuxEgressDatapath:
         self._path.parent.rmdir()
 
 
-def _sound(parts: Iterable[T], check: Callable[[T], None], failures: Failures, name: Callable[[T], str]) -> Iterator[T]:
+def _valid(parts: Iterable[T], check: Callable[[T], None], failures: Failures, name: Callable[[T], str]) -> Iterator[T]:
     for each in parts:
         try:
             check(each)

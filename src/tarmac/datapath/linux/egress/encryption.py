@@ -24,7 +24,7 @@ from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.log import log
 from tarmac.datapath.egress import EncryptedPeer, InstanceTunnels, Means
 from tarmac.datapath.linux import links, namespaces, routing
-from tarmac.datapath.linux.egress.outside import NOBODY
+from tarmac.datapath.linux.egress.outside import DUMMY_ADDRESS
 from tarmac.datapath.linux.egress.wireguard import WireGuardLink, is_key
 from tarmac.datapath.linux.host import Host
 from tarmac.datapath.linux.naming import encrypted_link, host_table
@@ -70,64 +70,64 @@ class Encryption:
         self._instances_table = f"{host_table(str(run_dir))}-tunnels"
         self._host, self._run = host, run
         self._clock = clock or SystemClock()
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._rules: Nftables | None = None
         self._closed: frozenset[str] | None = None  # None while the state of the kernel is unknown
         self._keys: dict[str, str] = {}  # public key -> first address that used it
         self._address = ""
-        self._external: Peers | None = None  # None until set by the user
+        self._egress: Peers | None = None  # None until set by the user
         self._instances: InstanceTunnels | None = None
         self._opened: object = None  # configuration that the link was last opened for
-        self._again_at = 0.0
-        self._found: Means = "none"
+        self._retry_at = 0.0
+        self._available: Means = "none"
 
     async def means(self) -> Means:
         """Return the available means of encryption. After a failure, "none" until an attempt has succeeded."""
-        async with self._turn:
+        async with self._lock:
             if self.failed and not self._peers():
                 await self._attempt(self._trial())
             if self.failed:
                 return "none"
-            if self._found == "none":
-                self._found = await self._run(self._means)
-            return self._found
+            if self._available == "none":
+                self._available = await self._run(self._means)
+            return self._available
 
     async def begin(self, node_address: str, peers: Peers) -> None:
         """Exchange tunnel packets with these nodes only encrypted, and still with the previous ones.
 
         An exception means that plaintext cannot be ruled out; if only encryption fails, those nodes are closed.
         """
-        async with self._turn:
+        async with self._lock:
             # Peers of an earlier process too: until rules no longer route to them, their packets must stay encrypted.
             known = {address: EncryptedPeer(address) for address in await self._run(self.encrypted)}
-            known |= {each.address: each for each in (*(self._external or ()), *peers)}
+            known |= {each.address: each for each in (*(self._egress or ()), *peers)}
             if peers:
-                self._address, self._external = node_address, tuple(sorted(known.values()))
+                self._address, self._egress = node_address, tuple(sorted(known.values()))
                 await self._ensure()
 
     async def settle(self, node_address: str, peers: Peers) -> None:
         """Remove all peers but these, now that no packets are routed to them."""
-        async with self._turn:
-            self._address, self._external = node_address or self._address, tuple(sorted(peers))
+        async with self._lock:
+            self._address, self._egress = node_address or self._address, tuple(sorted(peers))
             await self._ensure()
 
     async def lead(self, node_address: str, wanted: InstanceTunnels) -> None:
         """Encrypt packets of instances as requested. An exception means that plaintext cannot be ruled out."""
-        async with self._turn:
+        async with self._lock:
             self._address, self._instances = node_address, wanted
             await self._ensure()
 
     async def mend(self) -> bool:
         """Recreate the link if it was deleted or its program ended. Return True if it was repaired."""
-        async with self._turn:
-            if not self._peers() or (not self.failed and await self._run(self._is_whole)):
+        async with self._lock:
+            if not self._peers() or (not self.failed and await self._run(self._is_intact)):
                 return False
             await self._ensure()
             return not self.failed
 
     async def transferred(self) -> Mapping[str, int]:
         """Return the bytes exchanged with each peer, by address; empty while there is no link."""
-        async with self._turn:
+        async with self._lock:
             if not self._peers() or self.failed:
                 return {}
             return await self._run(self._transferred)
@@ -139,13 +139,13 @@ class Encryption:
         """
         if self._closed is None:
             with _netlink() as netlink:
-                self._closed = _led(netlink)
+                self._closed = _routed_peers(netlink)
         return self._closed
 
     def remove_now(self) -> None:
         """Remove everything, in the datapath's thread."""
         with _netlink() as netlink:
-            self._take_away(netlink)
+            self._remove_all(netlink)
 
     def close(self) -> None:
         """Close sockets, in the datapath's thread; the kernel state stays as it is."""
@@ -159,47 +159,47 @@ class Encryption:
 
     def _peers(self) -> Peers:
         """Return the peers of both users. If both name one and only one has a key for it, use that one."""
-        named = (*(self._external or ()), *(self._instances.peers if self._instances else ()))
+        named = (*(self._egress or ()), *(self._instances.peers if self._instances else ()))
         return tuple(sorted({each.address: each for each in sorted(named)}.values()))
 
     async def _ensure(self) -> None:
         # Order: forbid plaintext, open or end the link, and only then lift rules that are not needed any more.
         await self._run(self._close)
         peers = self._peers()
-        if peers or self._external is None or self._instances is None:
-            await self._keep_open(peers)
+        if peers or self._egress is None or self._instances is None:
+            await self._ensure_link(peers)
         else:
             await self._run(self._end)
         await self._run(self._release)
 
-    async def _keep_open(self, peers: Peers) -> None:
-        wanted = self._address, peers, self._external, self._instances
-        waits = bool(self.failed) and self._clock.monotonic() < self._again_at
-        if self._opened == wanted and (waits or (not self.failed and await self._run(self._is_whole))):
+    async def _ensure_link(self, peers: Peers) -> None:
+        wanted = self._address, peers, self._egress, self._instances
+        waits = bool(self.failed) and self._clock.monotonic() < self._retry_at
+        if self._opened == wanted and (waits or (not self.failed and await self._run(self._is_intact))):
             return
         # Set before the attempt: a failure is repeated after a pause, and not at every call.
         self._opened = wanted
         if peers:
             await self._attempt(self._open(peers))
         else:
-            await self._run(self._lead_rules)
+            await self._run(self._route_rules)
 
     async def _attempt(self, work: Awaitable[None]) -> None:
         try:
             await work
         except (OSError, SubprocessError) as error:
-            self._again_at = self._clock.monotonic() + _RETRY_SECONDS
+            self._retry_at = self._clock.monotonic() + _RETRY_SECONDS
             if str(error) != self.failed:
                 _log.warning("tunnels to other cities cannot be encrypted, and are closed", why=str(error))
-            self.failed, self._found = str(error) or repr(error), "none"
+            self.failed, self._available = str(error) or repr(error), "none"
         else:
             self.failed = ""
 
     def _close(self) -> None:
         """Forbid plaintext for everything that is requested."""
         rules, link, wanted = self._nftables(), self.wireguard.name, self._instances
-        if self._external:
-            addresses = frozenset(each.address for each in self._external)
+        if self._egress:
+            addresses = frozenset(each.address for each in self._egress)
             rules.ensure([encrypted(self._table, link, addresses)])
             # After the rules are in force: it decides where packets are expected to be encrypted.
             self._closed = addresses
@@ -208,7 +208,7 @@ class Encryption:
 
     def _release(self) -> None:
         """Remove the rules of a user without requests, now that its packets are not routed into the link any more."""
-        if self._external == ():
+        if self._egress == ():
             self._nftables().remove("inet", self._table)
             self._closed = frozenset()
         if self._instances is not None and not self._instances.numbers:
@@ -220,13 +220,13 @@ class Encryption:
 
     async def _open(self, peers: Peers) -> None:
         await self._start()
-        await self._run(lambda: self._lead(peers))
+        await self._run(lambda: self._route_peers(peers))
 
     async def _trial(self) -> None:
         """Start the link without peers."""
         try:
             await self._start()
-            await self._run(lambda: self.wireguard.tell(self.private_key, (), self._clock.now()))
+            await self._run(lambda: self.wireguard.configure(self.private_key, (), self._clock.now()))
         finally:
             await self._run(self._end)
 
@@ -246,7 +246,7 @@ class Encryption:
         with _netlink() as netlink:
             return self.wireguard.ready(netlink)
 
-    def _is_whole(self) -> bool:
+    def _is_intact(self) -> bool:
         with _netlink() as netlink:
             there = links.link(netlink, self.wireguard.name) is not None
             return there and has_rules(netlink, self._wanted_rules(netlink))
@@ -255,25 +255,25 @@ class Encryption:
         """Return the wanted rules; for a user that has not called yet, the present ones."""
         present = present_rules(netlink)
         external = {
-            RoutingRule(_PRIORITY, TABLE, to=each.address, port=links.EXTERNAL_PORT) for each in self._external or ()
+            RoutingRule(_PRIORITY, TABLE, to=each.address, port=links.EXTERNAL_PORT) for each in self._egress or ()
         }
-        if self._external is None:
+        if self._egress is None:
             external = {each for each in present if each.to}
         leads = bool(self._instances.numbers) if self._instances is not None else _LEAD in present
         return external | ({_LEAD} if leads else set())
 
-    def _lead_rules(self) -> None:
+    def _route_rules(self) -> None:
         with _netlink() as netlink:
             ensure_rules(netlink, self._wanted_rules(netlink))
 
-    def _lead(self, peers: Peers) -> None:
+    def _route_peers(self, peers: Peers) -> None:
         node_address, said = self._address, self._distinct(peers)
-        if self._external is None or self._instances is None:
+        if self._egress is None or self._instances is None:
             known = {each.address for each in peers} | {each.public_key for each in said}
             # A user that has not called yet may need peers of the earlier agent: they stay until it does.
             kept = self.wireguard.configured()
             said += [each for each in kept if each.address not in known and each.public_key not in known]
-        self.wireguard.tell(self.private_key, said, self._clock.now())
+        self.wireguard.configure(self.private_key, said, self._clock.now())
         with _netlink() as netlink:
             link = links.link(netlink, self.wireguard.name)
             if link is None:
@@ -283,7 +283,7 @@ class Encryption:
             namespaces.set_controls({f"ipv4/conf/{link.name}/rp_filter": _LOOSE})
             mtu = self._host().underlay(node_address) - overhead(node_address)
             ways = [routing.route(Route(each, link.index, table=TABLE)) for each in ("0.0.0.0/0", "::/0")]
-            netlink.request([links.setting(link.index, mtu=mtu), routing.address(link.index, NOBODY), *ways])
+            netlink.request([links.setting(link.index, mtu=mtu), routing.address(link.index, DUMMY_ADDRESS), *ways])
             ensure_rules(netlink, self._wanted_rules(netlink))
 
     def _distinct(self, peers: Peers) -> list[EncryptedPeer]:
@@ -314,15 +314,15 @@ class Encryption:
                 ensure_rules(netlink, ())
                 self.wireguard.remove(netlink)
 
-    def _take_away(self, netlink: Netlink) -> None:
+    def _remove_all(self, netlink: Netlink) -> None:
         ensure_rules(netlink, ())
         self.wireguard.remove(netlink)
         for table in (self._table, self._instances_table):
             self._nftables().remove("inet", table)
-        self._closed, self._external, self._instances, self._opened = frozenset(), None, None, None
+        self._closed, self._egress, self._instances, self._opened = frozenset(), None, None, None
 
 
-def _led(netlink: Netlink) -> frozenset[str]:
+def _routed_peers(netlink: Netlink) -> frozenset[str]:
     """Return the nodes that rules route packets of external services to through the link."""
     return frozenset(each.to for each in present_rules(netlink) if each.table == TABLE and each.to)
 

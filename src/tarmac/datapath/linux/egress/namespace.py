@@ -20,7 +20,7 @@ from tarmac.datapath.linux import conntrack, links, namespaces, routing
 from tarmac.datapath.linux.egress import fwmarks
 from tarmac.datapath.linux.egress.carrying import AddressCarrier, OwnableAddress
 from tarmac.datapath.linux.egress.metering import TrafficMeter
-from tarmac.datapath.linux.egress.outside import NOBODY, ensure_outside, ensure_virtual, outside_routes
+from tarmac.datapath.linux.egress.outside import DUMMY_ADDRESS, ensure_outside, ensure_virtual, outside_routes
 from tarmac.datapath.linux.egress.revoking import at_gateway
 from tarmac.datapath.linux.egress.ruleset import Ruleset
 from tarmac.datapath.linux.egress.shaping import Shaper
@@ -39,7 +39,7 @@ from tarmac.datapath.linux.naming import (
 )
 from tarmac.datapath.linux.netlink import NETFILTER, Netlink
 from tarmac.datapath.linux.nftables import NftablesFault
-from tarmac.datapath.linux.pod import UNLED
+from tarmac.datapath.linux.pod import NO_REDIRECTS
 from tarmac.datapath.linux.policyrouting import ensure_rules
 from tarmac.datapath.linux.routing import MAIN, Route, host_prefix
 from tarmac.datapath.linux.tables.admission import EXTERNAL_VNI
@@ -48,8 +48,8 @@ from tarmac.datapath.linux.tunnel import ensure_ends, ensure_tunnel
 from tarmac.decide.reach.marks import node_marks
 
 _LOOPBACK: Final = 1
-_IPV4: Final = {"forwarding": "1", "rp_filter": "0", "arp_ignore": "1", "send_redirects": "0", **UNLED}
-_IPV6: Final = {"forwarding": "1", "accept_ra": "0", "accept_dad": "0", "addr_gen_mode": "1", **UNLED}
+_IPV4: Final = {"forwarding": "1", "rp_filter": "0", "arp_ignore": "1", "send_redirects": "0", **NO_REDIRECTS}
+_IPV6: Final = {"forwarding": "1", "accept_ra": "0", "accept_dad": "0", "addr_gen_mode": "1", **NO_REDIRECTS}
 _CONTROLS: Final = {
     f"{family}/conf/{name}/{control}": value
     for name in ("all", "default")
@@ -122,7 +122,7 @@ class EgressNamespace:
         reached encrypted.
         """
         own, failures = state.node_address, dict[str, Exception]()
-        four, six = NOBODY, node_marks(own)[1]
+        four, six = DUMMY_ADDRESS, node_marks(own)[1]
         self._netlink.request([links.setting(_LOOPBACK), *(routing.address(_LOOPBACK, each) for each in (four, six))])
         tunnel = self._tunnel(state)
         outside, virtual = self._outside(state, failures), self._virtual(state, failures)
@@ -130,7 +130,7 @@ class EgressNamespace:
         self._keep_only_outside({each.name for each in (*outside.values(), *virtual.values())})
         gateways = [node for each in state.sources for node in each.candidates if node != own]
         numbers = fwmarks.gateway_numbers(gateways, routing.routes(self._netlink, fwmarks.TABLES))
-        wanted = fwmarks.tunnel_ways(tunnel.index, numbers) | self._to_pods(state, tunnel, legs, encrypted)
+        wanted = fwmarks.tunnel_ways(tunnel.index, numbers) | self._routes_to_pods(state, tunnel, legs, encrypted)
         self._partners = [node_marks(state.partner)[1]] if state.partner else []
         if state.partner:
             largest = encrypted.get(state.partner, 0)
@@ -273,7 +273,7 @@ class EgressNamespace:
         named = (each for each in links.links(self._netlink) if each.name[:1] == OUTSIDE_PREFIX)
         self._netlink.request([links.deletion(each.index) for each in named if each.name not in kept])
 
-    def _to_pods(
+    def _routes_to_pods(
         self,
         state: EgressState,
         tunnel: links.Link,

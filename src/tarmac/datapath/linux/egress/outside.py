@@ -22,12 +22,12 @@ from tarmac.datapath.linux.naming import outside_mac, outside_name, virtual_mac,
 from tarmac.datapath.linux.netlink import Netlink
 from tarmac.datapath.linux.routing import Route
 
-NOBODY: Final = "192.0.0.8"
+DUMMY_ADDRESS: Final = "192.0.0.8"
 """The address that a host without an IPv4 address may use in errors that it sends (RFC 7600)."""
 
 _ALL_NODES: Final = "ff02::1"
 ARP, IPV6 = 0x0806, 0x86DD
-_EVERYBODY: Final = "ff:ff:ff:ff:ff:ff"
+_BROADCAST_MAC: Final = "ff:ff:ff:ff:ff:ff"
 
 
 def ensure_outside(host: Host, namespace: Path, netlink: Netlink, node_address: str, interface: str) -> links.Link:
@@ -39,7 +39,7 @@ def ensure_outside(host: Host, namespace: Path, netlink: Netlink, node_address: 
         found = links.link(netlink, name)
         if found is None:
             raise OSError(f"the link {name} has vanished")
-    netlink.request([links.setting(found.index), routing.address(found.index, NOBODY)])
+    netlink.request([links.setting(found.index), routing.address(found.index, DUMMY_ADDRESS)])
     return found
 
 
@@ -89,13 +89,13 @@ def announcements(mac: str, address: str) -> list[bytes]:
     if ":" in address:
         return [_advertisement(mac, address)]
     own = bytes.fromhex(mac.replace(":", "")) + socket.inet_aton(address)
-    everybody = bytes.fromhex(_EVERYBODY.replace(":", ""))
-    head = everybody + own[:6] + struct.pack(">H", ARP)
+    broadcast = bytes.fromhex(_BROADCAST_MAC.replace(":", ""))
+    head = broadcast + own[:6] + struct.pack(">H", ARP)
     return [
         head
         + struct.pack(">HHBBH", 1, 0x0800, 6, 4, question)
         + own
-        + everybody * (question - 1)
+        + broadcast * (question - 1)
         + bytes(6) * (2 - question)
         + socket.inet_aton(address)
         for question in (1, 2)

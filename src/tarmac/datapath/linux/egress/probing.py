@@ -31,12 +31,12 @@ def probe(namespace: Path, link: str, mac: str, address: str, clock: Clock) -> s
         asking.bind((link, protocol))
         for _ in range(_ATTEMPTS):
             asking.send(question(mac, address))
-            if found := _heard(asking, mac, address, clock):
+            if found := _answer_within_pause(asking, mac, address, clock):
                 return found
     return ""
 
 
-def _heard(asking: socket.socket, mac: str, address: str, clock: Clock) -> str:
+def _answer_within_pause(asking: socket.socket, mac: str, address: str, clock: Clock) -> str:
     until = clock.monotonic() + _PAUSE
     while (left := until - clock.monotonic()) > 0:
         asking.settimeout(left)

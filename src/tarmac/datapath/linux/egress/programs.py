@@ -69,11 +69,11 @@ class DetachedProgram:
     def end(self) -> None:
         """Kill it, also if an earlier agent started it, and wait until it is gone."""
         known = self.process()
-        for process in [known] if known else self._unwritten():
+        for process in [known] if known else self._search_processes():
             _end(process)
         self._pid.unlink(missing_ok=True)
 
-    def _unwritten(self) -> list[int]:
+    def _search_processes(self) -> list[int]:
         numbers = (int(each.name) for each in _PROCESSES.iterdir() if each.name.isdecimal())
         return [each for each in numbers if self._is_ours(each)]
 

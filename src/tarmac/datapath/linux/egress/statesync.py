@@ -48,79 +48,79 @@ class StateSync:
         self.problem = ""
         self._namespace, self._run, self._clock = namespace, run, clock or SystemClock()
         self._trial = run_dir / "statesync-trial"
-        self._place = run_dir / "statesync"
+        self._base = run_dir / "statesync"
         self._wanted = ("", "")  # own address, partner's
-        self._rests_until = float("-inf")
-        self._proven: Path | None = None
-        self._turn = asyncio.Lock()
+        self._retry_at = float("-inf")
+        self._tested: Path | None = None
+        self._lock = asyncio.Lock()
 
     async def possible(self) -> bool:
         """Return True if the program runs on this machine.
 
         It is tried in a namespace of its own until it has succeeded once.
         """
-        async with self._turn:
-            if self.program is not None and self._proven != self.program and await self._tried():
-                self._proven = self.program  # a failed attempt may only have been slow: it is repeated on the next call
-            return self.program is not None and self._proven == self.program
+        async with self._lock:
+            if self.program is not None and self._tested != self.program and await self._try():
+                self._tested = self.program  # a failed attempt may only have been slow: it is repeated on the next call
+            return self.program is not None and self._tested == self.program
 
     async def ensure(self, own: str, partner: str) -> None:
         """Share connections with the gateway at a node's address from now on; an empty `partner` stops sharing."""
-        async with self._turn:
+        async with self._lock:
             if (own, partner) != self._wanted:
-                self._rests_until = float("-inf")
+                self._retry_at = float("-inf")
             # Stored before the attempt: `look` continues with it if this fails.
             self._wanted = own, partner
-            await self._look()
+            await self._check()
 
     async def look(self) -> None:
         """Restart the program if it has ended."""
-        async with self._turn:
-            await self._look()
+        async with self._lock:
+            await self._check()
 
     async def backlog(self) -> int | None:
         """Return the number of changes that the partner has not confirmed yet; None if nothing is shared."""
         if not self.partner or self.program is None:
             return None
-        return await asyncio.to_thread(self._asked, self.program)
+        return await asyncio.to_thread(self._queue_length, self.program)
 
     def stop_now(self) -> None:
         """Stop sharing, in the datapath's thread."""
         # Before the process ends: a check in between must not start it again.
         self.partner, self._wanted = "", ("", "")
-        _stop(self._place)
+        _stop(self._base)
 
     def remove_now(self) -> None:
         """Remove everything, including a trial's files, in the datapath's thread."""
         self.stop_now()
         _leave(self._trial, self._trial.with_suffix(".netns"))
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         own, partner = self._wanted
         if not partner:
             self.partner = self.problem = ""
-            if self._place.with_suffix(".conf").exists():
-                await self._run(lambda: _stop(self._place))
+            if self._base.with_suffix(".conf").exists():
+                await self._run(lambda: _stop(self._base))
             return
-        text = settings(self._place, node_marks(own)[1], node_marks(partner)[1], TUNNEL)
-        process = _running(self._place, self._namespace, text)
+        text = settings(self._base, node_marks(own)[1], node_marks(partner)[1], TUNNEL)
+        process = _running(self._base, self._namespace, text)
         # Does not wait until the program answers: leases are served after this, and the next check will see it.
-        self.partner = partner if process and _answers(self._place, process) else ""
+        self.partner = partner if process and _answers(self._base, process) else ""
         now = self._clock.monotonic()
         if self.partner:
             self.problem = ""
-        elif now >= self._rests_until:
-            self._rests_until = now + _RETRY_SECONDS
-            await self._begin(self._place, self._namespace, text)
+        elif now >= self._retry_at:
+            self._retry_at = now + _RETRY_SECONDS
+            await self._begin(self._base, self._namespace, text)
         elif not process and not self.problem:
             self._fail("conntrackd does not stay")
 
-    async def _begin(self, place: Path, namespace: Path, text: str) -> bool:
+    async def _begin(self, base: Path, namespace: Path, text: str) -> bool:
         program = self.program
         try:
             if program is None:
                 raise OSError("there is no conntrackd on this node")
-            await self._run(lambda: _begin(program, place, namespace, text))
+            await self._run(lambda: _begin(program, base, namespace, text))
         except (OSError, subprocess.SubprocessError) as error:
             self._fail(str(error))
             return False
@@ -131,36 +131,36 @@ class StateSync:
             _log.warning("connections are not shared with another gateway", why=why)
         self.problem = why
 
-    async def _tried(self) -> bool:
+    async def _try(self) -> bool:
         """Run it for a moment without a partner."""
-        place, namespace = self._trial, self._trial.with_suffix(".netns")
-        text = settings(place, "::1", "::1", "lo")
+        base, namespace = self._trial, self._trial.with_suffix(".netns")
+        text = settings(base, "::1", "::1", "lo")
         until = self._clock.monotonic() + _TIMEOUT
         try:
             await self._run(lambda: _trial_namespace(namespace))
-            begun = await self._begin(place, namespace, text)
+            begun = await self._begin(base, namespace, text)
             while begun and self._clock.monotonic() < until:
-                process = _running(place, namespace, text)
+                process = _running(base, namespace, text)
                 if not process:
                     break
-                if _answers(place, process):
+                if _answers(base, process):
                     return True
                 await self._clock.sleep(_PAUSE)
             self._fail(self.problem or "conntrackd does not stay")
             return False
         finally:
-            await self._run(lambda: _leave(place, namespace))
+            await self._run(lambda: _leave(base, namespace))
 
-    def _asked(self, program: Path) -> int | None:
-        command = [str(program), "-C", str(self._place.with_suffix(".conf")), "-s", "queue"]
+    def _queue_length(self, program: Path) -> int | None:
+        command = [str(program), "-C", str(self._base.with_suffix(".conf")), "-s", "queue"]
         try:
             done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=_SECONDS)
         except (OSError, subprocess.SubprocessError):
             return None
-        return waiting(done.stdout)
+        return queued_messages(done.stdout)
 
 
-def settings(place: Path, own: str, partner: str, link: str) -> str:
+def settings(base: Path, own: str, partner: str, link: str) -> str:
     """Return the program's configuration: reliable unicast, and received changes go to the kernel without a cache."""
     return f"""\
 Sync {{
@@ -184,9 +184,9 @@ General {{
     HashLimit 524288
     LogFile no
     Syslog no
-    LockFile {place.with_suffix(".lock")}
+    LockFile {base.with_suffix(".lock")}
     UNIX {{
-        Path {place.with_suffix(".ctl")}
+        Path {base.with_suffix(".ctl")}
     }}
     NetlinkBufferSize 2097152
     NetlinkBufferSizeMaxGrowth 16777216
@@ -194,7 +194,7 @@ General {{
 """
 
 
-def waiting(statistics: str) -> int:
+def queued_messages(statistics: str) -> int:
     """Return the number of messages in the queues, from the program's statistics."""
     found, queue = 0, ""
     for line in statistics.splitlines():
@@ -206,23 +206,23 @@ def waiting(statistics: str) -> int:
     return found
 
 
-def _daemon(place: Path) -> DetachedProgram:
-    return DetachedProgram(["-C", str(place.with_suffix(".conf"))], place.with_suffix(".pid"))
+def _daemon(base: Path) -> DetachedProgram:
+    return DetachedProgram(["-C", str(base.with_suffix(".conf"))], base.with_suffix(".pid"))
 
 
-def _running(place: Path, namespace: Path, text: str) -> int:
+def _running(base: Path, namespace: Path, text: str) -> int:
     """Return the process that runs with exactly these settings in a namespace; 0 if there is none."""
     try:
-        process = _daemon(place).process() if place.with_suffix(".conf").read_text() == text else 0
+        process = _daemon(base).process() if base.with_suffix(".conf").read_text() == text else 0
         own = os.stat(f"/proc/{process}/ns/net") if process else None
     except FileNotFoundError:
         return 0
     return process if own is not None and own.st_ino == namespace.stat().st_ino else 0
 
 
-def _answers(place: Path, process: int) -> bool:
+def _answers(base: Path, process: int) -> bool:
     """Return True if its control socket exists."""
-    if not place.with_suffix(".ctl").exists():
+    if not base.with_suffix(".ctl").exists():
         return False
     with suppress(ProcessLookupError):
         # It gives itself realtime priority; pods must come first.
@@ -231,25 +231,25 @@ def _answers(place: Path, process: int) -> bool:
     return True
 
 
-def _begin(program: Path, place: Path, namespace: Path, text: str) -> None:
-    _stop(place)  # also the lock of a killed one, which would prevent the next start
-    place.parent.mkdir(parents=True, exist_ok=True)
+def _begin(program: Path, base: Path, namespace: Path, text: str) -> None:
+    _stop(base)  # also the lock of a killed one, which would prevent the next start
+    base.parent.mkdir(parents=True, exist_ok=True)
     # Before the start: a process without it could not be told from one with other settings.
-    place.with_suffix(".conf").write_text(text)
+    base.with_suffix(".conf").write_text(text)
     with namespaces.inside(namespace):
-        _daemon(place).start(program)
+        _daemon(base).start(program)
 
 
-def _stop(place: Path) -> None:
-    if any(place.with_suffix(suffix).exists() for suffix in (".conf", ".pid")):
-        _daemon(place).end()
+def _stop(base: Path) -> None:
+    if any(base.with_suffix(suffix).exists() for suffix in (".conf", ".pid")):
+        _daemon(base).end()
     # The settings go last: while they exist, a process may still have to be found.
     for suffix in (".ctl", ".lock", ".conf"):
-        place.with_suffix(suffix).unlink(missing_ok=True)
+        base.with_suffix(suffix).unlink(missing_ok=True)
 
 
-def _leave(place: Path, namespace: Path) -> None:
-    _stop(place)
+def _leave(base: Path, namespace: Path) -> None:
+    _stop(base)
     namespaces.remove(namespace)
 
 

@@ -85,14 +85,14 @@ class WireGuardLink:
             raise OSError("wireguard-go ended as soon as it was started")
         return False
 
-    def tell(self, private_key: bytes, peers: Iterable[EncryptedPeer], now: float) -> None:
+    def configure(self, private_key: bytes, peers: Iterable[EncryptedPeer], now: float) -> None:
         """Configure exactly these peers, without disturbing the sessions of those that stay. Raises OSError.
 
         `now` is in Unix seconds.
         """
         said = [f"[Interface]\nPrivateKey = {base64.b64encode(private_key).decode()}\n"]
         said.append(f"ListenPort = {links.ENCRYPTED_PORT}\n")
-        met = self._met(now)
+        met = self._recent_peers(now)
         for each in peers:
             end = f"[{each.address}]" if ":" in each.address else each.address
             said.append(f"[Peer]\nPublicKey = {each.public_key}\nAllowedIPs = {host_prefix(each.address)}\n")
@@ -101,14 +101,14 @@ class WireGuardLink:
             # A peer behind NAT is reached at the endpoint it last sent from: its own address is unreachable from here.
             said.append(f"Endpoint = {end}:{links.ENCRYPTED_PORT}\n" if each.public_key not in met else "")
         # Keys go in by standard input: command lines are visible to all users.
-        self._wg("syncconf", self.name, "/dev/stdin", told="".join(said))
+        self._wg("syncconf", self.name, "/dev/stdin", stdin="".join(said))
 
     def configured(self) -> list[EncryptedPeer]:
         """Return the configured peers. Raises OSError."""
         rows = (line.split() for line in self._wg("show", self.name, "allowed-ips").splitlines())
         return [EncryptedPeer(row[1].partition("/")[0], row[0]) for row in rows if len(row) == 2 and row[1] != "(none)"]
 
-    def _met(self, now: float) -> set[str]:
+    def _recent_peers(self, now: float) -> set[str]:
         """Return the keys of peers with a recent handshake, and so with a known endpoint."""
         rows = (line.split() for line in self._wg("show", self.name, "latest-handshakes").splitlines())
         return {key for key, seconds in rows if now - int(seconds) < _SESSION}
@@ -130,12 +130,12 @@ class WireGuardLink:
         """True if there is, or was, a process."""
         return self._program.was_started
 
-    def _wg(self, *words: str, told: str = "") -> str:
+    def _wg(self, *words: str, stdin: str = "") -> str:
         wg = self.programs().wg
         if wg is None:
             raise OSError(errno.ENOENT, "there is no wg on this node")
         done = subprocess.run(
-            [str(wg), *words], check=False, input=told, capture_output=True, text=True, timeout=_SECONDS
+            [str(wg), *words], check=False, input=stdin, capture_output=True, text=True, timeout=_SECONDS
         )
         if done.returncode:
             raise OSError(f"wg: {done.stderr.strip()}")

@@ -37,7 +37,7 @@ TENANT_TIMEOUT: Final = 3600.0
 SPARE: Final = 0.1
 """Fraction of the filesystem that images of tenants leave free."""
 
-Told = Callable[[int, int], None]
+Report = Callable[[int, int], None]
 """Called with the bytes present and the bytes needed (0: unknown). An exception from it aborts the transfer."""
 
 
@@ -54,17 +54,19 @@ class HostUnreachable(ImageRefused):
     """The host did not respond."""
 
 
-def fetch(url: str, target: Path, told: Told, limits: TenantLimits | None = None, max_bytes: int | None = None) -> None:
-    """Fetch the whole file to `target`; blocks. `limits`: for a tenant. Raises ImageRefused, exceptions of `told`."""
-    _fetch(RemoteFile(urlsplit(url).netloc, url, _opener(limits), {}), target, told, limits, max_bytes)
+def fetch(
+    url: str, target: Path, report: Report, limits: TenantLimits | None = None, max_bytes: int | None = None
+) -> None:
+    """Fetch the whole file to `target`; blocks. `limits`: for a tenant. Raises ImageRefused, exceptions of `report`."""
+    _fetch(RemoteFile(urlsplit(url).netloc, url, _opener(limits), {}), target, report, limits, max_bytes)
 
 
-def fetch_uploaded(file: RemoteFile, target: Path, told: Told, limits: TenantLimits) -> None:
+def fetch_uploaded(file: RemoteFile, target: Path, report: Report, limits: TenantLimits) -> None:
     """Fetch a file that a tenant has uploaded, in the same way."""
-    _fetch(file, target, told, limits, None)
+    _fetch(file, target, report, limits, None)
 
 
-def _fetch(file: RemoteFile, target: Path, told: Told, limits: TenantLimits | None, max_bytes: int | None) -> None:
+def _fetch(file: RemoteFile, target: Path, report: Report, limits: TenantLimits | None, max_bytes: int | None) -> None:
     from urllib.error import HTTPError, URLError
     from urllib.request import Request
 
@@ -76,7 +78,7 @@ def _fetch(file: RemoteFile, target: Path, told: Told, limits: TenantLimits | No
             begins = have if answer.status == _PARTIAL and _first_byte(answer) == have else 0
             if answer.status == _PARTIAL and begins != have:
                 raise ImageRefused(f"{where} sent another part of the file than was asked for")
-            _take(answer, target, begins, _bounded(told, limits), where, _most(target, begins, limits, max_bytes))
+            _take(answer, target, begins, _bounded(report, limits), where, _most(target, begins, limits, max_bytes))
     except HTTPError as error:
         error.close()
         if error.code == _OUT_OF_RANGE and have:
@@ -90,16 +92,16 @@ def _fetch(file: RemoteFile, target: Path, told: Told, limits: TenantLimits | No
         raise ImageRefused(f"fetching from {where} failed: {error}") from error
 
 
-def _bounded(told: Told, limits: TenantLimits | None) -> Told:
+def _bounded(report: Report, limits: TenantLimits | None) -> Report:
     """Abort an attempt that takes too long: a server that sends a byte now and then would occupy a thread for ever."""
     if limits is None:
-        return told
+        return report
     until = limits.now() + TENANT_TIMEOUT
 
     def bounded(here: int, needed: int) -> None:
         if limits.now() > until:
             raise ImageRefused(f"the file was not here after {TENANT_TIMEOUT:g} s: {here} bytes are")
-        told(here, needed)
+        report(here, needed)
 
     return bounded
 
@@ -109,7 +111,7 @@ def _most(target: Path, begins: int, limits: TenantLimits | None, max_bytes: int
     return min(stated, begins + room(target.parent, limits is not None))
 
 
-def _take(answer: HTTPResponse, target: Path, begins: int, told: Told, where: str, most: int) -> None:
+def _take(answer: HTTPResponse, target: Path, begins: int, report: Report, where: str, most: int) -> None:
     stated = answer.headers.get("Content-Length")
     needed = begins + int(stated) if stated else 0
     here = begins
@@ -120,7 +122,7 @@ def _take(answer: HTTPResponse, target: Path, begins: int, told: Told, where: st
             here += len(piece)
             _check_size(here, most)
             file.write(piece)
-            told(here, needed)
+            report(here, needed)
         file.truncate()
     if needed and here != needed:
         raise ImageRefused(f"{where} hung up after {here} of {needed} bytes")

@@ -27,7 +27,7 @@ from tarmac.base.clock import Clock
 from tarmac.runtimes.interface.errors import ImageMismatch, ImageRefused
 from tarmac.runtimes.interface.images import Credentials
 from tarmac.runtimes.qemu.images.convert import ExpectedFile, check_raw, write_raw
-from tarmac.runtimes.qemu.images.fetch import HostUnreachable, TenantLimits, Told, fetch, fetch_uploaded, room
+from tarmac.runtimes.qemu.images.fetch import HostUnreachable, Report, TenantLimits, fetch, fetch_uploaded, room
 from tarmac.runtimes.qemu.images.guard import TenantNetworks
 from tarmac.runtimes.qemu.images.records import ImageRecord, StoredFile
 from tarmac.runtimes.qemu.images.registry import find_uploaded
@@ -59,8 +59,10 @@ class ImageFiles:
         self._registries = registries
         self._clock = clock
 
-    def get(self, name: str, spec: MachineImageSpec, told: Told, credentials: Credentials | None = None) -> ImageRecord:
-        """Provide all files of an image. Raises ImageRefused, OSError, and exceptions of `told`.
+    def get(
+        self, name: str, spec: MachineImageSpec, report: Report, credentials: Credentials | None = None
+    ) -> ImageRecord:
+        """Provide all files of an image. Raises ImageRefused, OSError, and exceptions of `report`.
 
         `credentials`: of the pod, for a file that its namespace has uploaded.
         """
@@ -69,14 +71,14 @@ class ImageFiles:
         owner, boot = image_owner(name), spec.boot
         if owner and (spec.source.file or boot is not None):
             raise ImageMismatch("a LocalMachineImage has a disk at an address, and no other files")
-        source, checksum = (spec.source, spec.checksum) if owner else self._settled(spec, spec.source, told)
+        source, checksum = (spec.source, spec.checksum) if owner else self._settled(spec, spec.source, report)
         spec = replace(spec, checksum=checksum)
-        disk = self._disk(spec, source, told, owner, credentials)
-        kernel = self._boot_file(boot.kernel, told) if boot is not None else None
-        initrd = self._boot_file(boot.initrd, told) if boot is not None and boot.initrd is not None else None
+        disk = self._disk(spec, source, report, owner, credentials)
+        kernel = self._boot_file(boot.kernel, report) if boot is not None else None
+        initrd = self._boot_file(boot.initrd, report) if boot is not None and boot.initrd is not None else None
         return ImageRecord(name, encode(spec), disk, kernel, initrd)
 
-    def _settled(self, spec: MachineImageSpec, source: ImageSource, told: Told) -> tuple[ImageSource, str]:
+    def _settled(self, spec: MachineImageSpec, source: ImageSource, report: Report) -> tuple[ImageSource, str]:
         """Return the source and its checksum. A file with the URL's name in the node's directory replaces the download.
 
         The list of checksums is fetched once: the record of a present image outlives later changes by its publisher.
@@ -84,27 +86,27 @@ class ImageFiles:
         name = file_of(source.url)
         if name and (self._local / name).exists():
             with local_file(self._local, name) as file:
-                return ImageSource(file=name), spec.checksum or checksum_of(file, told)
+                return ImageSource(file=name), spec.checksum or checksum_of(file, report)
         if spec.checksum or not source.checksums:
             return source, spec.checksum
         listed = self._folder / f"{hashlib.sha256(source.checksums.encode()).hexdigest()}.sums"
         listed.unlink(missing_ok=True)  # an interrupted download of the list would be resumed with a newer version
         try:
-            self._fetch(source.checksums, listed, told, name, max_bytes=_MAX_CHECKSUM_LIST)
+            self._fetch(source.checksums, listed, report, name, max_bytes=_MAX_CHECKSUM_LIST)
             return source, listed_checksum(listed.read_text(errors="replace"), name, source.checksums)
         finally:
             listed.unlink(missing_ok=True)
 
-    def _fetch(self, url: str, target: Path, told: Told, name: str, max_bytes: int | None = None) -> None:
+    def _fetch(self, url: str, target: Path, report: Report, name: str, max_bytes: int | None = None) -> None:
         """Fetch a file of the catalogue. If its host is unreachable, the error tells how to provide it by hand."""
         try:
-            fetch(url, target, told, max_bytes=max_bytes)
+            fetch(url, target, report, max_bytes=max_bytes)
         except HostUnreachable as error:
             bring = f"; on a node without a way there, bring the file: install -m 0644 {name} {self._local}/"
             raise HostUnreachable(f"{error}{bring if name else ''}") from error
 
     def _disk(
-        self, spec: MachineImageSpec, source: ImageSource, told: Told, owner: str, credentials: Credentials | None
+        self, spec: MachineImageSpec, source: ImageSource, report: Report, owner: str, credentials: Credentials | None
     ) -> StoredFile:
         size = spec.size.value()
         kept = self._folder / f"{_stem(spec.checksum, owner)}-{spec.format}{spec.compression or ''}.raw"
@@ -117,10 +119,10 @@ class ImageFiles:
         if source.file and wanted.format == "raw" and wanted.compression is None:
             with local_file(self._local, source.file) as file:
                 check_raw(os.fstat(file).st_size, size)
-                return _used_in_place(self._local / source.file, file, spec.checksum, told)
+                return _used_in_place(self._local / source.file, file, spec.checksum, report)
         if owner:
-            self._fetch_of_tenant(source.url, spec.checksum, told, owner, size, credentials)
-        with self._checked(source.file, source.url, spec.checksum, told, owner) as file:
+            self._fetch_of_tenant(source.url, spec.checksum, report, owner, size, credentials)
+        with self._checked(source.file, source.url, spec.checksum, report, owner) as file:
             fresh = kept.with_suffix(".new")
             write_raw(file, wanted, fresh)
         fresh.rename(kept)
@@ -128,13 +130,13 @@ class ImageFiles:
         self._part(spec.checksum, owner).unlink(missing_ok=True)
         return _kept(kept)
 
-    def _boot_file(self, source: BootFile, told: Told) -> StoredFile:
+    def _boot_file(self, source: BootFile, report: Report) -> StoredFile:
         if source.file:
             with local_file(self._local, source.file) as file:
-                return _used_in_place(self._local / source.file, file, source.checksum, told)
+                return _used_in_place(self._local / source.file, file, source.checksum, report)
         kept = self._folder / f"{_hex(source.checksum)}.file"
         if not kept.exists():
-            with self._checked("", source.url, source.checksum, told) as file:
+            with self._checked("", source.url, source.checksum, report) as file:
                 if os.fstat(file).st_size > _MAX_BOOT_FILE:
                     raise ImageMismatch(f"a kernel or initial filesystem has at most {_MAX_BOOT_FILE} bytes")
                 os.fchmod(file, 0o444)
@@ -144,27 +146,27 @@ class ImageFiles:
         return _kept(kept)
 
     def _fetch_of_tenant(
-        self, url: str, checksum: str, told: Told, owner: str, size: int, credentials: Credentials | None
+        self, url: str, checksum: str, report: Report, owner: str, size: int, credentials: Credentials | None
     ) -> None:
         """Fetch a file from a URL that a tenant has written, or from the registry. Raises ImageRefused."""
         part, limits = self._part(checksum, owner), self._limits(size)
         repository = registry_repository(url)
         if repository is None:
-            fetch(url, part, told, limits)
+            fetch(url, part, report, limits)
         elif repository.namespace != owner:
             raise ImageMismatch(f"{repository} does not belong to the namespace of the image")
         else:
-            fetch_uploaded(find_uploaded(self._registries, repository, checksum, credentials), part, told, limits)
+            fetch_uploaded(find_uploaded(self._registries, repository, checksum, credentials), part, report, limits)
 
     @contextmanager
-    def _checked(self, name: str, url: str, checksum: str, told: Told, owner: str = "") -> Generator[int]:
+    def _checked(self, name: str, url: str, checksum: str, report: Report, owner: str = "") -> Generator[int]:
         """Yield the fetched file, verified and readable by jailed programs."""
         part = self._part(checksum, owner)
         if url and not owner:
-            self._fetch(url, part, told, file_of(url))
+            self._fetch(url, part, report, file_of(url))
         with local_file(self._local, name) if name else local_file(self._folder, part.name) as file:
             try:
-                verify_checksum(file, checksum, told)
+                verify_checksum(file, checksum, report)
             except ImageMismatch:
                 if url:
                     part.unlink(missing_ok=True)  # resuming a wrong file would never succeed
@@ -173,7 +175,7 @@ class ImageFiles:
                 # An administrator's file keeps its mode: a copy in the agent's private directory gets a wider one.
                 shutil.copyfile(self._local / name, part, follow_symlinks=False)
                 with local_file(self._folder, part.name) as copy:
-                    verify_checksum(copy, checksum, told)
+                    verify_checksum(copy, checksum, report)
                     yield copy
             else:
                 yield file
@@ -199,9 +201,9 @@ def _hex(checksum: str) -> str:
     return digits
 
 
-def _used_in_place(path: Path, file: int, checksum: str, told: Told) -> StoredFile:
+def _used_in_place(path: Path, file: int, checksum: str, report: Report) -> StoredFile:
     identity = identity_of(file)  # before reading, so that a change during the read is detected later
-    verify_checksum(file, checksum, told)
+    verify_checksum(file, checksum, report)
     return StoredFile(str(path), identity, own=False)
 
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from tarmac.runtimes.interface.errors import ImageMismatch, ImageRefused
-from tarmac.runtimes.qemu.images.fetch import Told
+from tarmac.runtimes.qemu.images.fetch import Report
 
 _CHUNK_SIZE = 1 << 20
 _name = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}").fullmatch
@@ -89,18 +89,18 @@ def listed_checksum(text: str, name: str, where: str) -> str:
     raise ImageRefused(f"the list of sums at {urlsplit(where).netloc} does not have {name}")
 
 
-def checksum_of(descriptor: int, told: Told) -> str:
-    """Return the checksum of an open file; reads all of it. Raises exceptions of `told`."""
+def checksum_of(descriptor: int, report: Report) -> str:
+    """Return the checksum of an open file; reads all of it. Raises exceptions of `report`."""
     digest, place, size = hashlib.sha256(), 0, os.fstat(descriptor).st_size
     while piece := os.pread(descriptor, _CHUNK_SIZE, place):
         digest.update(piece)
         place += len(piece)
-        told(place, size)
+        report(place, size)
     return f"sha256:{digest.hexdigest()}"
 
 
-def verify_checksum(descriptor: int, expected: str, told: Told) -> None:
-    """Verify the checksum of an open file; reads all of it. Raises ImageMismatch, and exceptions of `told`."""
-    found = checksum_of(descriptor, told)
+def verify_checksum(descriptor: int, expected: str, report: Report) -> None:
+    """Verify the checksum of an open file; reads all of it. Raises ImageMismatch, and exceptions of `report`."""
+    found = checksum_of(descriptor, report)
     if found != expected:
         raise ImageMismatch(f"the file's sum is {found}, and the catalogue says {expected}")

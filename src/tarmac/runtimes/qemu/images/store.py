@@ -189,14 +189,14 @@ class NodeMachineImages:
         """Provide the files in a thread. On cancellation, stop it at its next piece (it cannot be killed) and wait."""
         stop, loop = threading.Event(), asyncio.get_running_loop()
 
-        def told(here: int, needed: int) -> None:
+        def report(here: int, needed: int) -> None:
             if stop.is_set():
                 raise _Stopped
             if progress is not None:
                 loop.call_soon_threadsafe(progress, here, needed)
 
         threads = self._tenant_threads if image_owner(name) else self._threads
-        work = loop.run_in_executor(threads, partial(self._files.get, name, spec, told, credentials))
+        work = loop.run_in_executor(threads, partial(self._files.get, name, spec, report, credentials))
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
