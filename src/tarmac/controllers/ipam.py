@@ -77,6 +77,7 @@ class AddressBook:
         They stay promised until the object is observed or forgotten.
         """
         wanted = tuple(attachments)
+        # The same request gets the same addresses, so that a write with an unknown outcome can be repeated.
         for promise in self._promised.get(key, ()):
             if promise.attachments == wanted:
                 return Verdict(promise.interfaces)
@@ -88,6 +89,7 @@ class AddressBook:
                 self._release_all(made)
                 return Verdict(None, verdict.refusals)
             made.append(verdict.value)
+        # Beside earlier promises for other networks: the object may still appear with those addresses.
         self._promised.setdefault(key, []).append(_Promise(wanted, made))
         return Verdict(made)
 

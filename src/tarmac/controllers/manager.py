@@ -169,6 +169,7 @@ class ControllerManager:
         await self._run(Client(transport, self._client.clock, self._client.randomness))
 
     async def _run(self, client: Client) -> None:
+        # Metrics of an ended leadership must not be reported beside the new ones.
         self.metrics.controllers.clear()
         self.metrics.informers.clear()
         self.metrics.others.clear()
@@ -190,6 +191,7 @@ class ControllerManager:
             running=frozenset(self._names),
             networked=self._networked,
         )
+        # Built before the informers start: the first list reaches every handler and index.
         controllers = [self._controllers[name](context_of(name)) for name in self._names]
         async with asyncio.TaskGroup() as group:
             for part in (informers, *recorders, *controllers):

@@ -34,6 +34,7 @@ class NetworkAddresses:
         """Add one holder of the address."""
         packed = _packed(address)
         self._holders[packed] += 1
+        # Further holders are only counted: otherwise the first release would free an address that is still held.
         if self._holders[packed] == 1 and (ordered := self._ordered.get(len(packed))) is not None:
             insort(ordered, packed)
             for pool in self._around(packed):

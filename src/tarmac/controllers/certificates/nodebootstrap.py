@@ -101,6 +101,7 @@ def _objection(known: JsonObject, wanted: JsonObject) -> ApprovalDecision | None
     made_for, asked = known["metadata"].get("annotations") or {}, wanted["metadata"]["annotations"]
     name = known["metadata"]["name"]
     reported = any(((known.get("status") or {}).get("nodeInfo") or {}).values())
+    # A node that has reported is alive: a second machine of its name would take over its pods.
     if reported or made_for.get(TOKEN_OF_NODE) != asked[TOKEN_OF_NODE]:
         return _taken(name)
     # Nodes created by an earlier version have no key annotation.

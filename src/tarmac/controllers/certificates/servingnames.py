@@ -79,6 +79,7 @@ class NameOwners:
     async def objection(self, request: CertificateRequest, node: JsonObject) -> str | None:
         """Return the reason why the node may not serve under the requested names, or None."""
         beside_server = LABEL_CONTROL_PLANE in (node["metadata"].get("labels") or {})
+        # A node beside a server has the API server's addresses itself.
         have = _Others(self, request.node, frozenset() if beside_server else await self._servers()).have
         names = [name_objection(request.node, each, have) for each in sorted(request.names.dns)]
         addresses = [address_objection(each, have) for each in sorted(request.names.addresses)]

@@ -80,6 +80,7 @@ class NodeTokenUses:
                 raise TokenSpent("TokenExpired", f'token "{token}" expired at {text}: {_REMEDY}')
 
     async def _check_removed(self, token: str, node: str, at: str) -> None:
+        # Data left on a removed machine must not bring it back, not even with the token that it joined with.
         if await refused_until(self._client, f"system:node:{node}") >= parse_rfc3339(at):
             why = f'token "{token}" was used for node "{node}", which was removed since: {_REMEDY}'
             raise TokenSpent("TokenUsedUp", why)

@@ -56,6 +56,7 @@ class Fleets:
         return (member.view for member in self.of(deployment_uid).values())
 
     def _changed(self, old: Item[Instance] | None, new: Item[Instance] | None) -> None:
+        # A changed label moves the Instance: it must not count for both deployments.
         if old is not None and (new is None or _deployment(new) != _deployment(old)):
             self._drop(_deployment(old), old.metadata.name)
         if new is not None and (uid := _deployment(new)):

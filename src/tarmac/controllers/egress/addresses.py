@@ -106,6 +106,7 @@ class AddressLoop:
             await self._write_status(known, step.status or known.status or SourceIPStatus())
 
     async def _rewrite_claims(self, known: SourceIP, claims: tuple[ClaimReference, ...]) -> None:
+        # Conditional: a claim bound since the read must not be dropped from the list.
         first, others = (encode(claims[0]) if claims else None), [encode(each) for each in claims[1:]]
         version = {"resourceVersion": known.metadata.resource_version}
         body: JsonObject = {"metadata": version, "spec": {"claimRef": first, "sharedBy": others or None}}

@@ -86,6 +86,7 @@ class SourceIPBinder:
                 "reclaimPolicy": offered.spec.reclaim_policy,
                 **({"location": place} if (place := self._place(claim, offered)) else {}),
             }
+            # Created with its finalizer: added later, a deletion could come first, and free an address in use.
             metadata = {"name": take.name, "finalizers": [ADDRESS_FINALIZER]}
             body = {"apiVersion": API_VERSION, "kind": "SourceIP", "metadata": metadata, "spec": spec}
             return await resource.create(body, manager=MANAGER)

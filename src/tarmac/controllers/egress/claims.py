@@ -78,6 +78,7 @@ class ClaimLoop:
                 await self._write_status(claim, offered, verdict)
             except ApiError as error:
                 failures.append(error)  # concerns this claim only: the remaining claims are served
+        # Any other error is the server's: the pass is repeated with back-off.
         if any(not isinstance(each, Conflict | NotFound) for each in failures):
             raise failures[0]
         if failures:

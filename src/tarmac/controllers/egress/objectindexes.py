@@ -37,6 +37,7 @@ class TransitNumbers:
 
     def put(self, key: str, forwarder: Forwarder | None) -> None:
         """Record the current state of a Forwarder; None when it is deleted."""
+        # Old numbers first: a Forwarder that keeps one must hold it in the end.
         for number in self._numbers.pop(key, ()):
             self._holder.pop(number, None)
         if forwarder is not None:

@@ -27,6 +27,7 @@ class OpeningIndex(Openings):
     def unknown(self, addresses: Iterable[str], world: World) -> Iterator[ExternalService]:
         """Yield the ExternalServices that have changed, of all addresses."""
         while self._changed:
+            # One at a time: while this generator is suspended, events may change the set.
             key = next(iter(self._changed))
             del self._changed[key]
             service = self._caches.services.get(key)

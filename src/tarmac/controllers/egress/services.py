@@ -111,6 +111,7 @@ class ServiceLoop:
         if own.deletion_timestamp is not None:
             await self._remove(service)
             return None
+        # The finalizer first: without it, a deleted service would leave its rules in Gateways.
         if await hold(self._caches.service_resource, own, EXTERNAL_SERVICE_FINALIZER, used=True):
             return None
         found = await self._runner.done(resolving(service, self._model, self._openings))
@@ -168,6 +169,7 @@ class ServiceLoop:
         """Return True while a Gateway has not acknowledged rules that Forwarders lack; at most for `_HEAD_START`."""
         news = any(node not in known or spec != known[node].spec for node, spec in made.forwarders.items())
         waited = self._caches.clock.monotonic() - self._pending.get(key, float("-inf"))
+        # At most that long: an owner that is down must not hold up the rules of all other addresses.
         if not news or waited >= _HEAD_START:
             return False
         if made.gateways.keys() - gateways.keys():

@@ -82,6 +82,7 @@ class GarbageCollector:
     async def reconcile(self, uid: str) -> RetryAfter | None:
         """Examine one object."""
         node = self.graph.get(uid)
+        # The graph may be behind: it only selects objects, and the live object decides.
         if node is None or node.target is None or not self.graph.needs_attention(node):
             return None
         live = await self._live(node.target, node.namespace, node.name)
@@ -107,6 +108,7 @@ class GarbageCollector:
         verdict = await self._classify(node, live)
         if not verdict.dangling and not verdict.waiting:
             return
+        # Also references to waiting owners go: they must not wait for an object that stays.
         if verdict.solid:
             await self._set_references(target, live, verdict.solid)
         elif verdict.waiting and (dependents := self.graph.dependents(live.uid)):

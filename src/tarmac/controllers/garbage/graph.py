@@ -80,6 +80,7 @@ class Graph:
         node = self._nodes.get(uid)
         if node is None or node.virtual:
             return set()
+        # It stays as a virtual node while dependents name it, so that they are still found.
         look = self._set_owners(node, ())
         node.target, node.deleting, node.foreground, node.orphaning = None, False, False, False
         self._drop_if_unused(node)
@@ -137,6 +138,7 @@ class Graph:
                 self._drop_if_unused(owner)
         node.owners = owners
         for reference in owners:
+            # Created even if never observed: the owner may be listed after its dependents.
             owner = self._node(reference.uid)
             owner.dependents = added(owner.dependents, node.uid)
             if owner.foreground:

@@ -111,6 +111,7 @@ class InstanceReconciler:
             self._endings.forget(key)
             return None
         pod = self._known_pods.cache.item(key)
+        # A Pod of the name may be foreign or an earlier Instance's: it is neither adopted nor deleted here.
         own = pod if pod is not None and _is_own(pod.metadata, instance) else None
         if instance.metadata.deletion_timestamp is not None:
             return await self._finish(instance, own)
@@ -253,6 +254,7 @@ class InstanceReconciler:
         """
         wanted = claim["metadata"]
         claim_key = f"{wanted['namespace']}/{wanted['name']}"
+        # Before the look: a deletion in between still wakes this Instance.
         self._dependents.note(key, _CLAIM, claim_key)
         item = self._known_claims.cache.item(claim_key)
         if item is None:

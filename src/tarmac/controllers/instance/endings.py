@@ -71,6 +71,7 @@ class PodEndings:
 
     def _recent(self, key: str, uid: str) -> _Ending | None:
         known = self._known.get(key)
+        # By uid: an Instance made again starts without its predecessor's delay.
         if known is None or known.uid != uid or self._clock.monotonic() - known.at > FORGOTTEN_SECONDS:
             return None
         return known

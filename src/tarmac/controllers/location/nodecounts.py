@@ -56,6 +56,7 @@ class NodesByLocation:
         return self._locations.get(location) or NodeCounts()
 
     def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        # By the values that were added, not by those of `old`: both must cancel exactly.
         if old is not None and (known := self._known.pop(old.metadata.name, None)) is not None:
             self._locations[known.location].step(known, -1)
         if new is not None and (node := _node(new)).location:

@@ -49,6 +49,7 @@ class NamespaceController:
         # From the server: the finalizers are written back as a whole below, and a cached list may be outdated.
         namespace = await self._namespaces.get(name)
         finalizers: list[str] = (namespace.get("spec") or {}).get("finalizers") or []
+        # The live object decides: the cache may still show a predecessor of the name.
         if "deletionTimestamp" not in namespace["metadata"] or (finalizers and FINALIZER not in finalizers):
             return None
         findings = await self._empty(name)
@@ -60,6 +61,7 @@ class NamespaceController:
             namespace["spec"]["finalizers"] = [each for each in finalizers if each != FINALIZER]
             await self._namespaces.update(namespace, subresource="finalize")
         else:
+            # By uid: a namespace made again under the name must stay.
             await self._namespaces.delete(name, uid=namespace["metadata"]["uid"])
         return None
 

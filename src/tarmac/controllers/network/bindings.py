@@ -74,6 +74,7 @@ class BindingController:
         network = self._networks.get(wanted)
         if network is None:
             return _no(reasons.NETWORK_NOT_FOUND, f"Network {wanted} does not exist.", f"Create Network {wanted}.")
+        # A new context would hold up the deletion of the Network.
         if network.metadata.deletion_timestamp is not None:
             return _no(reasons.NETWORK_IN_USE, f"Network {wanted} is being deleted.")
         if (refusal := refused_range(network)) is not None:

@@ -54,6 +54,7 @@ class PodBindingCleaner:
             return None
         if binding.spec.location.name in self._locations.cache and not self._network_goes(binding):
             return None
+        # Without a binding the Network is deleted, and its range released while pods still use addresses of it.
         if self._addresses.uses(network_key(binding)) and binding.spec.location.name in self._locations.cache:
             return RetryAfter(RETRY_SECONDS)
         await delete_same(self._bindings, binding.metadata)

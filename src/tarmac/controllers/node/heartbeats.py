@@ -74,6 +74,7 @@ class Heartbeats:
     def _sign(self, name: str) -> _Sign:
         sign = self._signs.get(name)
         if sign is None:
+            # Seen just now: after a start no node is silent before it had a full grace period.
             sign = self._signs[name] = _Sign(self._clock.monotonic(), self._grace)
         return sign
 

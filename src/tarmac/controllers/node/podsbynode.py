@@ -70,6 +70,7 @@ class PodsByNode:
                 self._leave(old.key)
             return
         node = whereabouts(new.raw).spec.node_name
+        # A pod never moves, but its successor of the same name may be on another node.
         if node and self._node_of.get(new.key) != node:
             self._leave(new.key)
             self._node_of[new.key] = node

@@ -110,6 +110,7 @@ class QuotaAccount:
             known = None
         claim = known.claim if known is not None else self._claim(item)
         gates = gates_of(item.raw)
+        # Not earlier: older events of the Instance may arrive after its admission, and still show the gate.
         if GATE_QUOTA not in gates:
             self._promised.pop(metadata.name, None)
         self._replace(known, self._member(metadata, claim, gates))

@@ -153,6 +153,7 @@ class Preemptions:
         going = self._live_victims(pod, nominated)
         if going:
             self._hold(_Nomination(pod, nominated, going))
+            # Victims are still ending: a second preemption now would delete more pods than needed.
             return _sentence(pod, nominated, going)
         self.forget(waiter.uid)
         if self._count_running(pod.demand.location) >= AT_ONCE:
@@ -236,6 +237,7 @@ class Preemptions:
             _log.debug("preemption failed, will be decided again", pod=key, node=candidate.node, why=str(error))
             held = self._nominated.get(pod.uid)
             if held is not None:
+                # Without victims: the next attempt must not wait for pods that were never deleted.
                 self._nominated[pod.uid] = _Nomination(held.pod, held.node)
 
     async def _nominate(self, pod: Pod, node: str | None) -> None:

@@ -79,6 +79,7 @@ class LocalDiskController:
         volume = self._known_volumes.get(claim["spec"].get("volumeName") or volume_name(claim["metadata"]["uid"]))
         if volume is None:
             await self._provide(claim)
+        # Never bound: the data is another claim's, or about to be deleted.
         elif not claims(volume, claim) or "deletionTimestamp" in volume["metadata"]:
             return
         elif (claim.get("status") or {}).get("phase") != "Bound" or (volume.get("status") or {}).get(

@@ -146,6 +146,7 @@ class WorkloadController:
             if workload is not None:
                 await self._finish(workload)
             return None
+        # First, alone: children created without it would outlive a Workload that is deleted in between.
         if FINALIZER not in workload.metadata.finalizers:
             await set_finalizers(self._workloads, workload.metadata, [*workload.metadata.finalizers, FINALIZER])
             return None

@@ -54,6 +54,7 @@ class Rollup:
     def absorb(self, deployment: WorkloadDeployment) -> bool:
         """Add a deployment's new counters. Return False when it requires a full pass."""
         name = deployment.metadata.name
+        # A field that decisions depend on has changed: the sums alone would be wrong.
         if self._bases.get(name) != self._basis(deployment):
             return False
         self._put(deployment)

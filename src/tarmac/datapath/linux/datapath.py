@@ -190,6 +190,7 @@ class LinuxDatapath:
     def _attach(self, sandbox_id: str, namespace: str, interfaces: Sequence[AttachedInterface]) -> Attached:
         # Before the links: a link that is up with `accept_ra` or `forwarding` on could already act on packets.
         prepare_pod(namespace)
+        # Held open: all links go into the same namespace, even if its path is replaced meanwhile.
         there = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
         try:
             for position, interface in enumerate(interfaces):
@@ -259,6 +260,7 @@ class LinuxDatapath:
             del self._routers[name]
 
     def _sweep(self, live: Set[str]) -> Sequence[str]:
+        # Also by name: a link whose alias was never written may belong to a live sandbox.
         marks = tuple({sandbox_mark(each) for each in live})
         swept: set[str] = set()
         for router in self._routers.values():

@@ -109,6 +109,7 @@ class NodeRoutes:
         present = {route for route in routing.routes(self._netlink) if route.gateway}
         kept = {route.prefix for route in wanted}
         self._netlink.request([routing.route(each) for each in sorted(wanted - present)])
+        # Deleting a replaced route would delete its replacement.
         stale: Sequence[Route] = [each for each in present - wanted if each.prefix not in kept]
         self._netlink.request([routing.no_route(each) for each in stale])
 

@@ -55,6 +55,7 @@ def create(path: Path) -> bool:
     if exists(path):
         return False
     path.touch()
+    # `unshare` moves the thread into the new namespace; leaving the block brings it back.
     with inside(_OWN):
         _call("unshare", _CLONE_NEWNET)
         _call("mount", _OWN.encode(), os.fsencode(path), None, _MS_BIND, None)

@@ -45,6 +45,7 @@ class Table:
 
     def replacement(self) -> str:
         """Return the commands that create or replace the table."""
+        # `add` precedes `delete`: deleting an absent table would fail the whole transaction.
         header = f"table {self.family} {self.name}"
         return f"add {header}\ndelete {header}\n{header} {{\n{self.body}}}\n{self.restored}"
 

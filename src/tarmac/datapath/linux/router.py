@@ -81,6 +81,7 @@ class Router:
             self.uplink = self._host.uplink(self.path.name, self.path, self._netlink)
             mtu = self._host.mtu(state.mtu, node_address)
             self._tunnel = ensure_tunnel(self._host, self.path, self._netlink, state.vni, mtu, node_address)
+            # A new tunnel has lost its routes: everything is configured again.
             before = None
         if before is None or (before.ranges, before.remotes) != (state.ranges, state.remotes):
             self._ensure_routes(state)
@@ -160,6 +161,7 @@ class Router:
 
     def remove(self) -> None:
         """Remove the namespace and everything in it."""
+        # Without known ends, `clear` deletes every link.
         self._ends.all = []
         self.clear()
         tunnel = links.link(self._netlink, TUNNEL)
@@ -206,6 +208,7 @@ class Router:
         present = {route for route in routing.routes(self._netlink) if route.link in ours}
         replaced = {route.prefix for route in wanted}
         self._netlink.request([routing.route(each) for each in sorted(wanted - present)])
+        # Deleting a replaced route would delete its replacement.
         stale = [each for each in present - wanted if each.prefix not in replaced | local]
         self._netlink.request([routing.no_route(each) for each in stale])
 

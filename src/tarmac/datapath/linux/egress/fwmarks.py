@@ -33,6 +33,7 @@ def hop(node_address: str) -> str:
 
 def gateway_numbers(gateways: Iterable[str], present: Iterable[Route]) -> dict[str, int]:
     """Return a number for each gateway, by address; those with one in the kernel's routes keep it."""
+    # Kept across restarts: a number given to another gateway would misroute packets of live connections.
     known = {route.gateway: route.table - FIRST_TABLE for route in present if route.table < FIRST_TABLE + FIRST_OUTSIDE}
     wanted = sorted(set(gateways))
     found = {each: known[hop(each)] for each in wanted if hop(each) in known}

@@ -34,6 +34,7 @@ class Leg:
         self._path = path
         self.identity = path.stat().st_ino  # differs for a recreated namespace
         with namespaces.inside(path):
+            # Before any connection: counters and start times exist only for those that begin afterwards.
             namespaces.set_controls(conntrack.CONTROLS)
             self._netlink, self._conntrack, self._ruleset = Netlink(), Netlink(NETFILTER), Ruleset()
         try:

@@ -301,5 +301,6 @@ class EgressNamespace:
         present = set(routing.routes(self._netlink, tables))
         replaced = {(route.prefix, route.table) for route in wanted}
         self._netlink.request([routing.route(each) for each in sorted(wanted - present)])
+        # Deleting a replaced route would delete its replacement.
         stale: Sequence[Route] = [each for each in present - wanted if (each.prefix, each.table) not in replaced]
         self._netlink.request([routing.no_route(each) for each in stale])

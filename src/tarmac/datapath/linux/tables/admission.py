@@ -58,6 +58,7 @@ def admission(name: str, senders: Iterable[Sender], answerers: Iterable[Answerer
                         "set", f"{kind}{outer}{family}", key, map(_element, chosen), typing="typeof"
                     )
                     rules.append(f"{match}{also} {key} @{kind}{outer}{family} accept")
+    # Last: packets of all other nodes and hosts end here.
     rules.append(f"udp dport {EXTERNAL_PORT} drop")
     return Table("inet", name, declared + chain("tunnel", rules, "filter hook input priority 0"))
 

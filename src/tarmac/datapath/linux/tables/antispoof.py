@@ -49,6 +49,7 @@ def _packets(prefix: str, ends: Sequence[LinkEnd]) -> Table:
         f'iifname "{prefix}*" iifname . ether saddr != @ends drop',
         f'iifname "{prefix}*" icmp type {{ redirect, router-advertisement }} drop',
         f'iifname "{prefix}*" icmpv6 type {{ nd-router-advert, nd-redirect }} drop',
+        # Duplicate address detection has no source address yet.
         f'iifname "{prefix}*" ip6 saddr :: icmpv6 type nd-neighbor-solicit accept',
         f'iifname "{prefix}*" ip6 saddr fe80::/10 iifname . ip6 saddr != @local drop',
         f"iifname @guests udp dport {_DHCP} drop",

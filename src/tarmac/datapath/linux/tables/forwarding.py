@@ -127,7 +127,9 @@ _CHAINS: Final = "".join(
         chain(
             "guard",
             [
+                # A permitted connection never leaves by the uplink, where it would have the node's address.
                 f'ct mark != 0 oifname != "{EGRESS}" oifname != "{END_PREFIX}*" drop',
+                # Without a mark there is no transit address, and no permission.
                 f'oifname "{EGRESS}" ct mark 0 drop',
                 f"{_EGRESS} ct state invalid drop",
                 f"{_EGRESS} ct state new ct status & dnat == 0 drop",

@@ -233,13 +233,16 @@ _STEADY: Final = "".join(
         chain(
             "first",
             [
+                # With source routing a sender could choose a way past the rules.
                 "ip option lsrr exists drop",
                 "ip option ssrr exists drop",
                 "exthdr rt exists drop",
                 *both(f"{_LEG} iifname . IP saddr @legs# goto leaving"),
+                # Any other source address is forged: it could be the transit address of another service.
                 f"{_LEG} drop",
                 *both(f"{_TUNNEL} IP daddr @own# notrack"),
                 f"{_FROM_PARTNER} notrack",
+                # Our own addresses never come in from outside: such packets are forged.
                 *both(f"{_OUTSIDE} IP saddr @sources# drop"),
             ],
             "filter hook prerouting priority -300",
