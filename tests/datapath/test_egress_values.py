@@ -13,8 +13,8 @@ from tarmac.datapath.linux.egress.checking import check_source, leaving_out
 from tarmac.datapath.linux.egress.fwmarks import FIRST_TABLE, gateway_numbers, tunnel_ways
 from tarmac.datapath.linux.egress.outside import announcements
 from tarmac.datapath.linux.egress.revoking import at_gateway, at_pods
-from tarmac.datapath.linux.egress.ruleset import FilledTable
 from tarmac.datapath.linux.nftables import NftablesFault
+from tarmac.datapath.linux.ruleset import FilledTable
 from tarmac.datapath.linux.tables.forwarding import INWARD
 from tarmac.datapath.linux.tables.gateway import gateway
 

@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from ipaddress import ip_interface
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
+from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.datapath.egress import (
     Departure,
     EgressState,
@@ -22,15 +23,25 @@ from tarmac.datapath.egress import (
     SourceAddress,
     Translations,
 )
+from tarmac.datapath.interface import NodeNetworks
 from tarmac.decide.reach.evaluation import permits
 from tarmac.decide.reach.policyrules import Rules
 
-if TYPE_CHECKING:
-    from tarmac.datapath.fake import FakeDatapath
-
-
 BYTES, PORTS = 100, 64_512
 """Bytes reported for each connection, and connections of an address to one port of a server."""
+
+
+class FakeNode(Protocol):
+    """The node of a fake: its pods, its networks, and the other nodes on the same wire."""
+
+    attached: dict[str, tuple[AttachedInterface, ...]]
+    """Interfaces by sandbox."""
+    state: NodeNetworks
+    external: FakeEgressDatapath
+
+    def neighbour(self, node_address: str) -> FakeNode | None:
+        """Return the node on the same wire with this tunnel address, possibly itself."""
+        ...
 
 
 class CounterLabel(NamedTuple):
@@ -60,7 +71,7 @@ class FakeStateSync:
 class FakeEgressDatapath:
     """External services of one node. `announced` are the addresses that were announced on segments, in order."""
 
-    def __init__(self, node: FakeDatapath) -> None:
+    def __init__(self, node: FakeNode) -> None:
         self._node = node
         self.state = EgressState("")
         self.owners: dict[str, str] = {}

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
 
 from tarmac.base.clock import Clock
 from tarmac.base.tasks import Tasks
+from tarmac.runtimes.consoles.attempt import Attempt, SerialSource
 from tarmac.runtimes.consoles.keyboard import ConnectKeys, Keyboard
 from tarmac.runtimes.consoles.keyboardorder import KeyboardOrder
 from tarmac.runtimes.consoles.notices import Notice, writer_of
@@ -25,31 +24,6 @@ from tarmac.runtimes.interface import ConsoleOptions, TooManyStreams
 
 MAX_SESSIONS = 16
 ECHO = 0.005  # seconds that a guest may take to echo a key; a later echo waits for the timer
-
-
-class SerialSource(Protocol):
-    """A guest's output, by offset. Every access may raise OSError once it was released."""
-
-    @property
-    def end(self) -> int:
-        """Number of bytes written so far."""
-        ...
-
-    @property
-    def kept_from(self) -> int:
-        """Offset of the first byte that can still be read."""
-        ...
-
-    def read(self, offset: int, most: int) -> bytes: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """One process of the machine."""
-
-    number: int
-    source: SerialSource
-    connect: ConnectKeys
 
 
 class MachineConsole:

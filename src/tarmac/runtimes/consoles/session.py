@@ -4,25 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from tarmac.runtimes.consoles.leaving import EscapeSequence
+from tarmac.runtimes.consoles.attempt import Attempt
+from tarmac.runtimes.consoles.escape import EscapeSequence
 from tarmac.runtimes.consoles.notices import Notice, encoded, in_words
 from tarmac.runtimes.interface import ConsoleOptions, SessionRecorder, StreamClient, TerminalSize
 from tarmac.wire.channels import Channel, exited, failure
-
-if TYPE_CHECKING:
-    from tarmac.runtimes.consoles.console import Attempt, MachineConsole
 
 TAIL = 4096
 _CHUNK_SIZE = 64 * 1024
 _AT_A_TIME = 8  # chunks per round, so that one session does not delay the rest
 
 
+class SharedConsole(Protocol):
+    """The console that a session belongs to."""
+
+    attempt: Attempt | None
+    """The machine's present process; None while none runs."""
+
+    def keyboard_of(self, session: ConsoleSession) -> Notice:
+        """Return the notice about the keyboard's owner for one session."""
+        ...
+
+    def press(self, session: ConsoleSession, keys: bytes) -> None:
+        """Send keys of a session; dropped unless it has the keyboard."""
+        ...
+
+    def give_up(self, session: ConsoleSession) -> None:
+        """Release the keyboard of a session, or its place in the queue."""
+        ...
+
+    def left(self, session: ConsoleSession) -> None:
+        """Remove a session that has ended."""
+        ...
+
+
 class ConsoleSession:
     """Implements `CommandStream`."""
 
-    def __init__(self, console: MachineConsole, options: ConsoleOptions, recorder: SessionRecorder | None) -> None:
+    def __init__(self, console: SharedConsole, options: ConsoleOptions, recorder: SessionRecorder | None) -> None:
         self.user = options.user
         self._console = console
         self._options = options

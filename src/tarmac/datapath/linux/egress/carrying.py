@@ -19,9 +19,9 @@ from tarmac.datapath.egress import SourceAddress
 from tarmac.datapath.linux import links, routing
 from tarmac.datapath.linux.egress.outside import DUMMY_ADDRESS, Announcer
 from tarmac.datapath.linux.egress.probing import probe
-from tarmac.datapath.linux.egress.ruleset import Ruleset
 from tarmac.datapath.linux.netlink import Netlink, NetlinkMessage
 from tarmac.datapath.linux.routing import Route
+from tarmac.datapath.linux.ruleset import Ruleset
 from tarmac.datapath.linux.setelements import put, take
 from tarmac.datapath.linux.tables.gateway import NAME, Marked, live, living, marks
 

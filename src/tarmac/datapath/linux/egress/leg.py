@@ -14,11 +14,11 @@ from typing import Final
 from tarmac.datapath.egress import Arrival, Departure, TranslatedConnection
 from tarmac.datapath.linux import conntrack, links, namespaces, routing
 from tarmac.datapath.linux.egress.revoking import at_pods
-from tarmac.datapath.linux.egress.ruleset import Ruleset
 from tarmac.datapath.linux.naming import EGRESS, EGRESS_HOP, EGRESS_MAC, leg_name
 from tarmac.datapath.linux.netlink import NETFILTER, Netlink
 from tarmac.datapath.linux.policyrouting import RoutingRule, ensure_rules
 from tarmac.datapath.linux.routing import Route
+from tarmac.datapath.linux.ruleset import Ruleset
 from tarmac.datapath.linux.tables.forwarding import INWARD, NAME, ROUTED, forwarding
 from tarmac.datapath.linux.tables.text import FAMILIES
 

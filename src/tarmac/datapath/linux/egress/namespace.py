@@ -22,7 +22,6 @@ from tarmac.datapath.linux.egress.carrying import AddressCarrier, OwnableAddress
 from tarmac.datapath.linux.egress.metering import TrafficMeter
 from tarmac.datapath.linux.egress.outside import DUMMY_ADDRESS, ensure_outside, ensure_virtual, outside_routes
 from tarmac.datapath.linux.egress.revoking import at_gateway
-from tarmac.datapath.linux.egress.ruleset import Ruleset
 from tarmac.datapath.linux.egress.shaping import Shaper
 from tarmac.datapath.linux.host import Host
 from tarmac.datapath.linux.naming import (
@@ -42,6 +41,7 @@ from tarmac.datapath.linux.nftables import NftablesFault
 from tarmac.datapath.linux.pod import NO_REDIRECTS
 from tarmac.datapath.linux.policyrouting import ensure_rules
 from tarmac.datapath.linux.routing import MAIN, Route, host_prefix
+from tarmac.datapath.linux.ruleset import Ruleset
 from tarmac.datapath.linux.tables.admission import EXTERNAL_VNI
 from tarmac.datapath.linux.tables.gateway import COUNTED, GUARD, NAME, gateway
 from tarmac.datapath.linux.tunnel import ensure_ends, ensure_tunnel

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from tarmac.datapath.egress import Arrival, Departure
-from tarmac.datapath.linux.egress.ruleset import FilledTable
 from tarmac.datapath.linux.naming import EGRESS, END_PREFIX, UPLINK
+from tarmac.datapath.linux.ruleset import FilledTable
 from tarmac.datapath.linux.tables.text import CARRIED, FAMILIES, TYPES, WORDS, both, chain, declaration, version
 
 NAME: Final = "tarmac-external"

@@ -17,8 +17,8 @@ from socket import AF_INET, AF_INET6, inet_pton
 from typing import Final, NamedTuple
 
 from tarmac.datapath.egress import Entrance, SourceAddress
-from tarmac.datapath.linux.egress.ruleset import FilledTable
 from tarmac.datapath.linux.naming import LEG_PREFIX, OUTSIDE_PREFIX, TUNNEL
+from tarmac.datapath.linux.ruleset import FilledTable
 from tarmac.datapath.linux.setelements import SetName
 from tarmac.datapath.linux.tables.forwarding import FIRST_PLACE, Size, choice, choice_name
 from tarmac.datapath.linux.tables.text import CARRIED, FAMILIES, TYPES, both, chain, declaration, version
