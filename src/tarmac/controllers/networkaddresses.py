@@ -60,7 +60,7 @@ class NetworkAddresses:
         for known in self._around(packed_address(address)):
             if known.subnet.prefixlen == int(length):
                 return known
-        made = self._made(subnet)
+        made = self._build_pool(subnet)
         self.put(made)
         return made
 
@@ -70,7 +70,7 @@ class NetworkAddresses:
         place = int(pool.subnet.network_address) >> bits - length
         self._pools.setdefault((bits, bits - length), {})[place] = pool
 
-    def _made(self, subnet: str) -> Pool:
+    def _build_pool(self, subnet: str) -> Pool:
         pool = Pool.of(subnet)
         first, last = pool.subnet.network_address.packed, pool.subnet.broadcast_address.packed
         ordered = self._ordered[len(first)]

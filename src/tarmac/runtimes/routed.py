@@ -60,7 +60,7 @@ class RoutedRuntime:
 
     def __init__(self, main: Runtime, *others: RoutedDriver) -> None:
         self._main = main
-        self._others = others
+        self._beside = others
         self._all = (main, *(each.runtime for each in others))
         self._by_handler = {name: each.runtime for each in others for name in each.handlers}
         self.after_update: list[Callable[[str], None]] = []
@@ -70,7 +70,7 @@ class RoutedRuntime:
     async def status(self) -> RuntimeStatus:
         """Return the main driver's status, with the handlers of all. Another driver that is not ready offers none."""
         status = await self._main.status()
-        offered = await asyncio.gather(*(_offered(each) for each in self._others))
+        offered = await asyncio.gather(*(_offered(each) for each in self._beside))
         own = (each for each in status.handlers if each.name not in self._by_handler)
         return replace(status, handlers=(*own, *(handler for each in offered for handler in each)))
 
@@ -182,7 +182,7 @@ class RoutedRuntime:
         own, *lists = await asyncio.gather(*(each.images() for each in self._all))
         named = [
             replace(image, handler=min(driver.handlers))
-            for driver, images in zip(self._others, lists, strict=True)
+            for driver, images in zip(self._beside, lists, strict=True)
             for image in images
         ]
         return [*own, *named]
@@ -229,7 +229,7 @@ class RoutedRuntime:
         return self._by_handler.get(handler, self._main)
 
     def _of_id(self, id: str) -> Runtime:
-        return next((each.runtime for each in self._others if id.startswith(each.prefix)), self._main)
+        return next((each.runtime for each in self._beside if id.startswith(each.prefix)), self._main)
 
     async def _of_pod(self, uid: str) -> Runtime:
         """Return the driver that has the pod's sandboxes. The main driver is asked last, since it has all the rest.
@@ -237,7 +237,7 @@ class RoutedRuntime:
         Raises RuntimeFault while another driver is unreachable, unless a reachable one has the pod.
         """
         fault: RuntimeFault | None = None
-        for driver in self._others:
+        for driver in self._beside:
             try:
                 if await driver.runtime.sandboxes(uid):
                     return driver.runtime

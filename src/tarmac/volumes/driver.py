@@ -21,7 +21,7 @@ from tarmac.volumes.interface import (
     VolumeError,
     VolumeNotReady,
     VolumeUsage,
-    nobody_runs,
+    no_machines,
 )
 from tarmac.volumes.layout import VolumeLayout
 from tarmac.volumes.linux.removal import remove_folder
@@ -46,7 +46,7 @@ class PodVolumes:
         sources: Sources,
         facts: Facts,
         clock: Clock,
-        grown: DiskGrown = nobody_runs,
+        grown: DiskGrown = no_machines,
     ) -> None:
         self._layout = layout
         self._medium = medium

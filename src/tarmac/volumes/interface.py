@@ -85,7 +85,7 @@ It notifies the VM, if one runs. Raises VolumeNotReady, and is then called again
 """
 
 
-async def nobody_runs(pod_uid: str, volume: str, size: int) -> None:
+async def no_machines(pod_uid: str, volume: str, size: int) -> None:
     """Do nothing: for nodes without virtual machines."""
 
 

@@ -104,7 +104,7 @@ async def test_a_process_that_cannot_be_spawned_is_a_refused_start(qemu: QemuMac
     sandbox = qemu.sandbox()
     sandbox_id = await qemu.runtime.run_sandbox(sandbox, "vm")
     made = await qemu.runtime.create_container(sandbox_id, qemu.waits(), sandbox)
-    said = qemu.node.folders.said(qemu.qemu.machines.known(made))
+    said = qemu.node.folders.output_log(qemu.qemu.machines.known(made))
     said.mkdir(parents=True)
     with pytest.raises(RuntimeRefused, match=said.name):
         await qemu.runtime.start_container(made)

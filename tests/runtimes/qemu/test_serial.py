@@ -114,15 +114,15 @@ def test_lines_go_to_the_log_as_they_come_and_unfinished_ones_after_a_second(tmp
     place, clock = files(tmp_path), ManualClock()
     log = SerialLog(place, clock)
     write(place, b"boot\r\nlogin: ")
-    assert not log.look()
+    assert not log.poll()
     assert lines_of((tmp_path / "0.log").read_bytes()) == [b"F boot"]
     clock.advance(0.9)
-    log.look()
+    log.poll()
     clock.advance(0.2)
-    log.look()
+    log.poll()
     assert lines_of((tmp_path / "0.log").read_bytes()) == [b"F boot", b"P login: "]
     write(place, b"root\r\n")
-    log.look()
+    log.poll()
     assert text_of((tmp_path / "0.log").read_bytes()) == b"boot\nlogin: root\n"
 
 
@@ -130,11 +130,11 @@ def test_output_missed_without_an_agent_is_logged_first(tmp_path: Path) -> None:
     place, clock = files(tmp_path), ManualClock()
     first = SerialLog(place, clock)
     write(place, b"one\ntw")
-    first.look()
+    first.poll()
     first.close()
     write(place, b"o\nthree\n")
     second = SerialLog(place, clock)
-    second.look()
+    second.poll()
     assert lines_of((tmp_path / "0.log").read_bytes()) == [b"F one", b"F two", b"F three"]
 
 
@@ -143,7 +143,7 @@ def test_taken_blocks_are_given_back_and_the_last_ones_stay(tmp_path: Path) -> N
     log = SerialLog(place, ManualClock())
     data = b"".join(b"%063d\n" % number for number in range(32 * 1024))
     write(place, data)
-    while log.look():
+    while log.poll():
         pass
     status = place.raw.stat()
     assert status.st_size == len(data) == log.offset
@@ -156,13 +156,13 @@ def test_a_log_that_was_set_aside_is_followed_by_a_new_one(tmp_path: Path) -> No
     place, clock = files(tmp_path), ManualClock()
     log = SerialLog(place, clock)
     write(place, b"one\n")
-    log.look()
+    log.poll()
     (tmp_path / "0.log").rename(tmp_path / "0.log.20261116-120000")
     write(place, b"two\n")
-    log.look()
+    log.poll()
     log.reopen()
     write(place, b"three\n")
-    log.look()
+    log.poll()
     assert lines_of((tmp_path / "0.log.20261116-120000").read_bytes()) == [b"F one", b"F two"]
     assert lines_of((tmp_path / "0.log").read_bytes()) == [b"F three"]
 
@@ -175,8 +175,8 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with monkeypatch.context() as full:
         full.setattr(os, "write", lambda file, data: real(file, data[:30]))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
         with pytest.raises(OSError, match="no room"):
-            log.look()
-    log.look()
+            log.poll()
+    log.poll()
     assert lines_of((tmp_path / "0.log").read_bytes()) == [b"F one", b"F two"]
 
 
@@ -207,13 +207,13 @@ def killed_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def one_life(place: SerialFiles, clock: ManualClock) -> None:
     """What an agent does with a machine: adopt, follow, set the log aside, follow, see a prompt, end."""
     log = SerialLog(place, clock)
-    log.look()
+    log.poll()
     if place.log is not None and place.log.exists():
         os.rename(place.log, f"{place.log}.{len(list(place.log.parent.iterdir())):04d}")
     log.reopen()
-    log.look()
+    log.poll()
     clock.advance(2)
-    log.look()
+    log.poll()
 
 
 @pytest.mark.parametrize("first", range(16))
@@ -252,7 +252,7 @@ async def test_one_timer_follows_all_machines_and_one_that_floods_keeps_nobody_w
         logs.follow(name, places[name])
     write(places["flood"], b"y\n" * 500_000)
     write(places["quiet"], b"hello\n")
-    await logs.look()
+    await logs.poll()
     assert lines_of((tmp_path / "quiet" / "0.log").read_bytes()) == [b"F hello"]
     assert (tmp_path / "flood" / "0.log").read_bytes().count(b"F y\n") < 500_000
     await logs.finish("flood")

@@ -56,7 +56,7 @@ from tarmac.decide.allocatable.nodestatus import sizes_in_status
 from tarmac.decide.allocatable.reservations import Reservations
 from tarmac.runtimes.interface import RuntimeStatus, Unreachable
 from tarmac.volumes.driver import PodVolumes
-from tarmac.volumes.interface import nobody_runs
+from tarmac.volumes.interface import no_machines
 from tarmac.volumes.layout import VolumeLayout
 from tarmac.volumes.linux.medium import LinuxMedium
 from tarmac.volumes.node import VolumeNode
@@ -200,7 +200,7 @@ class NodeAgent:
         access, place = RepositoryAccess(self._client, self._sources), config.root_dir / "images"
         views = image_root(self._parts.runtime, access, config.runtime_socket, containerd_tool(), place)
         layout = VolumeLayout(str(config.root_dir))
-        grown = self._machines.grown if self._machines else nobody_runs
+        grown = self._machines.grown if self._machines else no_machines
         self._volumes = PodVolumes(layout, LinuxMedium(layout), self._sources, self._facts, self._clock, grown)
         self._house = Housekeeping(
             config, self._parts, self._health, self._volumes, self.node, self._recorder, self._about, self._clock

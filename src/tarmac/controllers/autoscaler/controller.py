@@ -41,12 +41,12 @@ _LIMITS = (reasons.TOO_MANY_REPLICAS, reasons.TOO_FEW_REPLICAS, reasons.SCALE_RA
 
 
 @dataclass(slots=True)
-class _Past:
+class _ScalingState:
     """The state of a deployment kept between two passes."""
 
     uid: str
     history: History
-    looked: float
+    last_pass: float
     reported: set[str] = field(default_factory=set[str])
 
 
@@ -66,7 +66,7 @@ class AutoscalerController:
         self._instances.add_index(BY_DEPLOYMENT, by_label(LABEL_DEPLOYMENT_UID))
         self._locations = informers.informer(LOCATIONS)
         self._types = informers.informer(INSTANCE_TYPES)
-        self._past: dict[str, _Past] = {}  # by key
+        self._states: dict[str, _ScalingState] = {}  # by key
         self._controller = context.controller("autoscaler", self.reconcile)
         self._controller.watches(self._known)
         for informer in (self._instances, self._locations, self._types):
@@ -83,39 +83,39 @@ class AutoscalerController:
         """Scale one deployment if its period is over; return when the next pass is due."""
         deployment = self._known.get(key)
         if deployment is None or not deployment.spec.scale_settings.metrics:
-            self._past.pop(key, None)
+            self._states.pop(key, None)
             await self._withdraw(deployment)
             return None
         if not _is_scaled(deployment):
             return RetryAfter(self._period)
-        past, now = self._remembered(key, deployment), self._clock.monotonic()
-        if now < past.looked + self._period:
-            return RetryAfter(past.looked + self._period - now)
-        readings = await self._read(deployment, past)
-        outcome = scale(deployment.spec.scale_settings, readings, _current(deployment), past.history, now)
-        past.history = outcome.history
-        metadata = await self._act(deployment, outcome, past)
+        state, now = self._remembered(key, deployment), self._clock.monotonic()
+        if now < state.last_pass + self._period:
+            return RetryAfter(state.last_pass + self._period - now)
+        readings = await self._read(deployment, state)
+        outcome = scale(deployment.spec.scale_settings, readings, _current(deployment), state.history, now)
+        state.history = outcome.history
+        metadata = await self._act(deployment, outcome, state)
         # Not before the write: after a conflict the pass is repeated at once, and not one period later.
-        past.looked = now
+        state.last_pass = now
         await self._write_status(deployment, metadata, outcome, readings)
         return RetryAfter(self._period)
 
-    def _remembered(self, key: str, deployment: WorkloadDeployment) -> _Past:
-        uid, past = deployment.metadata.uid, self._past.get(key)
+    def _remembered(self, key: str, deployment: WorkloadDeployment) -> _ScalingState:
+        uid, state = deployment.metadata.uid, self._states.get(key)
         # A deployment made again under the name is another one: its predecessor's history must not scale it.
-        if past is None or past.uid != uid:
+        if state is None or state.uid != uid:
             now = self._clock.monotonic()
-            past = self._past[key] = _Past(uid, History.begin(_current(deployment), now), now - self._period)
-        return past
+            state = self._states[key] = _ScalingState(uid, History.begin(_current(deployment), now), now - self._period)
+        return state
 
-    async def _read(self, deployment: WorkloadDeployment, past: _Past) -> list[Reading]:
+    async def _read(self, deployment: WorkloadDeployment, state: _ScalingState) -> list[Reading]:
         items = self._instances.indexed(BY_DEPLOYMENT, deployment.metadata.uid)
         requests = instance_amounts(deployment.spec.template.spec.runtime, self._types.get) or {}
         instances = [read_instance(item.raw) for item in items]
         # Names are reused: a new Instance must not inherit that its predecessor has reported.
-        past.reported &= {instance.name for instance in instances}
+        state.reported &= {instance.name for instance in instances}
         now = self._clock.now()
-        readings = Readings(self._source, deployment, instances, requests, past.reported, now)
+        readings = Readings(self._source, deployment, instances, requests, state.reported, now)
         return await readings.all(deployment.spec.scale_settings.metrics, self._url_for(deployment))
 
     def _url_for(self, deployment: WorkloadDeployment) -> str:
@@ -125,7 +125,7 @@ class AutoscalerController:
         location = self._locations.get(reference.name) if reference is not None else None
         return (location.spec.metrics_url if location is not None else "") or self._url
 
-    async def _act(self, deployment: WorkloadDeployment, outcome: ScaleDecision, past: _Past) -> ObjectMeta:
+    async def _act(self, deployment: WorkloadDeployment, outcome: ScaleDecision, state: _ScalingState) -> ObjectMeta:
         """Write the number if it changes. Return the deployment's metadata afterwards. Raises Conflict."""
         current, own = _current(deployment), deployment.metadata
         if outcome.replicas == current:
@@ -134,7 +134,7 @@ class AutoscalerController:
         patch = {"metadata": {"resourceVersion": own.resource_version}, "spec": {"replicas": outcome.replicas}}
         written = await self._scales.patch(own.name, patch, own.namespace, subresource="scale", manager=MANAGER)
         # After the write only: a change that was never made must not count against the rate limits.
-        past.history = outcome.history.with_change(current, outcome.replicas, self._clock.monotonic())
+        state.history = outcome.history.with_change(current, outcome.replicas, self._clock.monotonic())
         # The status write that follows is conditional. With the version from before our own write it would conflict.
         return msgspec.structs.replace(own, resource_version=written["metadata"]["resourceVersion"])
 

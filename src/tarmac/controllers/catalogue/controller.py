@@ -56,7 +56,7 @@ class CatalogueController(Generic[K]):
         self._controller.watches(self._known)
         for informer in self._users:
             informer.add_index(catalogue.name, self._named)
-            self._controller.watches(informer, self._going)
+            self._controller.watches(informer, self._being_deleted)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -65,7 +65,7 @@ class CatalogueController(Generic[K]):
             self._controller.queue.add(name)
         await self._controller.run()
 
-    def _going(self, user: Item[Any]) -> list[str]:
+    def _being_deleted(self, user: Item[Any]) -> list[str]:
         """Return the entries in deletion that the object uses; for other entries, users do not matter."""
         items = [self._known.cache.item(name) for name in self._named(user)]
         return [item.key for item in items if item is not None and item.metadata.deletion_timestamp is not None]

@@ -55,7 +55,7 @@ class BootstrapApprover:
             return await self._claimed(node, key, tokens[0], (extra.get(LOCATION_OF_TOKEN) or [""])[0])
         if await self._get(node) is None:
             return APPROVED
-        return _taken(node) if BOOTSTRAPPERS in (spec.get("groups") or ()) else None
+        return _name_taken(node) if BOOTSTRAPPERS in (spec.get("groups") or ()) else None
 
     async def _claimed(self, node: str, key: str, token: str, location: str) -> ApprovalDecision:
         try:
@@ -68,23 +68,23 @@ class BootstrapApprover:
         body: JsonObject = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
         try:
             # Dry run first: a use of the token is spent only if the Node can be created.
-            if refusal := await self._made(body, dry_run=True):
+            if refusal := await self._create_node(body, dry_run=True):
                 return refusal
             # Before the Node: a crash in between leaves a counted use, which the next pass recognises by its key. The
             # other order could leave a node that was never counted.
             await self._uses.claim(token, node, key)
-            return await self._made(body, dry_run=False) or APPROVED
+            return await self._create_node(body, dry_run=False) or APPROVED
         except TokenSpent as spent:
             return ApprovalDecision("Denied", spent.reason, str(spent))
 
-    async def _made(self, body: JsonObject, *, dry_run: bool) -> ApprovalDecision | None:
+    async def _create_node(self, body: JsonObject, *, dry_run: bool) -> ApprovalDecision | None:
         """Create the Node, or find the one of this token and key. Return the denial otherwise."""
         node = body["metadata"]["name"]
         try:
             await self._nodes.create(body, dry_run=dry_run)
         except AlreadyExists:
             known = await self._get(node)
-            return _objection(known, body) if known is not None else _taken(node)
+            return _objection(known, body) if known is not None else _name_taken(node)
         except Invalid as error:
             return ApprovalDecision("Denied", "InvalidNode", str(error))
         return None
@@ -103,7 +103,7 @@ def _objection(known: JsonObject, wanted: JsonObject) -> ApprovalDecision | None
     reported = any(((known.get("status") or {}).get("nodeInfo") or {}).values())
     # A node that has reported is alive: a second machine of its name would take over its pods.
     if reported or made_for.get(TOKEN_OF_NODE) != asked[TOKEN_OF_NODE]:
-        return _taken(name)
+        return _name_taken(name)
     # Nodes created by an earlier version have no key annotation.
     if made_for.get(KEY_OF_NODE, asked[KEY_OF_NODE]) == asked[KEY_OF_NODE]:
         return None
@@ -114,6 +114,6 @@ def _objection(known: JsonObject, wanted: JsonObject) -> ApprovalDecision | None
     return ApprovalDecision("Denied", "NodeNameTaken", why)
 
 
-def _taken(node: str) -> ApprovalDecision:
+def _name_taken(node: str) -> ApprovalDecision:
     why = f'there is a node "{node}" already: delete it first (kubectl delete node {node}), or choose another name'
     return ApprovalDecision("Denied", "NodeNameTaken", why)

@@ -93,13 +93,13 @@ class ClaimLoop:
     async def _decided(self, claim: SourceIPClaim, offered: SourceIPClass | None, pool: Pool | None) -> Verdict[Takes]:
         """Return the addresses that the claim holds after this pass. A refusal leaves its status unchanged."""
         if has_been_bound(claim):
-            return await self._kept(claim, pool)
+            return await self._bound_addresses(claim, pool)
         refusal = refused(claim, offered, self._caches.users(claim), self._model)
         if refusal is not None or pool is None:
             return Verdict(None, (refusal,) if refusal is not None else ())
         return await self._binder.bind(claim, pool)
 
-    async def _kept(self, claim: SourceIPClaim, pool: Pool | None) -> Verdict[Takes]:
+    async def _bound_addresses(self, claim: SourceIPClaim, pool: Pool | None) -> Verdict[Takes]:
         """Return the addresses of a bound claim.
 
         Before the claim is declared Lost, ask the server: the cache may be behind. Raises Conflict when it is.

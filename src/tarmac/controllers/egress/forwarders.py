@@ -51,7 +51,7 @@ class ForwarderWriter:
             # A new node waits too: the Gateway's owner would drop its packets until it has the rules.
             if early and present is None:
                 continue
-            await self._write(service, present, _kept(present.spec, spec) if early and present else spec)
+            await self._write(service, present, _present_rules(present.spec, spec) if early and present else spec)
         for node, present in known.items():
             if node not in made.forwarders:
                 await delete_same(self._caches.forwarder_resource, present.metadata)
@@ -82,7 +82,7 @@ class ForwarderWriter:
         self._caches.transit_numbers.put(f"{NAMESPACE}/{forwarder.metadata.name}", forwarder)
 
 
-def _kept(present: ForwarderSpec, wanted: ForwarderSpec) -> ForwarderSpec:
+def _present_rules(present: ForwarderSpec, wanted: ForwarderSpec) -> ForwarderSpec:
     """Return the wanted rules that are already present.
 
     Withdrawn rules are removed at once; new rules are added once the Gateway has them.

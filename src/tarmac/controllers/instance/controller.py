@@ -170,7 +170,7 @@ class InstanceReconciler:
         if pod is None or gates_of(instance):
             return None
         if own is None:
-            return _taken("Pod", key, pod.metadata.deletion_timestamp is not None or _is_instances(pod.metadata))
+            return _name_taken("Pod", key, pod.metadata.deletion_timestamp is not None or _is_instances(pod.metadata))
         facts = _read_pod(own.raw)
         ended = facts.status
         # restartPolicy is Always: the Pod ends only when its node rejects or evicts it
@@ -237,7 +237,7 @@ class InstanceReconciler:
         self._recorder.event(
             reference(instance), "Normal", REPLACED, f"Boot disk {name} of {old} is made again from {new}"
         )
-        return _taken(_CLAIM, name, going=True)
+        return _name_taken(_CLAIM, name, going=True)
 
     async def _ensure_claims(self, key: str, instance: Instance, images: Images) -> Refusal | None:
         """Create missing disks. Until its Pod has a node, no finalizer protects them."""
@@ -266,7 +266,7 @@ class InstanceReconciler:
         found = item.metadata
         going = found.deletion_timestamp is not None or _is_predecessors(found, instance)
         same = (found.labels or {}).get(LABEL_DEPLOYMENT_NAME) == wanted["labels"].get(LABEL_DEPLOYMENT_NAME)
-        return None if same and not going else _taken(_CLAIM, claim_key, going)
+        return None if same and not going else _name_taken(_CLAIM, claim_key, going)
 
     async def _write_status(
         self, key: str, instance: Instance, pod: Item[JsonObject] | None, refusal: Refusal | None
@@ -341,7 +341,7 @@ def _is_stale_boot_disk(claim: EnvelopeMetadata, wanted: JsonObject, instance: I
     return earlier and is_of_another_image(claim.annotations or {}, notes)
 
 
-def _taken(kind: str, key: str, going: bool) -> Refusal:
+def _name_taken(kind: str, key: str, going: bool) -> Refusal:
     name = key.rpartition("/")[2]
     return name_taken(kind, name, going=going, change=f"Delete or rename {kind} {name}.")
 

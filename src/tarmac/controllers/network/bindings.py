@@ -90,9 +90,9 @@ class BindingController:
         ):
             message = f"NetworkContext {context.metadata.name} is about another network or place."
             return _no(reasons.NAME_TAKEN, message, f"Delete NetworkContext {context.metadata.name}.")
-        return Verdict(await self._follow(network, context))
+        return Verdict(await self._update_context(network, context))
 
-    async def _follow(self, network: Network, context: NetworkContext) -> NetworkContext:
+    async def _update_context(self, network: Network, context: NetworkContext) -> NetworkContext:
         """Update a context whose families or MTU differ from its Network's."""
         wanted, own = network.spec, context.metadata
         if (context.spec.ip_families, context.spec.mtu) == (wanted.ip_families, wanted.mtu):

@@ -153,7 +153,7 @@ class NetworkController:
             network = item.object
             ranges = self._ranges(network)
             refusal = self._refusal(network, ranges)
-            self._warnings.look(item.key, ranges, self._nodes)
+            self._warnings.check(item.key, ranges, self._nodes)
             if (refused_range(network) is None) != (refusal is None):
                 self._controller.queue.add(item.key)
             if number % _AT_ONCE == _AT_ONCE - 1:

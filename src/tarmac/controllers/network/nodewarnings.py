@@ -22,7 +22,7 @@ class NodeWarnings:
         """Allow another warning: the addresses of a node have changed."""
         self._warned.discard(node)
 
-    def look(self, network: str, ranges: Iterable[str], nodes: NodeAddresses) -> None:
+    def check(self, network: str, ranges: Iterable[str], nodes: NodeAddresses) -> None:
         """Warn of the first node in each range of a Network."""
         for each in filter(None, ranges):
             node = nodes.first_in(each)

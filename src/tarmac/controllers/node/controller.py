@@ -99,7 +99,7 @@ class NodeController:
     async def _taint(self, zone: str, facts: ObservedNode) -> float | None:
         """Write the taints that the node should have. Return the seconds until a delayed taint may be added."""
         driving, again = self._no_execute(zone, facts)
-        wanted = [*self._kept(facts, driving), *self._missing(facts, driving)]
+        wanted = [*self._applicable(facts, driving), *self._missing(facts, driving)]
         if wanted == facts.taints:
             return again
         if driving is not None and not _has(facts, driving, NO_EXECUTE):
@@ -125,7 +125,7 @@ class NodeController:
             return key, None
         return None, wait
 
-    def _kept(self, facts: ObservedNode, driving: str | None) -> list[NodeTaint]:
+    def _applicable(self, facts: ObservedNode, driving: str | None) -> list[NodeTaint]:
         """Return the taints that are not ours, and those of ours that still apply."""
         barring = self._no_schedule_keys(facts)
         return [

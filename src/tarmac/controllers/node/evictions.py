@@ -45,7 +45,7 @@ class TaintEvictions:
         self._nodes = context.informers.informer(NODES)
         self._pods = context.informers.informer(PODS)
         self.pods_by_node = PodsByNode(self._pods)
-        self._seen: dict[str, _Seen] = {}  # by node: taints, and when each was first observed
+        self._first_observed: dict[str, _Seen] = {}  # by node: taints, and when each was first observed
         self._missing: dict[str, float] = {}  # deleted nodes, and since when
         self._controller = context.controller("eviction", self.reconcile)
         self._controller.watches(self._nodes)
@@ -89,14 +89,14 @@ class TaintEvictions:
 
     def _note_taints(self, name: str, facts: ObservedNode | None) -> _Seen:
         """Return the NoExecute taints of a node, each with the time of its first observation."""
-        known, now = self._seen.pop(name, {}), self._clock.monotonic()
+        known, now = self._first_observed.pop(name, {}), self._clock.monotonic()
         driving = [taint for taint in facts.taints if taint.effect == NO_EXECUTE] if facts is not None else []
         seen: _Seen = {}
         for taint in driving:
             identity = (taint.key, taint.value, taint.time_added)
             seen[identity] = known.get(identity, now)
         if seen:
-            self._seen[name] = seen
+            self._first_observed[name] = seen
         return seen
 
     def _seconds_left(self, pod: NodePod, taints: _Seen) -> float | None:

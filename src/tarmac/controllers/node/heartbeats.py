@@ -35,10 +35,10 @@ _read_lease = msgspec.json.Decoder(_Lease).decode
 class _Sign:
     """The last sign of life of a node, and its content."""
 
-    __slots__ = ("grace", "heartbeat", "renewal", "seen")
+    __slots__ = ("grace", "heartbeat", "observed_at", "renewal")
 
-    def __init__(self, seen: float, grace: float) -> None:
-        self.seen = seen
+    def __init__(self, observed_at: float, grace: float) -> None:
+        self.observed_at = observed_at
         self.grace = grace
         self.renewal: str | None = None
         self.heartbeat: str | None = None
@@ -60,7 +60,7 @@ class Heartbeats:
     def silent_in(self, name: str) -> float:
         """Return the seconds until the node counts as silent without a further sign; 0 or less when it does now."""
         sign = self._sign(name)
-        return sign.seen + sign.grace - self._clock.monotonic()
+        return sign.observed_at + sign.grace - self._clock.monotonic()
 
     async def confirm_silent(self, name: str) -> bool:
         """Ask the server before a node is declared silent: our own watch may be broken."""
@@ -87,7 +87,7 @@ class Heartbeats:
         sign.grace = max(self._grace, float(spec.lease_duration_seconds or 0))
         # Any change is a sign of life, also to an earlier time: the node's clock may have been set back.
         if spec.renew_time != sign.renewal:
-            sign.renewal, sign.seen = spec.renew_time, self._clock.monotonic()
+            sign.renewal, sign.observed_at = spec.renew_time, self._clock.monotonic()
 
     def _node_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         """Count a new heartbeat in the node's status as a sign of life.
@@ -100,4 +100,4 @@ class Heartbeats:
             return
         ready, sign = read_node(new.raw).ready, self._sign(new.metadata.name)
         if ready is not None and ready.status != "Unknown" and ready.last_heartbeat_time != sign.heartbeat:
-            sign.heartbeat, sign.seen = ready.last_heartbeat_time, self._clock.monotonic()
+            sign.heartbeat, sign.observed_at = ready.last_heartbeat_time, self._clock.monotonic()

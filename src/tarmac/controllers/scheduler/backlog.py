@@ -20,7 +20,19 @@ RETRY_INTERVAL = 300.0  # of unschedulable pods when no relevant change was obse
 class Waiter:
     """A waiting pod. `pod` was decoded at version `read_at`; `claims` are its volume claims without a node."""
 
-    __slots__ = ("attempts", "claims", "due", "generation", "key", "pod", "priority", "read_at", "seen", "since", "uid")
+    __slots__ = (
+        "attempts",
+        "claims",
+        "due",
+        "generation",
+        "key",
+        "pod",
+        "priority",
+        "read_at",
+        "seen_version",
+        "since",
+        "uid",
+    )
 
     def __init__(self, key: str, uid: str, generation: int, priority: int) -> None:
         self.key = key
@@ -31,7 +43,7 @@ class Waiter:
         self.claims: tuple[str, ...] = ()
         self.read_at = 0
         self.attempts = 0
-        self.seen = 0  # cluster version at which no node fitted
+        self.seen_version = 0  # cluster version at which no node fitted
         self.since = 0.0
         self.due = 0.0
 
@@ -98,12 +110,12 @@ class Backlog:
     def put_back(self, waiter: Waiter, now: float) -> None:
         """Retry after a delay, regardless of changes: binding the pod failed."""
         self._set_aside(waiter, now)
-        waiter.seen = -1
+        waiter.seen_version = -1
 
     def set_aside(self, waiter: Waiter, now: float) -> None:
         """Retry after a relevant change: no node fits the pod at this version."""
         self._set_aside(waiter, now)
-        waiter.seen = self._version(waiter.sensitive)
+        waiter.seen_version = self._version(waiter.sensitive)
 
     def wake(self, now: float) -> None:
         """Queue the pods whose delay is over and that a change concerns."""
@@ -116,7 +128,7 @@ class Backlog:
     def _changed(self, plain: int, sensitive: int, now: float) -> Iterator[Waiter]:
         for waiter in self._aside.values():
             current = sensitive if waiter.sensitive else plain
-            if waiter.due <= now and (waiter.seen != current or waiter.since + RETRY_INTERVAL <= now):
+            if waiter.due <= now and (waiter.seen_version != current or waiter.since + RETRY_INTERVAL <= now):
                 yield waiter
 
     def _set_aside(self, waiter: Waiter, now: float) -> None:

@@ -115,19 +115,19 @@ class SchedulerState:
     def _pod_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         if new is None:
             if old is not None:
-                self._gone(old.metadata.uid)
+                self._remove(old.metadata.uid)
             return
         facts = read_facts(new.raw)
         uid, node = facts.uid, facts.spec.node_name
         if facts.ended:
-            self._gone(uid)
+            self._remove(uid)
         elif node:
             self.backlog.remove(uid)
             if self._is_resized(facts) or self.cluster.node_of(uid) != node:
                 obj = _decode_pod(new.raw)
                 self.place(self._demands.pod(obj, self._handler(obj)), node)
         elif not facts.waits_for(self._schedulers):
-            self._gone(uid)
+            self._remove(uid)
         elif self.cluster.node_of(uid) is None:  # else it is being bound
             self.backlog.add(new.key, uid, facts.metadata.generation, facts.spec.priority)
 
@@ -140,7 +140,7 @@ class SchedulerState:
         self._generations[pod.uid] = generation
         return True
 
-    def _gone(self, uid: str) -> None:
+    def _remove(self, uid: str) -> None:
         self._generations.pop(uid, None)
         self.backlog.remove(uid)
         self.cluster.remove_pod(uid)

@@ -31,7 +31,7 @@ class EndpointsObjects:
         self._services = context.client.resource(SERVICES)
         self.known = context.informers.informer(ENDPOINTS)
         # Keys of deleted Services. Lost in a crash, and found again by `orphans` at the next start.
-        self._gone: set[str] = set()
+        self._deleted: set[str] = set()
 
     def orphans(self, services: Informer[Any]) -> list[str]:
         """Return the keys of Endpoints without a Service, except those used for leader election."""
@@ -40,15 +40,15 @@ class EndpointsObjects:
             for item in self.known.cache.items()
             if item.key not in services.cache and LEADER not in (item.metadata.annotations or {})
         ]
-        self._gone.update(found)
+        self._deleted.update(found)
         return found
 
     def service_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         """Record that a Service was created, changed or deleted."""
         if new is not None:
-            self._gone.discard(new.key)
+            self._deleted.discard(new.key)
         elif old is not None:
-            self._gone.add(old.key)
+            self._deleted.add(old.key)
 
     async def write(self, key: str, listing: Listing) -> None:
         """Write the Endpoints of a Service unless they are current."""
@@ -62,7 +62,7 @@ class EndpointsObjects:
 
     async def remove(self, key: str) -> None:
         """Delete the Endpoints of a deleted Service. Endpoints that never had a Service stay."""
-        if key not in self._gone:
+        if key not in self._deleted:
             return
         namespace, name = split_key(key)
         # The caches are not of one moment: Endpoints may be observed before the Service they were written for.
@@ -70,4 +70,4 @@ class EndpointsObjects:
             return
         with suppress(NotFound):
             await self._endpoints.delete(name, namespace)
-        self._gone.discard(key)
+        self._deleted.discard(key)

@@ -40,10 +40,10 @@ class ServiceAccountController:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        async with background(self._follow(), "the server's authorities"):
+        async with background(self._watch_root_ca(), "the server's authorities"):
             await self._controller.run()
 
-    async def _follow(self) -> None:
+    async def _watch_root_ca(self) -> None:
         """Requeue every namespace when the server's CA bundle changes."""
         async for _ in changes(self._root_ca, self._clock):
             for item in self._namespaces.cache.items():

@@ -53,10 +53,10 @@ class TokenController:
         """Work until cancelled."""
         if self._sign is None:
             await asyncio.Event().wait()
-        async with background(self._follow(), "the server's authorities"):
+        async with background(self._watch_root_ca(), "the server's authorities"):
             await self._controller.run()
 
-    async def _follow(self) -> None:
+    async def _watch_root_ca(self) -> None:
         """Requeue every Secret when the server's CA bundle changes."""
         async for _ in changes(self._root_ca, self._clock):
             for item in self._known.cache.items():

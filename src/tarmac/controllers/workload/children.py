@@ -96,7 +96,7 @@ class DeploymentWriter:
         if present is None:
             other = self._known.cache.item(f"{namespace}/{name}")
             if other is not None:
-                return _taken(name, child.city, going=other.metadata.deletion_timestamp is not None)
+                return _name_taken(name, child.city, going=other.metadata.deletion_timestamp is not None)
             try:
                 made = await self._resource.create(
                     document(workload, child, template or workload.spec.template), manager=self._manager
@@ -104,12 +104,12 @@ class DeploymentWriter:
             except AlreadyExists:  # the cache is behind
                 present = await self._resource.get(name, namespace)
                 if present.spec.workload_ref.uid != workload.metadata.uid:
-                    return _taken(name, child.city, going=present.metadata.deletion_timestamp is not None)
+                    return _name_taken(name, child.city, going=present.metadata.deletion_timestamp is not None)
             else:
                 announce_move(self._recorder, workload, child)
                 return made
         if present.metadata.deletion_timestamp is not None:
-            return _taken(name, child.city, going=True)
+            return _name_taken(name, child.city, going=True)
         patch = changes(workload, child, present, template)
         return await self._change(present, patch) if patch else present
 
@@ -130,6 +130,6 @@ class DeploymentWriter:
             raise Conflict(f"{metadata.name} has changed: {error}") from error
 
 
-def _taken(name: str, city: str, *, going: bool) -> Refusal:
+def _name_taken(name: str, city: str, *, going: bool) -> Refusal:
     change = f"Delete WorkloadDeployment {name}, or rename the workload."
     return name_taken("WorkloadDeployment", name, going=going, where=city, change=change)

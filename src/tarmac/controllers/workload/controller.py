@@ -223,7 +223,7 @@ class WorkloadController:
             history = await self._revisions.keep(workload, history)
         status.revisions = records_of(history)
         written = await self._write(workload, status, last_pass, changes)
-        if written and known is not None and known.revisions and _kept(known) != _kept(status):
+        if written and known is not None and known.revisions and _template_names(known) != _template_names(status):
             # After the status: a template that the stored status still names must exist, or a rollback fails.
             await self._revisions.prune(workload, history)
 
@@ -276,7 +276,7 @@ class WorkloadController:
         existing: Mapping[str, WorkloadDeployment],
     ) -> Waves:
         now, places = self._clock.now(), self._places.all
-        facts = rollout_facts(workload, history, goal, places, existing.values(), now, self._progress_timer.seen)
+        facts = rollout_facts(workload, history, goal, places, existing.values(), now, self._progress_timer.observed)
         return waves(facts, now)
 
     def _unusable_networks(self, workload: Workload) -> list[Refusal]:
@@ -331,7 +331,7 @@ def _templates(workload: Workload, waves: Waves, earlier: InstanceTemplate | Non
     return {name: template for name, template in chosen.items() if template is not None}
 
 
-def _kept(status: WorkloadStatus) -> set[str]:
+def _template_names(status: WorkloadStatus) -> set[str]:
     return {each.template for each in status.revisions}
 
 

@@ -28,7 +28,7 @@ class ProgressTimer:
         self._stable: dict[str, tuple[object, float]] = {}
         deployments.on_change(self._changed)
 
-    def seen(self, deployment: WorkloadDeployment) -> ObservedSeconds:
+    def observed(self, deployment: WorkloadDeployment) -> ObservedSeconds:
         """Return the seconds for which the deployment's present state has been observed."""
         uid, status = deployment.metadata.uid, deployment.status
         progress = (status.revision, status.last_progress_time) if status else None
@@ -51,7 +51,7 @@ class ProgressTimer:
     def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         if new is not None:
             # A pass may come much later, and time before it would not count.
-            self.seen(new.object)  # at the change itself, not at the next pass
+            self.observed(new.object)  # at the change itself, not at the next pass
         elif old is not None:
             self._progress.pop(old.metadata.uid, None)
             self._failure.pop(old.metadata.uid, None)

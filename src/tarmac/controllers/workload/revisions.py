@@ -46,7 +46,7 @@ class Revisions:
 
         A packed template that cannot be decoded is left out of the history.
         """
-        kept = [await self._kept(workload, each, newest=each is history[-1]) for each in history]
+        kept = [await self._stored(workload, each, newest=each is history[-1]) for each in history]
         return tuple(each for each in kept if each is not None)
 
     async def prune(self, workload: Workload, history: Sequence[Revision]) -> None:
@@ -71,7 +71,7 @@ class Revisions:
         except NotFound:
             return None
 
-    async def _kept(self, workload: Workload, revision: Revision, *, newest: bool) -> Revision | None:
+    async def _stored(self, workload: Workload, revision: Revision, *, newest: bool) -> Revision | None:
         if revision.template and not is_packed(revision):
             return revision
         template = workload.spec.template if newest else unpacked(revision)

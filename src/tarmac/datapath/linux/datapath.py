@@ -94,7 +94,7 @@ class LinuxDatapath:
                 made(network)
         await self._attempt(HOST, partial(self._offer, state, verify), failures)
         # After the routers: it routes into their uplinks, which exist by now.
-        await self._attempt(HOST, partial(self._lead, state, verify), failures)
+        await self._attempt(HOST, partial(self._route_into, state, verify), failures)
         return failures
 
     async def _attempt(self, name: str, piece: Callable[[], None], failures: dict[str, Exception]) -> bool:
@@ -247,7 +247,7 @@ class LinuxDatapath:
             self._host.offer(state.services)
             self._offered = state.services
 
-    def _lead(self, state: NodeNetworks, verify: bool) -> None:
+    def _route_into(self, state: NodeNetworks, verify: bool) -> None:
         assert self._host is not None, "the host is known before it is changed"
         routers = ((self._routers.get(router_name(network.name)), network) for network in state.networks)
         connected = {router.uplink: network for router, network in routers if router and router.uplink}

@@ -118,7 +118,7 @@ class MachineConsole:
         self._hand_out_keyboard()
         for each in self._sessions:
             if each is not newcomer:  # its first notice includes this
-                each.tell(self.keyboard_of(each))
+                each.notify(self.keyboard_of(each))
 
     def _hand_out_keyboard(self) -> None:
         """Open a new connection for each writer and process: keys of one never reach the other."""
@@ -141,4 +141,4 @@ class MachineConsole:
     def _notify(self, notice: Notice, newcomer: ConsoleSession | None = None) -> None:
         for each in self._sessions:
             if each is not newcomer:
-                each.tell(notice)
+                each.notify(notice)

@@ -73,9 +73,9 @@ class ConsoleSession:
             "recorded": self._options.recorded,
             **self._console.keyboard_of(self),
         }
-        self.tell(notice)
+        self.notify(notice)
         if gap:
-            self.tell({"gap": gap, "offset": self._offset})
+            self.notify({"gap": gap, "offset": self._offset})
         self.serve()
 
     def write(self, data: bytes) -> None:
@@ -110,7 +110,7 @@ class ConsoleSession:
         if self._client is not None:
             self._client.hold(held)
 
-    def tell(self, notice: Notice) -> None:
+    def notify(self, notice: Notice) -> None:
         """Send a notice. Dropped before `begin`, since the session's first notice includes that state."""
         if self._client is None or not self._begun or self._over:
             return
@@ -132,7 +132,7 @@ class ConsoleSession:
             return
         if self._untold:
             self._untold = False
-            self.tell(self._console.keyboard_of(self))
+            self.notify(self._console.keyboard_of(self))
         if self._attempt is None:
             self._go_on()
         elif self._send_all(self._attempt) and self._attempt is not self._console.attempt:
@@ -183,7 +183,7 @@ class ConsoleSession:
             kept_from = attempt.source.kept_from
             if kept_from > self._offset:
                 gap, self._offset = kept_from - self._offset, kept_from
-                self.tell({"gap": gap, "offset": kept_from})
+                self.notify({"gap": gap, "offset": kept_from})
             data = attempt.source.read(self._offset, _CHUNK_SIZE)
         if not data or self._over:
             return False
@@ -199,7 +199,7 @@ class ConsoleSession:
         self._attempt = self._console.attempt
         if self._attempt is not None:
             self._offset = 0
-            self.tell({"attempt": self._attempt.number, "offset": 0})
+            self.notify({"attempt": self._attempt.number, "offset": 0})
             self.serve()
 
     def _record(self, write: Callable[[SessionRecorder], None]) -> None:

@@ -38,7 +38,7 @@ class ChangeFeed:
 
     def __init__(self, channel: CriChannel, look: Callable[[], Awaitable[States]], clock: Clock) -> None:
         self._channel = channel
-        self._look = look
+        self._read_states = look
         self._clock = clock
         self._interval = _POLL_INTERVAL
         self._pending: dict[RuntimeEvent | None, None] = {None: None}  # None first: list everything
@@ -92,14 +92,14 @@ class ChangeFeed:
         while True:
             await self._clock.sleep(_RECONNECT_SECONDS)
             with contextlib.suppress(RuntimeFault):
-                await self._look()
+                await self._read_states()
                 return
 
     async def _poll(self) -> None:
         known: States | None = None
         while True:
             with contextlib.suppress(RuntimeFault):  # the listener notices too, and yields None after the reconnect
-                seen = await self._look()
+                seen = await self._read_states()
                 for uid in changed(known, seen):
                     self._notify(RuntimeEvent(uid))
                 known = seen

@@ -22,7 +22,7 @@ _OWN_KERNEL_SHIMS = ("io.containerd.runsc.", "io.containerd.kata")
 def handlers(status: pb.StatusResponse) -> tuple[Handler, ...]:
     """Return the handlers in the order of their names, without the default, which has an empty name."""
     shims = _shims(status.info.get("config", ""))
-    told = {each.name: _told(each) for each in status.runtime_handlers if each.name}
+    told = {each.name: _decode_handler(each) for each in status.runtime_handlers if each.name}
     return tuple(
         replace(
             told.get(name, Handler(name)),
@@ -35,10 +35,10 @@ def handlers(status: pb.StatusResponse) -> tuple[Handler, ...]:
 
 def default_handler(status: pb.StatusResponse) -> Handler:
     """Return the handler that 2.x lists under an empty name."""
-    return next((_told(each) for each in status.runtime_handlers if not each.name), Handler(""))
+    return next((_decode_handler(each) for each in status.runtime_handlers if not each.name), Handler(""))
 
 
-def _told(handler: pb.RuntimeHandler) -> Handler:
+def _decode_handler(handler: pb.RuntimeHandler) -> Handler:
     features = handler.features
     return Handler(
         handler.name,

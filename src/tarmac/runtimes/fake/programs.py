@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tarmac.runtimes.interface import ExecResult, RuntimeFault
 
 
-def _says_nothing(command: Sequence[str]) -> ExecResult:
+def _silent(command: Sequence[str]) -> ExecResult:
     return ExecResult(b"", b"", 0)
 
 
@@ -23,7 +23,7 @@ class FakeProgram:
     starts_after: float = 0.0  # seconds that starting takes
     refusal: str = ""  # error of the start; empty: it succeeds
     memory: int = 0  # bytes it uses; above the container's limit it is killed at once
-    exec: Callable[[Sequence[str]], ExecResult] = _says_nothing
+    exec: Callable[[Sequence[str]], ExecResult] = _silent
     exec_takes: float = 0.0  # seconds; if longer than a timeout, exec times out
 
 

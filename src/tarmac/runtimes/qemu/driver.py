@@ -304,4 +304,4 @@ class QemuRuntime:
         self._notify(sandbox, id, "stopped" if what == "stopped" else "")
 
     def _notify(self, sandbox: SandboxRecord, id: str, what: What) -> None:
-        self._listeners.tell(RuntimeEvent(sandbox.pod_uid, id, what))
+        self._listeners.notify(RuntimeEvent(sandbox.pod_uid, id, what))

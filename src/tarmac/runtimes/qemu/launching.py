@@ -68,7 +68,7 @@ class Launcher:
                 machine = await self._machine(record, sandbox, files, probe.accelerator)
                 jail = await asyncio.to_thread(self._jail, record, sandbox, probe)
                 command = command_line(machine, probe.accelerator)
-                await spawn(jail, command, _descriptors(machine), self.folders.said(record))
+                await spawn(jail, command, _descriptors(machine), self.folders.output_log(record))
             except OSError as error:
                 raise RuntimeRefused(f"the machine cannot be started: {error}") from error
         return await self.await_process(record, sandbox)
@@ -81,7 +81,7 @@ class Launcher:
             if process := find(folder, sandbox.uid, record.uuid, record.start_time):
                 return process
             if not is_there(folder):
-                raise RuntimeRefused(log_tail(self.folders.said(record)) or "the machine's process ended at once")
+                raise RuntimeRefused(log_tail(self.folders.output_log(record)) or "the machine's process ended at once")
             if self.clock.monotonic() > deadline:
                 end_unfinished(folder)
                 raise RuntimeRefused(f"no machine came of its process within {_START_TIMEOUT:g} s")

@@ -17,7 +17,7 @@ class Listeners:
     def __init__(self) -> None:
         self._queues: list[asyncio.Queue[RuntimeEvent | None]] = []
 
-    def tell(self, event: RuntimeEvent) -> None:
+    def notify(self, event: RuntimeEvent) -> None:
         """Queue an event for all subscribers."""
         for queue in self._queues:
             queue.put_nowait(event)

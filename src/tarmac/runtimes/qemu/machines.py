@@ -210,7 +210,7 @@ class MachineRegistry:
             return  # its process was never started: it can be started now
         if not record.reason:
             killed = self._services.oom_kills(sandbox.cgroup) > record.oom_kills
-            ending = endings.of_death(killed, log_tail(self._services.folders.said(record)))
+            ending = endings.of_death(killed, log_tail(self._services.folders.output_log(record)))
             record.exit_code, record.reason, record.message = ending.code, ending.reason, ending.message
         self._follow(record)
         await self._serials.finish(record.id)

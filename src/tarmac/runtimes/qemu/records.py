@@ -133,7 +133,7 @@ class MachineFolders:
         """The raw output of the guest's serial port."""
         return self.logs_of(record) / "serial.raw"
 
-    def said(self, record: MachineRecord) -> Path:
+    def output_log(self, record: MachineRecord) -> Path:
         """The standard output and standard error of QEMU."""
         return self.logs_of(record) / "qemu.log"
 

@@ -240,11 +240,11 @@ class MachineSupervisor:
         return all(each.f_bavail * each.f_frsize >= _ROOM for each in files)
 
     def _output_tail(self) -> str:
-        return log_tail(self._services.folders.said(self.record))
+        return log_tail(self._services.folders.output_log(self.record))
 
     async def _truncate_log(self) -> None:
         """Truncate QEMU's log at 1 MiB: messages caused by a misbehaving guest must not fill the disk."""
-        said = self._services.folders.said(self.record)
+        said = self._services.folders.output_log(self.record)
         with suppress(OSError):
             if said.stat().st_size > _MAX_OUTPUT:
                 os.truncate(said, 0)  # QEMU opened the file for appending, so it continues at the new end

@@ -75,7 +75,7 @@ class LinuxEgressDatapath:
     async def mend(self) -> Sequence[str]:
         """Repair external changes; return the repaired parts."""
         mended = await self._run(self._mend)
-        await self.state_sync.look()
+        await self.state_sync.check()
         return [*mended, "encryption"] if await self.encryption.mend() else mended
 
     async def carriage(self) -> GatewayTraffic:
@@ -203,7 +203,7 @@ class LinuxEgressDatapath:
     def _connections(self, transits: Collection[str], most: int) -> Translations:
         forwarded: list[TranslatedConnection] = []
         for _, leg in self._known_legs():
-            if leg.leads(transits):
+            if leg.uses(transits):
                 forwarded += leg.translations(transits, most - len(forwarded))
         carried = [] if self._egress is None else self._egress.translations(transits, most)
         return Translations(forwarded, carried)

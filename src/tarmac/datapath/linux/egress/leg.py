@@ -90,7 +90,7 @@ class Leg:
             self._ruleset.ensure([forwarding(*self._last, self._numbers)], anew=True)
         return drifted
 
-    def leads(self, transits: Iterable[str]) -> bool:
+    def uses(self, transits: Iterable[str]) -> bool:
         """Return True if connections here use one of these transit addresses."""
         return any(each in self._numbers for each in transits)
 

@@ -69,11 +69,11 @@ class StateSync:
         async with self._lock:
             if (own, partner) != self._wanted:
                 self._retry_at = float("-inf")
-            # Stored before the attempt: `look` continues with it if this fails.
+            # Stored before the attempt: `check` continues with it if this fails.
             self._wanted = own, partner
             await self._check()
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Restart the program if it has ended."""
         async with self._lock:
             await self._check()

@@ -38,7 +38,7 @@ def encrypted(name: str, link: str, nodes: Iterable[str]) -> Table:
 def instances(name: str, link: str, always: Set[int], between: Set[int], plain: Set[str]) -> Table:
     """Return the table of Networks. Packets of those in `between` go to the nodes in `plain` unencrypted."""
     ours = f'"{link}"'
-    matches = [*_numbers(always), *(f"{each}{_others(plain)}" for each in _numbers(between))]
+    matches = [*_numbers(always), *(f"{each}{_except(plain)}" for each in _numbers(between))]
     incoming = [f"iifname != {ours} {each.replace('PEER', 'saddr')} drop" for each in matches]
     outgoing = [f"oifname != {ours} {each.replace('PEER', 'daddr')} drop" for each in matches]
     marking = [f"{each.replace('PEER', 'daddr')} meta mark set {MARK:#x}" for each in matches]
@@ -54,7 +54,7 @@ def _numbers(numbers: Set[int]) -> Iterator[str]:
         yield f"udp dport {VXLAN_PORT} {NETWORK_NUMBER} {{ {listed} }}"
 
 
-def _others(nodes: Set[str]) -> str:
+def _except(nodes: Set[str]) -> str:
     """Match all nodes but these. A match on one family alone would not match the other family."""
     family = 6 if any(":" in node for node in nodes) else 4  # tunnels of a node are of one family
     listed = ", ".join(in_order({node for node in nodes if version(node) == family}))

@@ -36,7 +36,7 @@ class SerialFiles:
 
 
 class SerialLog:
-    """Follows one serial port, one chunk per `look`. Every method may raise OSError."""
+    """Follows one serial port, one chunk per `poll`. Every method may raise OSError."""
 
     def __init__(self, files: SerialFiles, clock: Clock) -> None:
         self._files = files
@@ -66,7 +66,7 @@ class SerialLog:
         """Return bytes of the guest; `offset` must be at least `kept_from`."""
         return os.pread(self._raw, most, offset)
 
-    def look(self) -> bool:
+    def poll(self) -> bool:
         """Copy new output to the log; tell if more is available already."""
         end, now = self.end, self._clock.monotonic()
         if end != self._seen:
@@ -77,9 +77,9 @@ class SerialLog:
         return self._take("part" if now - self._grew >= SILENCE else "wait") == _CHUNK
 
     def finish(self) -> bool:
-        """Like `look`, after the machine has exited: an incomplete last line is written as a line."""
+        """Like `poll`, after the machine has exited: an incomplete last line is written as a line."""
         if self.end - self.offset > _CHUNK:
-            self.look()
+            self.poll()
             return True
         self._take("line")
         return False

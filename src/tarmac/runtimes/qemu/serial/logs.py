@@ -67,20 +67,20 @@ class SerialLogs:
         """Poll all serial ports until cancelled."""
         while True:
             await self._clock.sleep(INTERVAL)
-            await self.look()
+            await self.poll()
 
-    async def look(self) -> None:
+    async def poll(self) -> None:
         """Copy new output of all machines."""
         for key, each in list(self._logs.items()):
             for _ in range(_AT_A_TIME):
                 # May have been released while this task was suspended.
-                if self._logs.get(key) is not each or not self._looked(key, each):
+                if self._logs.get(key) is not each or not self._poll_one(key, each):
                     break
                 await asyncio.sleep(0)
 
-    def _looked(self, id: str, each: SerialLog) -> bool:
+    def _poll_one(self, id: str, each: SerialLog) -> bool:
         try:
-            more = each.look()
+            more = each.poll()
         except OSError as error:  # a full disk: no output is lost, it stays in the raw file
             if id not in self._troubled:
                 self._troubled.add(id)
