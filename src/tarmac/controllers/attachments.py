@@ -36,6 +36,7 @@ class Attaching:
     ) -> Attachment | None:
         """Return the attachment without routes, or None while a family has no ready subnet."""
         subnets = self._ranges(context)
+        # All families or none: interfaces are never changed, so one created now would lack a family for ever.
         if not subnets.keys() >= set(families):
             return None
         key = f"{network.metadata.namespace}/{network.metadata.name}"

@@ -88,6 +88,7 @@ class ControllerContext:
     def client(self) -> Client:
         """A client that acts as this controller's user."""
         process = self.informers.client
+        # Under its own user: with the process's rights, a permission missing in the role would go unnoticed.
         transport = ActingAs(process.transport, controller_user(self.name))
         return Client(transport, process.clock, process.randomness)
 
@@ -101,6 +102,7 @@ class ControllerContext:
     @property
     def addresses(self) -> AddressBook:
         """The address book, shared by all controllers of this process."""
+        # One book per process: two would assign the same address.
         return self.book()
 
     def controller(self, name: str, reconcile: Reconcile, workers: int = 4) -> Controller:

@@ -15,6 +15,7 @@ async def hold(resource: ResourceClient[Any], metadata: ObjectMeta, finalizer: s
     Return True if it was written.
     """
     held = finalizer in metadata.finalizers
+    # Removed before the deletion, it would be missing for a use that begins later.
     if metadata.deletion_timestamp is None:
         if not held:
             await set_finalizers(resource, metadata, [*metadata.finalizers, finalizer])

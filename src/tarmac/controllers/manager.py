@@ -165,6 +165,7 @@ class ControllerManager:
             await self._elector.run(self._lead)
 
     async def _lead(self, leadership: Leadership) -> None:
+        # Fenced: a process that has lost its leadership without noticing must not write beside the new leader.
         transport = FencedTransport(self._client.transport, leadership)
         await self._run(Client(transport, self._client.clock, self._client.randomness))
 

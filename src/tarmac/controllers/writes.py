@@ -63,6 +63,7 @@ async def create_if_absent(resource: ResourceClient[Any], document: JsonObject, 
     except AlreadyExists:
         return False
     except Forbidden as refusal:
+        # The namespace is being emptied: there is nothing to retry.
         if refusal.has_cause(NAMESPACE_TERMINATING):
             return False
         raise

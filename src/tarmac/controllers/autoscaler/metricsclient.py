@@ -59,6 +59,7 @@ class ServedMetrics:
             transport = self._transports[question.url] = self._open(question.url)
         try:
             query = f"query={quote(question.query)}"
+            # Without a timeout, one Prometheus that hangs would occupy the workers of all deployments.
             reply = await transport.request(ClientRequest("GET", "/api/v1/query", query, timeout=ANSWER_SECONDS))
         except ClientError as error:
             raise NoMetric(f"{question.url} does not answer: {error}") from error

@@ -68,6 +68,7 @@ class Readings:
 
     def _use(self, instance: InstanceView, name: str, request: int) -> InstanceUse:
         usage = (self._usage or {}).get(instance.name)
+        # Outdated usage counts as none: the deployment would be scaled by a load that has passed.
         fresh = usage is not None and self._now - usage.measured <= FRESH_SECONDS and name in usage.amounts
         amount = usage.amounts[name] if usage is not None and fresh else None
         if amount is not None:

@@ -145,6 +145,7 @@ class CertificateController:
         if self._sign is None or status.get("certificate") or spec.get("signerName") not in SIGNED_HERE:
             return
         request = _parsed(document)
+        # Checked again: an administrator may have approved a request that the signer must reject.
         why = objection(request)
         if why is not None:
             await self._conclude(document, "Failed", "SignerValidationFailure", why, subresource="status")

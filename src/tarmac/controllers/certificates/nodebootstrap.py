@@ -53,6 +53,7 @@ class BootstrapApprover:
         tokens = extra.get(TOKEN_OF_NODE) or ()
         if tokens:
             return await self._claimed(node, key, tokens[0], (extra.get(LOCATION_OF_TOKEN) or [""])[0])
+        # The name is not reserved on these servers: of two requests at once, both are approved.
         if await self._get(node) is None:
             return APPROVED
         return _name_taken(node) if BOOTSTRAPPERS in (spec.get("groups") or ()) else None

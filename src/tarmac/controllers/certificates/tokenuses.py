@@ -51,6 +51,7 @@ class NodeTokenUses:
             used, keys, most = _counted(token, fields)
             if node in used:
                 await self._check_removed(token, node, used[node])
+            # This name and key have a use already: a pass repeated after a crash must not take a second one.
             if most == 0 or key in keys.get(node, ()):
                 return
             # A use that an earlier version counted has no key yet, and gets this one.

@@ -68,6 +68,7 @@ class DeploymentBindings:
             item = self._known.cache.item(f"{binding.metadata.namespace}/{binding.metadata.name}")
             if item is None:
                 await self._create(binding)
+            # By uid: it may belong to an earlier deployment of the name, and goes with it.
             elif item.metadata.controller is None or item.metadata.controller.uid != deployment.metadata.uid:
                 going = item.metadata.deletion_timestamp is not None
                 return name_taken("NetworkBinding", binding.metadata.name, going=going)

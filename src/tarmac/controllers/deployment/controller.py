@@ -109,6 +109,7 @@ class DeploymentController:
             await self._instances.switch(others, running=machine.running)
             members = self._fleets.of(uid)
         steps = rollout.plan(goal, self._fleets.views(uid))
+        # No await since the plan: every member that it names is still there.
         await self._instances.remove([members[each.instance.name] for each in steps.remove])
         # For a moment, a new deployment waits for its networks: Instances created with addresses need no second write.
         if networks is not None or members or not self._is_new(deployment):

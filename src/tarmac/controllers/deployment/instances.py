@@ -91,6 +91,7 @@ class InstanceWriter:
         if attachments is None:
             return None
         own = deployment.metadata
+        # Under the Instance's key: the promise ends when the Instance is observed, or is forgotten on failure.
         verdict = self._addresses.assign(f"{own.namespace}/{instance_name(own.name, ordinal)}", attachments)
         return None if verdict.value is None else {ANNOTATION_INTERFACES: encode_interfaces(verdict.value)}
 

@@ -97,6 +97,7 @@ class AddressLoop:
         if step.delete:
             await delete_same(resource, known.metadata)
             self._record(known, "Normal", "Freed", f"{known.spec.address} has rested and is free.")
+        # Last: until then the object is the record that keeps the address from being taken again.
         elif step.unprotect:
             if protected:
                 await release(resource, known.metadata, ADDRESS_FINALIZER)

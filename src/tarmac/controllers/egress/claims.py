@@ -68,6 +68,7 @@ class ClaimLoop:
             key=lambda claim: (claim.metadata.creation_timestamp or "", claim.metadata.namespace, claim.metadata.name)
         )
         offered = self._caches.classes.get(name)
+        # One pool for the whole pass: each claim sees the addresses that earlier ones have taken.
         pool = self._pool(offered) if offered is not None else None
         failures: list[ApiError] = []
         unplaced = False
@@ -134,6 +135,7 @@ class ClaimLoop:
             observed_generation=own.generation,
             conditions=merge(old.conditions, findings, own.generation, self._caches.clock.now()),
             phase=_phase(old, verdict),
+            # A claim that is Lost still shows what it had: users must not mistake another address for it.
             addresses=[str(take.address) for take in verdict.value or ()] or old.addresses,
             source_ip_names=[take.name for take in verdict.value or ()] or old.source_ip_names,
         )

@@ -151,6 +151,7 @@ class ServiceLoop:
         written: dict[str, Gateway] = {}
         for name in sorted({*present, *(made.gateways if made is not None else ())}):
             known, address = self._caches.gateways.get(f"{NAMESPACE}/{name}"), self._caches.source_ips.get(name)
+            # Other parts of an existing Gateway stay as they are: the loop of Gateways owns them.
             base = known.spec if known is not None else self._gateways.wanted(address, None) if address else None
             if base is None:
                 continue

@@ -69,6 +69,7 @@ class MirroringController:
         """Write or delete the mirrors of one object."""
         present = {each.metadata.name: each for each in self._known.indexed(BY_SERVICE, key) if _is_mirror(each)}
         item = self._endpoints.cache.item(key)
+        # With a selector, slices are written from the pods: mirrors beside them would list every endpoint twice.
         if item is None or not self._awaits_endpoints(key):
             await remove_slices(self._slices, list(present.values()))
             return

@@ -149,6 +149,7 @@ class GarbageCollector:
         if owner is None or owner.uid != reference.uid:
             self._absent[remembered] = None
             if len(self._absent) > REMEMBERED_ABSENT:
+                # Bounded: clients may name any number of owners that never existed.
                 self._absent.popitem(last=False)
         return owner
 

@@ -285,6 +285,7 @@ class InstanceReconciler:
         )
         status = instance_status(given, instance.status, self._clock.now())
         written = await write_status(self._instances, instance.metadata, instance.status, status, MANAGER)
+        # Under load there are no events: writing them would double the requests of a large rollout.
         if written is not None and len(self._controller.queue) < BUSY:
             announce(self._recorder, instance, status)
 

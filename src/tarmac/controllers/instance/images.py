@@ -43,6 +43,7 @@ class KnownImages:
             self._known = self._informers.informer(MACHINE_IMAGES)
             self._controller.watches(self._known, self._dependents.woken_by(_KIND))
             self._locations = self._informers.informer(LOCATIONS)
+        # Until the first list, every image would look unknown.
         await self._known.synced()
         await self._locations.synced()
         own = await self._local() if any(map(is_local, images_named_by(instance.spec))) else None

@@ -181,6 +181,7 @@ class NetworkController:
         if NETWORK_FINALIZER not in metadata.finalizers:
             return
         users = self._bindings.indexed(BY_NETWORK, key)
+        # Bindings first: their pods still use addresses of the Network.
         if users:
             await self._wait_for(network, users)
             return

@@ -88,6 +88,7 @@ class SubnetController:
         subnet = self._known.get(key)
         if subnet is None:
             context = self._contexts.get(f"{claim.metadata.namespace}/{claim.spec.network_context.name}")
+            # A Subnet created now would hold up the deletion of its context.
             if context is not None and context.metadata.deletion_timestamp is None:
                 await self._make(claim, context)
         await write_status(self._claims, claim.metadata, claim.status, self._claimed(claim, subnet), MANAGER)
@@ -158,6 +159,7 @@ class SubnetController:
 
     def _range_for(self, subnet: Subnet) -> Verdict[str]:
         kept = range_of(subnet.status)
+        # Never changed: Instances carry addresses of it.
         if kept:
             return Verdict(kept)
         key, spec = self._network_of(subnet), subnet.spec

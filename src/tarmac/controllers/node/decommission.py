@@ -60,6 +60,7 @@ class Decommission:
             # Before the pods: their replacements must get new claims, and not wait for disks that are about to be lost.
             await release_disks(self._client, name)
         late = self._clock.now() - _deadline(facts)
+        # Static pods end with their node: deleted here, the agent would only create their mirrors again.
         left = [pod for pod in self._pods_by_node.of(name) if not is_mirror(pod.metadata.annotations)]
         for pod in left:
             await self._end_pod(pod, late)
@@ -83,6 +84,7 @@ class Decommission:
 
 def _eviction(pod: NodePod) -> JsonObject:
     metadata = {"name": pod.metadata.name, "namespace": pod.metadata.namespace}
+    # By uid: a replacement of the same name may run elsewhere by now.
     options = {"preconditions": {"uid": pod.metadata.uid}}
     return {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata, "deleteOptions": options}
 

@@ -82,6 +82,7 @@ class QuotaController:
                 account.let_through(name)
             refused = [(waiting[name], refusal) for name, refusal in admission.refused.items()]
             await in_batches(self._refuse, refused, self._clock)
+        # Includes promises of earlier passes: a write that failed is repeated here.
         await in_batches(self._release, [f"{namespace}/{name}" for name in account.promised()], self._clock)
         # Kept while a promise is open: a new account would count that Instance as waiting.
         if not quotas and not account.waiting() and not account.promised():

@@ -96,6 +96,7 @@ class Backlog:
         """
         while self._ready:
             _, order, uid = heapq.heappop(self._ready)
+            # Other entries are stale: the pod was removed, or queued again since.
             if self._queued.get(uid) == order:
                 del self._queued[uid]
                 return self._waiters.pop(uid)

@@ -75,6 +75,7 @@ class PodInterfaceAssigner:
         facts = _read(pod.raw)
         if not self.enabled or not location or facts.spec.host_network:
             return Verdict("")
+        # Assigned already, as in the Pod of an Instance: a second set of addresses would never be used.
         if ANNOTATION_INTERFACES in (facts.metadata.annotations or {}):
             return Verdict("")
         namespace = pod.metadata.namespace

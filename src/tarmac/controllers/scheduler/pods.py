@@ -55,6 +55,7 @@ class PodScheduler:
     async def run(self) -> None:
         """Work until cancelled."""
         for informer in (*self._state.informers, *self._interfaces.informers, *self._preemptions.informers):
+            # All caches first: in a partial copy nodes look emptier than they are.
             await informer.synced()
         # Before the first decision: it could give away resources that an earlier process had reserved.
         await self._preemptions.adopt()

@@ -184,6 +184,7 @@ class Preemptions:
         if old is None or old.metadata.uid not in self._nominated:
             return
         facts = read_facts(new.raw) if new is not None else None
+        # Kept any longer, the reservation would block its node for ever.
         if facts is None or facts.spec.node_name or facts.ended or facts.metadata.deletion_timestamp is not None:
             self.forget(old.metadata.uid)
 

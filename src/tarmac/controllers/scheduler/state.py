@@ -121,6 +121,7 @@ class SchedulerState:
         uid, node = facts.uid, facts.spec.node_name
         if facts.ended:
             self._remove(uid)
+        # Bound, by any scheduler: still queued, it would be decided a second time.
         elif node:
             self.backlog.remove(uid)
             if self._is_resized(facts) or self.cluster.node_of(uid) != node:

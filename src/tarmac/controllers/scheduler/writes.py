@@ -80,6 +80,7 @@ class SchedulerWrites:
         self._state = state
         self._bound = bound
         self._failed = failed
+        # Bounded: decisions far ahead of the writes would rest on assumptions that may all fail.
         self._jobs: asyncio.Queue[Bind | Explain] = asyncio.Queue(WAITING)
 
     async def put(self, job: Bind | Explain) -> None:
@@ -132,6 +133,7 @@ class SchedulerWrites:
         if known is None or known.status != "False":
             condition["lastTransitionTime"] = rfc3339(self._client.clock.now())
         namespace, _, name = job.key.partition("/")
+        # With the uid: a new pod of the name must not get this reason.
         patch = {"metadata": {"uid": job.uid, **notes}, "status": {"conditions": [condition]}}
         try:
             await self._client.call(

@@ -188,6 +188,7 @@ class WorkloadController:
             waves = self._waves(workload, history, goal, existing)
         goal.wake_in(waves.again)
         blocks = self._unusable_networks(workload)
+        # While a Network is missing nothing is deleted either: running instances keep running.
         if not blocks:
             await self._writer.remove_orphans(workload, goal, existing)
             templates = _templates(workload, waves, earlier)

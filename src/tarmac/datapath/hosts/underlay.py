@@ -103,6 +103,7 @@ def _connect(netlink: Netlink, onto: int, underlay: HostUnderlay, city: CityHost
         os.close(inside)
     netlink.request([member(index_of(netlink, city.link), onto)])
     with namespaces.inside(city.namespace):
+        # A router advertisement on the bridge would change the routes of the city.
         namespaces.set_controls({**_FORWARDING, "ipv6/conf/eth0/accept_ra": "0"})
         there = Netlink()
     try:

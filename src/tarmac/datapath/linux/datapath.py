@@ -101,6 +101,7 @@ class LinuxDatapath:
         try:
             await self._run(piece)
         except Exception as failure:
+            # Recorded, not raised: one broken network must not keep all others from being applied.
             failures[name] = failure
         return name not in failures
 
@@ -279,6 +280,7 @@ class LinuxDatapath:
         if not namespaces.exists(path):
             raise OSError(errno.ENETUNREACH, f"network {network} is not on this node")
         with namespaces.inside(path):
+            # A socket stays in the namespace that it was opened in.
             made = socket.socket(family, kind)
         made.setblocking(False)
         return made

@@ -61,6 +61,7 @@ class Host:
                 namespaces.set_controls({f"ipv6/conf/{name}/accept_ra": "2"})
         namespaces.set_controls({name: on for name, on in _FORWARDING.items() if namespaces.control(name) != on})
         self._nftables.ensure([host(self._table, self._prefix, UPLINKS, *tunnels_of(state))])
+        # Unreachable: packets to dialled addresses must never leave by the default route.
         self._netlink.request([routing.route(Route(each)) for each in DIALLED])
 
     def offer(self, ports: Sequence[ServicePort]) -> None:

@@ -145,6 +145,7 @@ def _vxlan_data(vni: int, local: str, port: int) -> bytes:
     return (
         number(_VXLAN_ID, vni)
         + attribute(_VXLAN_LOCAL6 if six else _VXLAN_LOCAL, packed)
+        # No learning: a forged packet could redirect the traffic of others.
         + attribute(_VXLAN_LEARNING, b"\0")
         + attribute(_VXLAN_PORT, struct.pack(">H", port))
     )

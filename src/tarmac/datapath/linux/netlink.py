@@ -57,6 +57,7 @@ class Netlink:
 
     def __init__(self, protocol: int = ROUTE) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
+        # Room for all answers of a batch: the kernel drops those that do not fit.
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
         with suppress(PermissionError):  # root of a user namespace has to use the default size
             self._socket.setsockopt(socket.SOL_SOCKET, _SEND_BUFFER, 1 << 22)  # a transaction is sent as a whole

@@ -89,6 +89,7 @@ class _RuleEvaluator:
     def _is_denied(self, connection: TrackedConnection, sender: Rules, receiver: Rules) -> bool:
         goes, comes = self._permissions(sender)[1], self._permissions(receiver)[0]
         self._left -= goes.cost + comes.cost
+        # The budget is spent: forgetting a permitted connection is harmless, keeping a revoked one is not.
         if self._left < 0:
             return sender != _UNRESTRICTED or receiver != _UNRESTRICTED
         protocol, port = connection.protocol, connection.port

@@ -52,6 +52,7 @@ class Router:
         self._host = host
         fresh = namespaces.create(path)
         with namespaces.inside(path):
+            # Only if they differ: writing `forwarding` resets further sysctls of links in use.
             if fresh or any(namespaces.control(name) != value for name, value in _CONTROLS.items()):
                 namespaces.set_controls(_CONTROLS)
             self._netlink = Netlink()
@@ -133,6 +134,7 @@ class Router:
         # After the links are blocked: packets in between would create the entries again, for the next pod of the
         # address.
         conntrack.forget(self._conntrack, concerns(addresses))
+        # While the address was local, its route to the new node was withheld.
         if self._state is not None and _are_elsewhere(addresses, self._state):
             self._ensure_routes(self._state)
 

@@ -70,6 +70,7 @@ def address(index: int, value: str, prefix_length: int | None = None) -> Netlink
     """Add an address to a link, by default of a single host."""
     family, packed = _packed(value)
     length = len(packed) * 8 if prefix_length is None else prefix_length
+    # Without duplicate detection: the address must be usable at once, and is unique by assignment.
     body = _ADDRESS_INFO.pack(family, length, _NO_DAD if family == socket.AF_INET6 else 0, 0, index)
     body += attribute(2, packed) + attribute(1, packed)
     return NetlinkMessage(_NEWADDR, CREATE | REPLACE, body, EXISTS)

@@ -107,6 +107,7 @@ class Ruleset:
                 else:
                     return False
             self._tables.clear()
+            # Nothing is known until this succeeds: after a failure the next call rewrites all.
             self.transaction("".join(table.replacement() for table in wanted) + restored())
             self._generation = self._current()
             self._tables = {(table.family, table.name): table for table in wanted}

@@ -173,6 +173,7 @@ class AddressCarrier:
         # The dedicated link is down while the address is not served. The caller has the votes, so no other node serves
         # it.
         with self._ruleset.lock:
+            # Recorded: `tidy` would otherwise take the link down in the middle of the probe.
             self._probed.add(address)
             self._netlink.request([links.setting(place.index)])
         try:

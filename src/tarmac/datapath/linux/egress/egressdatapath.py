@@ -69,6 +69,7 @@ class LinuxEgressDatapath:
         await self.encryption.begin(state.node_address, state.peers)
         failures = await self._run(lambda: self._apply(state))
         await self.encryption.settle(state.node_address, state.peers)
+        # Last, and optional: addresses are served even if sharing fails.
         await self.state_sync.ensure(state.node_address, "" if state.empty else state.partner)
         return self._unencrypted(state) | failures
 

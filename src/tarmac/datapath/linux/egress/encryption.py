@@ -166,6 +166,7 @@ class Encryption:
         # Order: forbid plaintext, open or end the link, and only then lift rules that are not needed any more.
         await self._run(self._close)
         peers = self._peers()
+        # A user that has not called since the start may still need the link of the earlier agent.
         if peers or self._egress is None or self._instances is None:
             await self._ensure_link(peers)
         else:

@@ -161,6 +161,7 @@ class EgressNamespace:
     def allow(self, *, anew: bool = False) -> None:
         """Apply the rules of the addresses that this node may serve, and end connections that are no longer allowed."""
         carrier = self.carrier
+        # A renewal by the lease thread between reading and replacing the tables would be lost.
         with self.ruleset.lock:
             sources = [each.source for each in carrier.carriable.values()]
             exits = {each.source.mark: each.number for each in carrier.carriable.values()}
@@ -168,6 +169,7 @@ class EgressNamespace:
             # Elements that are about to go lose their counters: they are read first.
             if self._meter.loses(sources):
                 self._count()
+            # Live addresses are in these tables: a replacement restores them in the same transaction.
             if self.ruleset.ensure(tables, self._restored, anew=anew):
                 self._meter.restart()
             self._meter.know(sources)

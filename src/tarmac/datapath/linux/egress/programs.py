@@ -58,6 +58,7 @@ class DetachedProgram:
             capture_output=True,
             text=True,
             env=environment,
+            # Signals to the agent's process group must not reach it.
             start_new_session=True,
             timeout=_SECONDS,
         )

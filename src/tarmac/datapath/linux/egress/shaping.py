@@ -71,6 +71,7 @@ class Shaper:
     def _run(self, commands: list[str]) -> None:
         with namespaces.inside(self._namespace):
             done = subprocess.run(
+                # `-force`: an object that exists already must not stop the commands after it.
                 ["tc", "-force", "-batch", "-"],
                 check=False,
                 input="\n".join(commands) + "\n",

@@ -149,6 +149,7 @@ class StateSync:
             self._fail(self.problem or "conntrackd does not stay")
             return False
         finally:
+            # Also after a failure: the program would keep the trial's namespace alive.
             await self._run(lambda: _leave(base, namespace))
 
     def _queue_length(self, program: Path) -> int | None:

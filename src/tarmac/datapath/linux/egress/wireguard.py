@@ -101,6 +101,7 @@ class WireGuardLink:
             # A peer behind NAT is reached at the endpoint it last sent from: its own address is unreachable from here.
             said.append(f"Endpoint = {end}:{links.ENCRYPTED_PORT}\n" if each.public_key not in met else "")
         # Keys go in by standard input: command lines are visible to all users.
+        # `setconf` would end the sessions of all peers.
         self._wg("syncconf", self.name, "/dev/stdin", stdin="".join(said))
 
     def configured(self) -> list[EncryptedPeer]:
