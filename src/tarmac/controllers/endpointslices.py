@@ -139,6 +139,7 @@ def _wanted(
     wanted: dict[str, DesiredSlice] = {}
     numbered = _by_prefix(present)
     for group, endpoints in groups:
+        # With the uid in the name: slices of an earlier Service of the name are never taken over.
         prefix = name_of(service.metadata.name, service.metadata.uid, group)
         by_uid = {each.uid: each.document for each in endpoints}
         shares = {number: _members(item) for number, item in numbered.get(prefix, {}).items()}

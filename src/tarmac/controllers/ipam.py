@@ -179,6 +179,7 @@ def _read(text: str) -> list[AttachedInterface]:
         return []
     try:
         return decode_interfaces(text)
+    # Users can write the annotation: an unreadable one must not stop the allocation for all.
     except msgspec.MsgspecError as error:
         _log.warning("interfaces annotation cannot be decoded, ignored", error=str(error))
         return []

@@ -195,5 +195,6 @@ class ControllerManager:
         # Built before the informers start: the first list reaches every handler and index.
         controllers = [self._controllers[name](context_of(name)) for name in self._names]
         async with asyncio.TaskGroup() as group:
+            # One group: a part that fails ends all of them, instead of leaving a leader without it.
             for part in (informers, *recorders, *controllers):
                 group.create_task(part.run(), name=type(part).__qualname__)

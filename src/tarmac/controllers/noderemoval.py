@@ -49,6 +49,7 @@ async def release_disks(client: Client, node: str) -> None:
 
 async def forget_node(client: Client, node: str) -> None:
     """Revoke the node's certificates, then delete its Lease and its Node. Idempotent."""
+    # First: otherwise a live agent would create its Node again.
     await revoke(client, f"system:node:{node}")
     with suppress(NotFound):
         await client.resource(LEASES).delete(node, LEASE_NAMESPACE)

@@ -85,6 +85,7 @@ def _kubelet_client(request: CertificateRequest) -> str | None:
     names = request.names
     if request.subject.organisations != (NODE_GROUP,):
         return "subject organization is not system:nodes"
+    # With alternative names, a client certificate could also be used to serve under them.
     for present, what in ((names.dns, "DNS"), (names.emails, "Email"), (names.addresses, "IP"), (names.uris, "URI")):
         if present:
             return f"{what} subjectAltNames are not allowed"

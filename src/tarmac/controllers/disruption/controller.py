@@ -151,6 +151,7 @@ async def _read(pods: list[Item[Any]]) -> list[PodHealth]:
     found: list[PodHealth] = []
     for number, pod in enumerate(pods, 1):
         found.append(read_health(pod.raw))
+        # A budget may select tens of thousands of pods: decoded in one turn, they would block the loop.
         if number % AT_ONCE == 0:
             await asyncio.sleep(0)
     return found

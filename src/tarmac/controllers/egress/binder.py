@@ -41,6 +41,7 @@ class SourceIPBinder:
             if free is None:
                 return verdict
             if free.known is not None and phase_of(free.known) in RESTING:
+                # It returns to the namespace that had it: one made again under the name is another tenant's.
                 await self._confirm_namespace(claim.metadata.namespace)
             try:
                 taken = await self._take(claim, free, pool.offered)

@@ -96,6 +96,7 @@ class EgressCaches:
             NodeViews(),
         )
         self.identities = AddressIdentities()
+        # Before the informers start: numbers in use must be known before the first new one is chosen.
         self.known_source_ips.on_change(self.identities.changed)
         self.known_source_ips.add_index(BY_HOLDER, lambda item: {each.namespace for each in holders(item.object)})
         self.claims.add_index(BY_NAMESPACE, by_namespace)

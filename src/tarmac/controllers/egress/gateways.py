@@ -114,6 +114,7 @@ class GatewayLoop:
         claims = [self._caches.claims.get(f"{each.namespace}/{each.name}") for each in holders(address)]
         allowed = [each for each in claims if each is not None and offered is not None
                    and self._model.allowed(offered, each.metadata.namespace)]  # fmt: skip
+        # In quarantine no node may serve it, even if a service still names it.
         idle = phase_of(address) in RESTING or not self._model.users(address.metadata.name)
         if offered is None or not allowed or idle or status is None or not status.id:
             return None

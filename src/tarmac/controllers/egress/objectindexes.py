@@ -169,6 +169,7 @@ class NodeViews:
             self.views[new.key] = node_view(new.object)
             self._addresses[new.key] = node_addresses(new.object, self.views[new.key])
         if before != (self.views.get(item.key), self._addresses.get(item.key)):
+            # Counted, since two nodes may report one address: it stays taken while either does.
             self._held.subtract(before[1] or ())
             self._held.update(self._addresses.get(item.key, ()))
             for tell in self.listeners:

@@ -33,6 +33,7 @@ class ServiceStatus:
         old = service.status or ExternalServiceStatus()
         status.conditions = merge(old.conditions, findings, own.generation, self._caches.clock.now())
         written = await write_status(self._caches.service_resource, own, service.status, status, MANAGER)
+        # Only after a write: a pass that is repeated would record its events again.
         if written is not None:
             about = InvolvedObject(API_VERSION, "ExternalService", own.name, own.namespace, own.uid)
             self._record_sources(about, old, status)

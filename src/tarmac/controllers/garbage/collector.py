@@ -72,6 +72,7 @@ class GarbageCollector:
         """Collect until cancelled. Decisions start only after all resources have been listed."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._monitors.run())
+            # In a partial graph, owners that exist would look deleted.
             await self._monitors.synced()
             group.create_task(self.controller.run())
 

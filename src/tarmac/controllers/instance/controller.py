@@ -182,6 +182,7 @@ class InstanceReconciler:
             # delay.
             self._endings.note(key, instance.metadata.uid, facts.spec.node_name, cause, why)
             await self._delete_pod(own.metadata)
+        # On a node its disks are in use: none may be created or replaced any more.
         if facts.spec.node_name:
             return None
         # The Pod has its images; an image that is unavailable by now does not affect it.

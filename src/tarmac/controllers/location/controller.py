@@ -52,6 +52,7 @@ class LocationController:
         Status changes of deployments do not matter.
         """
         before, after = (set(assigned_location(item)) if item is not None else set() for item in (old, new))
+        # Both: the Location that it has left may be deleted now.
         for name in before ^ after:
             self._controller.queue.add(name)
 

@@ -28,6 +28,7 @@ class Allocations:
 
     def hold(self, uid: str, status: NetworkStatus, namespace: str = "") -> None:
         """Record a Network's allocations in place of its previous ones."""
+        # The old ones first: a Network that keeps its VNI must not be counted twice.
         self.release(uid)
         vni, own, _, shared = self._held[uid] = status.vni, status.ipv6_range, namespace, status.ipv4_range
         if shared:

@@ -82,6 +82,7 @@ class BindingController:
         context = self._known_contexts.get(context_key(binding))
         if context is None:
             context = await self._make(network, binding.spec.location.name)
+        # A context that is being deleted takes its subnets with it.
         if context is None or context.metadata.deletion_timestamp is not None:
             return _no(reasons.NETWORK_CONTEXT_NOT_READY, "Network context is being made.")
         if (context.spec.network.name, context.spec.location.name) != (

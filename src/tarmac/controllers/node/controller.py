@@ -76,6 +76,7 @@ class NodeController:
         facts = read_node(item.raw)
         left = self._heartbeats.silent_in(name)
         if left <= 0 and facts.readiness != "Unknown":
+            # The server decides: with a broken watch of our own, every node would look silent.
             if not await self._heartbeats.confirm_silent(name):
                 return RetryAfter(max(0.0, self._heartbeats.silent_in(name)))
             await self._declare_silent(facts)

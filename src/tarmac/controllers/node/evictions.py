@@ -83,6 +83,7 @@ class TaintEvictions:
             "message": f"Node {name} is not ready.",
         }
         for pod in list(self.pods_by_node.of(name)):
+            # Its agent cannot report any more, and Services would keep sending to it.
             if pod.status.ready and not pod.status.ended:
                 condition["lastTransitionTime"] = rfc3339(self._clock.now())
                 await self._patch_status(pod, {"status": {"conditions": [condition]}})
@@ -132,6 +133,7 @@ class TaintEvictions:
 
     def _node_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         if new is not None:
+            # Created again: its pods must not be deleted.
             self._missing.pop(new.metadata.name, None)
         elif old is not None:
             self._missing.setdefault(old.metadata.name, self._clock.monotonic())

@@ -71,6 +71,7 @@ class Zones:
         return self._zones.setdefault(zone, _Zone())
 
     def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        # A node that moves must not count for both Locations: their states decide about evictions.
         if old is not None and (new is None or zone_of(new) != zone_of(old)):
             self._zone(zone_of(old)).put(old.metadata.name, None)
         if new is not None:

@@ -108,6 +108,7 @@ class QuotaAccount:
         if known is not None and known.metadata.uid != metadata.uid:
             self.drop(metadata.name)
             known = None
+        # The amounts as first charged: recomputed from an edited type, they would leave a remainder on release.
         claim = known.claim if known is not None else self._claim(item)
         gates = gates_of(item.raw)
         # Not earlier: older events of the Instance may arrive after its admission, and still show the gate.

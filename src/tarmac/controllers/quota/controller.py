@@ -75,6 +75,7 @@ class QuotaController:
         account = self._account(namespace)
         waiting = {member.claim.name: member for member in account.waiting()}
         if waiting:
+            # No await since the list of waiting Instances: both are of one moment.
             used = self._used(namespace, account)
             admission = admit(quotas, used, (), [member.claim for member in waiting.values()])
             # Counted before any write: an admission whose write fails keeps its room and is repeated.

@@ -105,6 +105,7 @@ class DeploymentScheduler:
     def _placement(self, deployment: WorkloadDeployment) -> Placement | None:
         wanted = deployment.spec.workload_ref
         workload = self._workloads.get(f"{deployment.metadata.namespace}/{wanted.name}")
+        # By uid: a deployment of an earlier Workload of the name is about to be deleted.
         if workload is None or workload.metadata.uid != wanted.uid:
             return None
         name = deployment.spec.placement_name

@@ -226,6 +226,7 @@ class Preemptions:
         scheduled.
         """
         try:
+            # Before the nomination: two pods nominated to one node would both count on its resources.
             for each in displaced:
                 await self._nominate(each, None)
             # Before any deletion: after a crash, the nomination shows which preemption the missing pods belong to.

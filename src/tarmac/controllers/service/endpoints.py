@@ -46,6 +46,7 @@ class EndpointsObjects:
     def service_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         """Record that a Service was created, changed or deleted."""
         if new is not None:
+            # Created again: its Endpoints are no orphans any more.
             self._deleted.discard(new.key)
         elif old is not None:
             self._deleted.add(old.key)

@@ -56,6 +56,7 @@ class ServiceAccountController:
             return
         if f"{namespace}/{ACCOUNT}" not in self._known_accounts.cache:
             await create_if_absent(self._accounts, _object("ServiceAccount", namespace, ACCOUNT))
+        # Empty where another component publishes it: an empty bundle would break every client in the namespace.
         if self._root_ca():
             await self._ensure_map(namespace)
 

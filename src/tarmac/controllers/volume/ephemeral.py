@@ -57,6 +57,7 @@ class EphemeralClaims:
                 await self._claims.create(claim, manager=MANAGER)
             except AlreadyExists:
                 return  # the cache is behind; the existing claim triggers the next pass
+        # A foreign claim is never used: it could expose its data to the pod.
         elif present.metadata.controller is None or present.metadata.controller.uid != pod.metadata.uid:
             about = InvolvedObject("v1", "Pod", pod.metadata.name, pod.metadata.namespace, pod.metadata.uid)
             message = f'PersistentVolumeClaim "{name}" was not created for this pod and is not used for it'

@@ -103,6 +103,7 @@ class DeploymentWriter:
                 )
             except AlreadyExists:  # the cache is behind
                 present = await self._resource.get(name, namespace)
+                # By uid: it may belong to an earlier Workload of the name.
                 if present.spec.workload_ref.uid != workload.metadata.uid:
                     return _name_taken(name, child.city, going=present.metadata.deletion_timestamp is not None)
             else:

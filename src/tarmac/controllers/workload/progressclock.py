@@ -44,6 +44,7 @@ class ProgressTimer:
     def _since(self, known: dict[str, tuple[object, float]], uid: str, what: object) -> float:
         now = self._clock.monotonic()
         before = known.get(uid)
+        # Any change starts again, also one back to an earlier state: a flapping deployment is not stable.
         if before is None or before[0] != what:
             known[uid] = before = (what, now)
         return now - before[1]

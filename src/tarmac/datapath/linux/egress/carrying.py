@@ -150,6 +150,7 @@ class AddressCarrier:
             # Only after the elements: until they are gone, packets with the address may still leave.
             self._netlink.request([message for each in gone for message in each.departure()])
             own = [each.source.address for each in gone]
+            # Only if still ours: the lease thread may have announced the next owner already.
             self.follow({each: "" for each in own if self._owners.get(each) == self._node_address})
 
     def announce(self, addresses: Iterable[str]) -> None:

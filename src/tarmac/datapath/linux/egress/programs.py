@@ -95,6 +95,7 @@ def _end(process: int) -> None:
     except ProcessLookupError:
         return
     try:
+        # It may end by itself between the two calls.
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(handle, signal.SIGKILL)
         ended = select.poll()

@@ -277,7 +277,9 @@ _STEADY: Final = "".join(
             [
                 f'ct state untracked {_LEG} oifname "{TUNNEL}" accept',
                 f'ct state untracked {_TUNNEL} oifname "{LEG_PREFIX}*" accept',
+                # Without tracking there is no translation: the packet would leave with a transit address.
                 "ct state { untracked, invalid } drop",
+                # The elements time out with the lease: an agent that hangs or is killed stops serving by itself.
                 "ct mark != @live drop",
                 *both("ct original IP saddr @sent#"),
                 *both("ct reply IP saddr @called#"),
@@ -321,6 +323,7 @@ _GUARD: Final = FilledTable(
     "inet",
     GUARD,
     "".join(declaration("set", f"live{family}", TYPES[family], flags=_PASSING) for family in FAMILIES)
+    # Behind the translation, in a table of its own: it holds even if the other tables are gone.
     + chain("guard", both(f"{_TO_OUTSIDE} IP saddr != @live# drop"), "filter hook postrouting priority 300"),
     {},
 )

@@ -24,6 +24,7 @@ def host(name: str, uplinks: str, ranges: tuple[str, str], numbers: Set[int], no
         f"oifname {ours} ct state established,related accept",
         f"oifname {ours} ct status dnat ip daddr {four} accept",
         f"oifname {ours} ct status dnat ip6 daddr {six} accept",
+        # Only answers and translated connections pass: no other network or host reaches in.
         f"oifname {ours} drop",
         f"iifname {ours} ip saddr != {four} drop",  # even if rules inside fail, no address of theirs gets out
         f"iifname {ours} ip6 saddr != {six} drop",
@@ -47,4 +48,5 @@ def _tunnels(numbers: Set[int], nodes: tuple[str, ...]) -> list[str]:
     for family in FAMILIES:
         known = ", ".join(in_order({node for node in nodes if version(node) == family}))
         rules += [f"{match} {WORDS[family]} saddr {{ {known} }} accept"] if known else []
+    # Last: packets of any other sender would be inside the network.
     return [*rules, f"{match} drop"]

@@ -36,6 +36,7 @@ def inward(
         lead.append(f"{_LOCAL[family]} {to} meta l4proto . th dport map @any{family}")
         mask.append(f"oifname {ours} {word} saddr @foreign{family} snat {word} to {mark}")
         mask.append(f"oifname {ours} fib saddr type local snat {word} to {mark}")
+    # Before any translation: a pod must not reach services that the node offers to itself.
     body += chain("loopback", [f"iifname {ours} ip daddr 127.0.0.0/8 drop"], "filter hook prerouting priority -300")
     for hook in ("prerouting", "output"):
         body += chain(f"lead-{hook}", lead, f"nat hook {hook} priority -100")

@@ -28,6 +28,7 @@ def change(before: Mapping[str, str], after: Mapping[str, str]) -> str:
         return ""
     lines = [f"add table inet {NAME}"]
     lines += [f"add set inet {NAME} pods{family} {{ type {TYPES[family]}; }}" for family in FAMILIES]
+    # Deletions first: adding an element that exists would keep its old mark.
     lines += [f"delete element {_set(address)} {{ {address} }}" for address in gone]
     lines += [f'add element {_set(address)} {{ {address} comment "{after[address]}" }}' for address in new]
     return "\n".join(lines) + "\n"

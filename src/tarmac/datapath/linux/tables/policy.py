@@ -64,6 +64,7 @@ def _add_chain(made: dict[str, str], family: int, direction: str, allowances: Se
             match = f"{WORDS[family]} {_PEER[direction]} @{peers} "
         lines += [f"{match}{each}return" for each in _ports(ports)]
     name = f"{direction}{family}-{digest(lines)}"
+    # Closed unless a rule returns: a rule that is missing must not open anything.
     made[name] = chain(name, [*lines, "drop"])
     return name
 
@@ -95,6 +96,7 @@ def _any_of(listed: Sequence[str]) -> str:
 
 
 def _forward() -> str:
+    # Only first packets are judged, so connections that a change forbids must be revoked by their entries.
     rules = ["ct state established,related accept"]
     rules += [f"{WORDS[family]} saddr . {WORDS[family]} daddr @self{family} accept" for family in FAMILIES]
     for direction in ("out", "in"):

@@ -70,6 +70,7 @@ def _restored(ports: Sequence[ServicePort], remembered: Mapping[str, Sequence[Cl
     lines: list[str] = []
     for port in ports:
         for name in (_clients(port, backend) for backend in port.backends if port.affinity):
+            # With the remaining time: a full timeout at each change would never release a client.
             kept = [f"{who} timeout {port.affinity}s expires {left}s" for who, left in remembered.get(name, ())]
             lines += [f"add element inet {NAME} {name} {{ {', '.join(kept)} }}\n"] if kept else []
     return "".join(lines)
@@ -104,6 +105,7 @@ def _with_affinity(port: ServicePort) -> str:
         known = _clients(port, backend)
         made += declaration("set", known, TYPES[family], flags="dynamic,timeout")
         target = f"[{address}]:{at}" if family == 6 else f"{address}:{at}"
+        # `update`, not `add`: the timeout of a known client must start again.
         update = f"update @{known} {{ {word} saddr timeout {port.affinity}s }}"
         made += chain(_to(port, backend), [update, f"meta l4proto {protocol} dnat {word} to {target}"])
     known_ones = [f"{word} saddr @{_clients(port, each)} goto {_to(port, each)}" for each in port.backends]
@@ -116,6 +118,7 @@ def _refuse(hook: str) -> str:
     for family in FAMILIES:
         match = f"{WORDS[family]} daddr . meta l4proto . th dport @refused{family}"
         rules += [f"{match} meta l4proto tcp reject with tcp reset", f"{match} reject with {_REFUSAL[family]}"]
+    # Before the translation: afterwards the packet has no address of a service any more.
     return chain(f"refuse-{hook}", rules, f"filter hook {hook} priority -150")
 
 
