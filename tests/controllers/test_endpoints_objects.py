@@ -42,7 +42,7 @@ def behind(found: list[JsonObject]) -> list[str]:
     return sorted(address for one in found for each in one["endpoints"] for address in each["addresses"])
 
 
-def test_they_follow_the_pods_and_are_written_once_for_each_change() -> None:
+def test_endpoints_follow_the_pods_and_are_written_once_per_change() -> None:
     async def story(cities: Cities) -> None:
         await cities.user.resource(SERVICES).create(service())
         await cities.wait(1)
@@ -90,7 +90,7 @@ def test_foreign_changes_of_endpoints_are_reverted() -> None:
     play(NAMES, story)
 
 
-def test_they_go_with_their_service_also_when_nobody_saw_it_go() -> None:
+def test_endpoints_are_deleted_with_their_service_also_if_unobserved() -> None:
     async def story(cities: Cities) -> None:
         services, resource = cities.user.resource(SERVICES), cities.user.resource(ENDPOINTS)
         for name in ("seen", "unseen"):

@@ -273,7 +273,7 @@ def test_l1_deleted_it_leaves_nothing_and_its_claim_may_go() -> None:
     play(ALL, story)
 
 
-def test_one_bad_object_harms_no_other_and_each_namespace_has_its_own_short_names() -> None:
+def test_an_invalid_object_affects_no_other_and_short_names_are_per_namespace() -> None:
     async def story(cities: Cities) -> None:
         await prepare(cities)
         await cities.user.resource(SERVICES).create(external(targetIP="198.18.0.77"))

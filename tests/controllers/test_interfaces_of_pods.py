@@ -17,7 +17,7 @@ async def interfaces(cities: Cities, name: str, namespace: str = "default") -> l
     return None if text is None else decode_interfaces(text)
 
 
-def test_it_comes_with_the_binding_and_is_complete() -> None:
+def test_an_interface_is_written_with_the_binding() -> None:
     async def story(cities: Cities) -> None:
         await cities.pods.create(pod("a", place="lhr"))
         await cities.pods.create(pod("b", place="lhr"))

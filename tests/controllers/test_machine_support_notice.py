@@ -14,7 +14,9 @@ NODE = f"{PLACES[0].name}-0"
 
 
 @pytest.mark.parametrize(("found", "said"), [("kvm", "with the processor's support"), ("tcg", "emulated, and slow")])
-def test_it_is_said_once_a_node_knows(found: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_machine_support_is_reported_once_a_node_has_probed_it(
+    found: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     async def story(planet: Planet) -> None:
         async with background(tell_accelerator(planet.user, NODE), "telling") as telling:
             await planet.wait(5)
@@ -28,7 +30,7 @@ def test_it_is_said_once_a_node_knows(found: str, said: str, capsys: pytest.Capt
     play(story)
 
 
-def test_nothing_is_said_of_machines_that_nobody_offers(capsys: pytest.CaptureFixture[str]) -> None:
+def test_machine_support_is_not_reported_without_a_node_that_offers_it(capsys: pytest.CaptureFixture[str]) -> None:
     async def story(planet: Planet) -> None:
         for node in (NODE, "nobody"):
             await tell_accelerator(planet.user, node)

@@ -88,7 +88,7 @@ def test_a_workload_is_stopped_and_started_and_nothing_is_replaced() -> None:
     play(story)
 
 
-def test_one_machine_is_stopped_on_its_own_and_stays_so_until_it_or_the_template_is_started() -> None:
+def test_a_machine_stopped_individually_stays_stopped_until_it_or_the_template_is_started() -> None:
     async def story(planet: Planet) -> None:
         fleet = Fleet(planet)
         await fleet.begin(2)

@@ -72,7 +72,7 @@ def test_certificates_of_all_who_left_stay_refused() -> None:
     play(NAMES, story)
 
 
-def test_nothing_new_comes_to_it() -> None:
+def test_a_leaving_node_gets_no_new_pods() -> None:
     async def story(cities: Cities) -> None:
         await pinned(cities, "a", NODE, labels={"app": "a"})
         await budget(cities, 1)

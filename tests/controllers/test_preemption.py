@@ -127,7 +127,7 @@ def test_an_important_workload_gets_its_room_in_a_full_city_and_the_plan_says_wh
     play(WITH_WORKLOADS, story, places=ONE, shape=NodeShape(cpu=4, memory="32Gi", pods=10))
 
 
-def test_nobody_goes_for_an_equal_or_for_one_that_does_not_want_it() -> None:
+def test_equal_priority_and_policy_never_preempt_no_pods() -> None:
     async def story(cities: Cities) -> None:
         await classes(cities)
         await run(cities, "a", "b")

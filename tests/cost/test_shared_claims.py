@@ -53,7 +53,7 @@ def test_external_services_that_share_a_claim_cost_n_log_n_together() -> None:
         assert after < STEEPEST * before * large * log(large) / (small * log(small)), (small, large)
 
 
-def test_one_plan_among_a_hundred_that_share_its_claim_costs_as_much_as_a_hundred() -> None:
+def test_a_plan_grows_linearly_with_services_that_share_its_claim() -> None:
     """An explanation or a plan has no index yet: it looks at each of the others once."""
     few, many = sharing(25), sharing(100)
     cost = least_cpu(lambda: resolve(few.others[-1], few))

@@ -196,7 +196,7 @@ def _router(cities: Cities, number: int) -> Path:
     return next(each for each in sorted(folder.iterdir()) if "egress" in cities.world.lab.command(each, "ip -o link"))
 
 
-async def test_whatever_fails_nothing_goes_in_the_clear(cities: Cities) -> None:
+async def test_no_failure_sends_plaintext(cities: Cities) -> None:
     lan = cities.lan
     await cities.encrypt(3, 4)
     cities.on_the_wire()
@@ -301,7 +301,7 @@ async def test_a_node_that_cannot_encrypt_says_so_until_it_can(cities: Cities, m
     assert await cities.lan.seen("a") == SOURCE1
 
 
-async def test_nothing_of_it_is_left(cities: Cities) -> None:
+async def test_encryption_is_removed_without_remains(cities: Cities) -> None:
     await cities.encrypt(1, 3)
     machine, lab = cities.world.lab.machine(1), cities.world.lab
     own = cities.world.node(1).external.encryption

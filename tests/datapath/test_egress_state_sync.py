@@ -205,9 +205,7 @@ async def test_without_the_program_all_works_but_what_only_one_gateway_knew_is_l
         assert await made.answers(_PATIENT) == 4, "those that have kept their port"
 
 
-async def test_it_is_taken_up_by_the_next_agent_started_again_and_ends_with_the_need(
-    lan: ExternalWorld, conntrackd: Path
-) -> None:
+async def test_conntrackd_is_adopted_restarted_and_ends_with_the_need(lan: ExternalWorld, conntrackd: Path) -> None:
     world = lan.world
     assert isinstance(world, RealWorld)
     assert await world.node(3).external.state_sync.possible() is False, "nobody said where the program is"

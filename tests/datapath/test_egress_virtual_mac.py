@@ -58,7 +58,7 @@ async def test_a_server_that_ignores_announcements_goes_on_after_a_move_and_back
         assert await lan.seen("b") == SOURCE2, "each by its own link"
 
 
-async def test_one_that_is_only_announced_is_lost_to_such_a_server(lan: ExternalWorld) -> None:
+async def test_an_address_that_is_only_announced_is_lost_to_such_a_server(lan: ExternalWorld) -> None:
     await lan.apply(replace(BOTH, virtual=False))
     lan.carry(3, SOURCE1)
     async with connected(lan.frames(), lan.namespace("a"), DIAL, 8000) as ask:
@@ -69,7 +69,7 @@ async def test_one_that_is_only_announced_is_lost_to_such_a_server(lan: External
         assert await ask(1.0) is None, "which is why there are virtual ones"
 
 
-async def test_it_is_probed_taken_up_and_changes_its_kind(lan: ExternalWorld) -> None:
+async def test_a_virtual_address_is_probed_adopted_and_changes_its_kind(lan: ExternalWorld) -> None:
     world = lan.world
     assert isinstance(world, RealWorld)
     await lan.apply(BOTH)

@@ -86,7 +86,7 @@ async def heard(listening: socket.socket, patience: float) -> bytes | None:
 
 
 @of_both
-async def test_nothing_that_a_pod_says_about_routes_is_believed(real: RealWorld) -> None:
+async def test_routes_announced_by_a_pod_are_ignored(real: RealWorld) -> None:
     await two_pods(real)
     assert await real.reaches("a", B) == "b"
     assert await real.reaches("a", B6) == "b"
@@ -106,7 +106,7 @@ async def test_nothing_that_a_pod_says_about_routes_is_believed(real: RealWorld)
 
 @of_both
 @pytest.mark.parametrize("six", [False, True], ids=["IPv4", "IPv6"])
-async def test_it_does_not_even_reach_other_pods(real: RealWorld, six: bool) -> None:
+async def test_routes_announced_by_a_pod_do_not_reach_other_pods(real: RealWorld, six: bool) -> None:
     await two_pods(real)
     family, protocol = (socket.AF_INET6, socket.IPPROTO_ICMPV6) if six else (socket.AF_INET, socket.IPPROTO_ICMP)
     misleading = [redirect6(B6, A6), advertisement6(B6, ROUTER_MAC, A6)] if six else [redirect(B, A, A)]

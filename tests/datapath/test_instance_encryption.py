@@ -174,7 +174,7 @@ async def test_packets_of_every_size_pass(cities: Cities) -> None:
             server.close()
 
 
-async def test_whatever_fails_nothing_goes_in_the_clear(cities: Cities) -> None:
+async def test_no_failure_sends_plaintext(cities: Cities) -> None:
     lab, node = cities.world.lab, cities.world.node(1)
     assert await cities.reaches("between", 1, 2)
     lab.command(lab.machine(1), f"ip link delete {node.tunnels.wireguard.name}")
@@ -260,7 +260,7 @@ async def test_a_node_that_cannot_encrypt_is_closed_and_says_so(
     assert not node.tunnels.failed
 
 
-async def test_nothing_of_it_is_left_where_no_network_asks_for_it(cities: Cities) -> None:
+async def test_encryption_is_removed_without_a_network_that_requests_it(cities: Cities) -> None:
     lab, node = cities.world.lab, cities.world.node(1)
     await node.external.apply(EgressState(address(1)))
     await node.apply(cities.state(1, InstanceTunnels()))

@@ -35,7 +35,7 @@ class TestPortsOfTheNode:
         assert await world.enters(1, address, 8080) == "b", "the node's own connections"
         assert await world.enters(1, address, 8081, hope=False) is None
 
-    async def test_of_both_protocols(self, world: World) -> None:
+    async def test_a_node_port_serves_only_its_protocol(self, world: World) -> None:
         await two_pods(world, PUBLISHED)
         assert await world.enters(1, NODE, 8053, "UDP", outside=True) == "b"
         assert await world.enters(1, NODE, 8053, "TCP", outside=True, hope=False) is None

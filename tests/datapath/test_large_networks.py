@@ -48,7 +48,7 @@ async def attaching(real: RealWorld, sandbox_id: str, network: str, address: str
     return time.monotonic() - began
 
 
-async def test_others_are_attached_while_thirty_thousand_exceptions_are_made_and_removed(real: RealWorld) -> None:
+async def test_other_pods_are_attached_while_thirty_thousand_exceptions_change(real: RealWorld) -> None:
     node = real.node(1)
     assert await node.apply(on(OTHER)) == {}
     took: list[float] = []

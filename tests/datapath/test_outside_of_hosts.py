@@ -34,7 +34,7 @@ def test_the_server_and_the_cities_have_addresses_of_their_own() -> None:
 
 
 @pytest.mark.root
-def test_it_is_built_again_without_harm_and_removed_without_a_trace(tmp_path: Path) -> None:
+def test_the_outside_is_built_idempotently_and_removed_completely(tmp_path: Path) -> None:
     underlay = hosts.plan(tmp_path, ["dfw", "sea"], hosts.free_subnet(tmp_path))
     segment = hosts.read_segment("192.168.122.0/24,fd00:122::/64")
     try:

@@ -145,7 +145,7 @@ async def test_a_claim_by_arp_changes_nothing(real: RealWorld) -> None:
     assert all("PERMANENT" in line for line in neighbours.splitlines() if line.startswith("10."))
 
 
-async def test_nobody_but_nodes_sends_into_a_tunnel(real: RealWorld) -> None:
+async def test_only_nodes_send_into_a_tunnel(real: RealWorld) -> None:
     await two_nodes(real)
     own = mac_address(NET, f"{A}/20")
     inner = udp_frame(tunnel_mac(4097, "198.18.0.2"), own, A, FAR, 9000, b"forged")

@@ -62,7 +62,7 @@ def test_ports_merge_without_loss(spans: list[tuple[int, int]], port: int) -> No
     assert all(one[1] + 1 < other[0] for one, other in pairwise(found))
 
 
-def test_all_ports_of_a_protocol_are_all() -> None:
+def test_all_ports_of_a_protocol_include_every_port() -> None:
     assert merged([Ports("TCP"), Ports("TCP", 80)]) is None
 
 

@@ -76,7 +76,7 @@ def test_its_size_is_real_and_grows_by_its_next_mount(disk: Planet) -> None:
     assert disk.exec("third", "cat", "/data/file") == "kept\n"
 
 
-def test_it_goes_with_its_claim(disk: Planet) -> None:
+def test_a_disk_is_removed_with_its_claim(disk: Planet) -> None:
     name = disk.get("pvc", "data")["spec"]["volumeName"]
     disk.remove("third")
     disk.kubectl("delete", "pvc", "data", "--wait")

@@ -87,13 +87,13 @@ class TestRunning:
     async def test_its_state_never_reaches_a_disk(self, containerd_node: ContainerdNode) -> None:
         assert is_memory_backed(containerd_node.settings.run / "state")
 
-    async def test_one_that_runs_is_adopted(self, containerd_node: ContainerdNode) -> None:
+    async def test_a_running_containerd_is_adopted(self, containerd_node: ContainerdNode) -> None:
         before = processes(containerd_node.settings)
         await containerd.start(containerd_node.settings)
         assert processes(containerd_node.settings) == before
         assert len(before) == 1
 
-    async def test_it_is_nobodys_child_and_in_a_session_of_its_own(self, containerd_node: ContainerdNode) -> None:
+    async def test_containerd_is_detached_with_its_own_session(self, containerd_node: ContainerdNode) -> None:
         [pid] = processes(containerd_node.settings)
         assert os.getsid(pid) != os.getsid(0)
         assert f"PPid:\t{os.getpid()}\n" not in Path(f"/proc/{pid}/status").read_text()
@@ -170,7 +170,7 @@ class TestRunning:
         await machine.clean()
 
     @pytest.mark.parametrize("handler", ["runc", "gvisor"])
-    async def test_nothing_is_left_after_its_end_whoever_was_killed(
+    async def test_stopping_containerd_removes_everything_after_any_kill(
         self, spare_node: ContainerdNode, handler: str
     ) -> None:
         machine = RealMachine(spare_node, handler)
@@ -191,7 +191,7 @@ class TestRunning:
         assert not spare_node.settings.run.exists()
         assert running.id not in " ".join(os.listdir("/sys/class/net"))
 
-    async def test_it_lives_in_the_namespace_it_is_given(
+    async def test_containerd_runs_in_the_given_network_namespace(
         self, containerd_node: ContainerdNode, namespace: Path, tmp_path: Path
     ) -> None:
         run = containerd_node.settings.run.with_name(f"{containerd_node.settings.run.name}s")

@@ -66,7 +66,7 @@ async def test_a_container_that_ends_by_itself_keeps_its_code(machine: Machine, 
     assert (exited.exit_code, exited.reason) == (code, reason)
 
 
-async def test_one_that_does_not_listen_is_killed_when_its_grace_is_over(machine: Machine) -> None:
+async def test_a_container_that_ignores_signals_is_killed_after_its_grace_period(machine: Machine) -> None:
     running = await machine.run(machine.deaf())
     await running.log("deaf")
     began = time.monotonic()
@@ -114,7 +114,7 @@ async def test_a_program_that_is_not_in_the_image_is_a_refusal_and_an_exit(machi
     assert (failed.state, failed.exit_code, failed.reason) == ("exited", 128, "StartError")
 
 
-async def test_there_is_no_container_without_a_sandbox_or_an_image(machine: Machine) -> None:
+async def test_creating_a_container_without_a_sandbox_or_an_image_fails(machine: Machine) -> None:
     pod = machine.sandbox()
     with pytest.raises(RuntimeFault):
         await machine.runtime.create_container("nonesuch", machine.waits(), pod)

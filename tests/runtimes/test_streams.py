@@ -71,7 +71,7 @@ async def test_an_exit_code_is_told(machine: Machine) -> None:
     assert outcome["details"]["causes"] == [{"reason": "ExitCode", "message": "3"}]
 
 
-async def test_nothing_is_said_before_there_is_somebody_to_take_it(machine: Machine) -> None:
+async def test_output_waits_until_the_client_is_ready(machine: Machine) -> None:
     machine.needs("exec")
     running = await machine.run(machine.waits())
     stream = await machine.runtime.exec_stream(running.id, ["sh", "-c", "echo out; echo err >&2"], _OUTPUTS)

@@ -183,7 +183,7 @@ ATTACKS = {
             meddling.test_a_part_that_the_kernel_does_not_take_harms_no_other,
             values.test_parts_that_the_kernel_does_not_take_are_found_by_halving,
             values.test_an_invalid_address_never_becomes_a_rule,
-            controllers.test_one_bad_object_harms_no_other_and_each_namespace_has_its_own_short_names,
+            controllers.test_an_invalid_object_affects_no_other_and_short_names_are_per_namespace,
         ),
     ),
     "A14": Attack(
@@ -198,7 +198,7 @@ ATTACKS = {
             views.test_sizes_and_errors_about_them,
             meddling.test_deleted_tables_let_nothing_out_and_are_mended,
             meddling.test_another_process_takes_it_up_and_packets_notice_nothing,
-            encryption.test_whatever_fails_nothing_goes_in_the_clear,
+            encryption.test_no_failure_sends_plaintext,
         ),
     ),
     "A15": Attack(

@@ -68,7 +68,7 @@ def seed(tmp_path: Path) -> Path:
 
 @pytest.mark.soak(minutes=5)
 @pytest.mark.timeout(60 + 3 * KILLS)
-async def test_nothing_is_left_and_no_disk_is_half_made(tmp_path: Path, seed: Path) -> None:
+async def test_kills_leave_no_remains_and_no_incomplete_disk(tmp_path: Path, seed: Path) -> None:
     dice, root = random.Random(SEED), os.path.realpath(tmp_path / "root")
     kills, unfinished = Counter[str](), 0
     with agents(root, seed) as crowd, purged(filled(root, str(seed))):

@@ -242,7 +242,7 @@ async def test_a_recording_has_what_was_seen_and_nothing_that_was_typed(machine:
     ]  # fmt: skip
 
 
-async def test_nobody_goes_on_unrecorded(machine: FakeMachine) -> None:
+async def test_a_session_ends_when_its_recording_fails(machine: FakeMachine) -> None:
     ann = come(machine.console, "ann", record=lambda: Notes(full=True))
     machine.guest.write(b"hello\n")
     assert ann.output_seen == b""

@@ -49,7 +49,7 @@ async def test_a_device_that_its_group_cannot_open_is_not_tried(monkeypatch: pyt
 
 
 @pytest.mark.usefixtures("kvm")
-async def test_where_nothing_boots_no_machine_runs() -> None:
+async def test_machines_are_refused_when_no_accelerator_boots() -> None:
     with pytest.raises(RuntimeRefused, match="tcg: it hangs"):
         await accelerator.decide("7", Host().boot)
 

@@ -47,7 +47,7 @@ def test_the_command_reads_as_it_did(name: str, machine: MachineDescription, acc
     assert lines(machine, accelerator) == (GOLDEN / f"{name}.txt").read_text()
 
 
-def test_nothing_names_a_path_of_the_host() -> None:
+def test_arguments_name_no_path_of_the_host() -> None:
     paths = re.findall(r"(?<![\w.])/[\w/.]+", lines(SMALL, "tcg"))
     own = ("/run/", "/dev/fdset/", "/proc/self/fd/")
     assert [path for path in paths if not path.startswith(own)] == ["/dev/urandom", "/dev/vda"]
@@ -61,7 +61,7 @@ def full() -> MachineDescription:
     )
 
 
-def test_everything_a_manifest_may_ask_for_has_a_place_of_its_own() -> None:
+def test_the_maximum_of_devices_has_distinct_addresses() -> None:
     places = re.findall(r"addr=(0x[0-9a-f]+)\.(0x[0-9a-f]+)", lines(full(), "tcg"))
     assert len(places) == len(set(places)) == MAX_ATTACHMENTS + MAX_INTERFACES + 1 + 4 + 3
     taken = {int(slot, 16) for slot, _ in places}

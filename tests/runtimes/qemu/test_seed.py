@@ -98,7 +98,7 @@ def test_a_second_interface_on_a_network_has_its_addresses_and_leaves_the_routes
     assert [each["to"] for each in read["eth2"]["routes"]] == ["fd20:501:aace::/48"], "the first has no IPv6"
 
 
-def test_one_family_alone_has_no_gateway_of_the_other() -> None:
+def test_a_single_family_interface_has_no_gateway_of_the_other_family() -> None:
     six = AttachedInterface("eth0", "n", mac="02:00:00:00:00:01", addresses=["fd00::2/64"], gateways=["fd00::1"])
     six.routes = ["::/0", "0.0.0.0/0"]
     read = yaml.safe_load(network_config([six], AROUND))["ethernets"]["eth0"]

@@ -244,7 +244,7 @@ def test_no_line_is_lost_or_doubled_by_a_kill_between_any_two_steps(
 # ---- all of them
 
 
-async def test_one_timer_follows_all_machines_and_one_that_floods_keeps_nobody_waiting(tmp_path: Path) -> None:
+async def test_a_flooding_machine_does_not_delay_the_logs_of_others(tmp_path: Path) -> None:
     logs, places = SerialLogs(ManualClock()), dict[str, SerialFiles]()
     for name in ("flood", "quiet"):
         (tmp_path / name).mkdir()
@@ -316,7 +316,7 @@ async def test_keys_that_a_guest_does_not_take_hold_up_whoever_types_and_hanging
     assert held[0] is True
 
 
-async def test_nothing_but_a_pipe_of_the_machine_is_written_to(tmp_path: Path, pipe: tuple[Path, int]) -> None:
+async def test_keys_are_written_only_to_a_pipe_of_the_machine(tmp_path: Path, pipe: tuple[Path, int]) -> None:
     path, _ = pipe
     (tmp_path / "file").write_bytes(b"")
     (tmp_path / "link").symlink_to(path)

@@ -92,6 +92,6 @@ def test_a_file_that_is_too_large_is_given_up(
     assert not (tmp_path / "file").exists() or (tmp_path / "file").stat().st_size <= 1 << 20
 
 
-def test_nobody_there_is_told(tmp_path: Path) -> None:
+def test_an_unreachable_host_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ImageRefused, match=r"127\.0\.0\.1:1 cannot be reached"):
         fetch("http://127.0.0.1:1/file", tmp_path / "file", nothing)
