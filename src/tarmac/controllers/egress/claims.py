@@ -1,6 +1,6 @@
 """Reconciles SourceIPClaims: binds the claims of a class to SourceIPs, the oldest first, in one pass of one worker.
 
-The address is taken first (`taking`), then the claim's status becomes Bound. A crash in between leaves a SourceIP that
+The address is taken first (`binder`), then the claim's status becomes Bound. A crash in between leaves a SourceIP that
 names the claim by uid; the next pass finds it and completes the binding.
 
 A claim that was bound never gets a different address: when its own is gone, the claim is Lost.

@@ -39,7 +39,7 @@ _RETRY_SECONDS = 10.0  # for a node that may not be tainted yet
 
 
 class NodeController:
-    """Reconciles by node name; `evictions` acts on the resulting taints, `departures` removes leaving nodes."""
+    """Reconciles by node name; `evictions` acts on the resulting taints, `decommission` removes leaving nodes."""
 
     def __init__(self, context: ControllerContext) -> None:
         client = context.client
