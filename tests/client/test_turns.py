@@ -13,8 +13,10 @@ from tarmac.client.transport import ClientRequest
 from tarmac.client.turns import MAX_SECONDS, loop_budget
 from tarmac.controllers.writes import in_batches
 
-PIECE = 0.001
-MOST = 2 * round(MAX_SECONDS / PIECE) + 1  # pieces of one turn: those that fit, and those that were woken for it
+UNIT_SECONDS = 0.001
+MAX_UNITS_PER_TURN = (
+    2 * round(MAX_SECONDS / UNIT_SECONDS) + 1
+)  # pieces of one turn: those that fit, and those that were woken for it
 
 
 class Watch:
@@ -26,7 +28,7 @@ class Watch:
         self.longest = self._since = 0
 
     def work(self, who: str) -> None:
-        self.clock.advance(PIECE)
+        self.clock.advance(UNIT_SECONDS)
         self.done[who] += 1
         self._since += 1
         self.longest = max(self.longest, self._since)
@@ -54,7 +56,7 @@ async def test_a_thousand_keys_are_no_single_turn_and_each_is_reconciled() -> No
     took = await watch.turn_until(1000)
     controller.stop()
     await running
-    assert watch.longest <= MOST
+    assert watch.longest <= MAX_UNITS_PER_TURN
     assert set(watch.done.values()) == {1}
     assert took < 1000, "nor one key in each turn, which would cost more than it is worth"
 
@@ -72,7 +74,7 @@ async def test_everybody_who_asks_often_has_a_share() -> None:
     for each in tasks:
         each.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    assert watch.longest <= MOST
+    assert watch.longest <= MAX_UNITS_PER_TURN
     assert max(watch.done.values()) < 10 * min(watch.done.values())
 
 
@@ -93,7 +95,7 @@ async def test_requests_of_one_reconcile_are_bounded_and_those_of_others_are_not
     bounded = asyncio.ensure_future(ask(LocalTransport(handle, watch.clock), 300))
     await watch.turn_until(300)
     await bounded
-    assert watch.longest <= MOST
+    assert watch.longest <= MAX_UNITS_PER_TURN
     await ask(LocalTransport(handle), 100)
     assert watch.longest >= 100
 
@@ -134,5 +136,5 @@ async def test_a_batch_of_writes_is_no_single_turn() -> None:
     running = asyncio.ensure_future(in_batches(act, range(500), watch.clock))
     await watch.turn_until(500)
     await running
-    assert watch.longest <= MOST
+    assert watch.longest <= MAX_UNITS_PER_TURN
     assert set(watch.done.values()) == {1}

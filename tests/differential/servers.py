@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-PATIENCE = 10.0  # seconds to wait for bytes that should come at once
+TIMEOUT = 10.0  # seconds to wait for bytes that should come at once
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Server:
     def stream(
         self, path: str, headers: Mapping[str, str], as_admin: bool
     ) -> Generator[tuple[Answer, Iterator[bytes]]]:
-        """A watch: the head of the answer, and its lines as they come until the end or `PATIENCE` is over."""
+        """A watch: the head of the answer, and its lines as they come until the end or `TIMEOUT` is over."""
         with self._connection(as_admin) as connection:
             answer = self._ask(connection, "GET", path, headers, None, as_admin)
             failed = answer.status >= 400
@@ -64,7 +64,7 @@ class Server:
     @contextmanager
     def _connection(self, as_admin: bool) -> Generator[http.client.HTTPSConnection]:
         context = self._admin if as_admin else self._plain
-        connection = http.client.HTTPSConnection(self._authority, timeout=PATIENCE, context=context)
+        connection = http.client.HTTPSConnection(self._authority, timeout=TIMEOUT, context=context)
         try:
             yield connection
         finally:

@@ -12,8 +12,8 @@ import yaml
 from tarmac.apps.authentication import authentication_of
 from tarmac.apps.commands import parsed
 from tarmac.server.security.openid.configuration import BadConfiguration, read_configuration
-from tarmac.server.security.openid.following import OFTEN, follow
-from tarmac.server.security.openid.keys import BETWEEN
+from tarmac.server.security.openid.following import POLL_INTERVAL, follow
+from tarmac.server.security.openid.keys import MIN_FETCH_INTERVAL
 from tests.security.test_openid import Door, door, served
 from tests.support.openid import FakeIssuer, fake_issuer
 
@@ -165,7 +165,7 @@ async def test_what_an_expression_refuses_or_fails_at_lets_nobody_in(people: Doo
 
 async def turn(door: Door) -> None:
     """Until the follower has looked at the file."""
-    door.clock.advance(OFTEN)
+    door.clock.advance(POLL_INTERVAL)
     for _ in range(5):
         await asyncio.sleep(0)
 
@@ -198,7 +198,7 @@ async def test_the_file_is_followed_and_a_bad_one_changes_nothing(door: Door, tm
 
         file.write_bytes(document(trusting(door.issuer, username={"claim": "sub", "prefix": "new:"}), trusting(other)))
         await turn(door)
-        door.clock.advance(BETWEEN)
+        door.clock.advance(MIN_FETCH_INTERVAL)
         assert (await door.enter(token)).name == "new:jane", "what was known by the old mapping is known no longer"
 
         file.write_bytes(document(trusting(other)))

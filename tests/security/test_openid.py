@@ -23,7 +23,7 @@ from tarmac.server.security.authorize import Authorizer
 from tarmac.server.security.jwt import SigningKey
 from tarmac.server.security.openid import fetching
 from tarmac.server.security.openid.issuers import Issuers
-from tarmac.server.security.openid.keys import BETWEEN
+from tarmac.server.security.openid.keys import MIN_FETCH_INTERVAL
 from tarmac.server.security.pki import Pki
 from tarmac.server.security.reviews import Reviews
 from tarmac.server.security.serviceaccounts import ISSUER, ServiceAccountTokens
@@ -159,16 +159,16 @@ async def test_a_new_key_is_fetched_when_a_token_shows_it(door: Door) -> None:
     del door.issuer.keys["one"]
     new = door.issuer.token({"kid": "two"}, OTHER_RSA_KEY, **HD)
     await door.refused(new)  # there was a fetch a moment ago
-    door.clock.advance(BETWEEN)
+    door.clock.advance(MIN_FETCH_INTERVAL)
     assert (await door.enter(new)).name == f"{door.issuer.url}#jane"
-    door.clock.advance(BETWEEN)
+    door.clock.advance(MIN_FETCH_INTERVAL)
     await door.refused(door.issuer.token(sub="joe", **HD))  # signed with a key that is gone
 
 
 async def test_there_is_one_fetch_at_a_time_and_one_in_ten_seconds(door: Door) -> None:
     await door.open()
     await door.enter(door.issuer.token(**HD))
-    door.clock.advance(BETWEEN)
+    door.clock.advance(MIN_FETCH_INTERVAL)
     strange = [door.issuer.token({"kid": f"k{number}"}, OTHER_RSA_KEY, **HD) for number in range(50)]
     await asyncio.gather(*(door.refused(token) for token in strange))
     await asyncio.gather(*(door.refused(token) for token in strange))
@@ -194,7 +194,7 @@ async def test_an_issuer_that_is_down_at_the_start_keeps_out_its_own_people_only
     assert isinstance(door.authenticator.authenticate(Request("GET", "/")), User)
     door.issuer.up = True
     await door.refused(token)
-    door.clock.advance(BETWEEN)
+    door.clock.advance(MIN_FETCH_INTERVAL)
     assert (await door.enter(token)).name.endswith("#jane")
 
 
@@ -202,7 +202,7 @@ async def test_an_issuer_that_goes_down_later_keeps_the_keys_it_showed(door: Doo
     await door.open()
     await door.enter(door.issuer.token(**HD))
     door.issuer.up = False
-    door.clock.advance(BETWEEN)
+    door.clock.advance(MIN_FETCH_INTERVAL)
     await door.refused(door.issuer.token({"kid": "two"}, OTHER_RSA_KEY, **HD))
     assert (await door.enter(door.issuer.token(sub="joe", **HD))).name.endswith("#joe")
 
@@ -211,7 +211,7 @@ async def test_a_slow_issuer_keeps_nobody_else_waiting(door: Door) -> None:
     await door.open()
     await door.enter(door.issuer.token(**HD))
     door.issuer.stay_silent(600)
-    door.clock.advance(BETWEEN)
+    door.clock.advance(MIN_FETCH_INTERVAL)
     waiting = door.ask(door.issuer.token({"kid": "two"}, OTHER_RSA_KEY, **HD))
     assert not isinstance(waiting, User)
     late = asyncio.ensure_future(waiting)
@@ -269,7 +269,7 @@ async def test_a_discovery_document_that_cannot_be_used_lets_nobody_in(door: Doo
     await door.open()
     await door.refused(door.issuer.token(**HD))
     door.issuer.discovery = door.issuer._discovery
-    door.clock.advance(BETWEEN)
+    door.clock.advance(MIN_FETCH_INTERVAL)
     await door.enter(door.issuer.token(**HD))
 
 
@@ -309,7 +309,7 @@ async def test_keys_that_make_no_sense_do_not_take_the_others_away(door: Door) -
 
 
 async def test_an_issuer_that_never_finishes_is_given_up(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetching, "PATIENCE", 0.2)
+    monkeypatch.setattr(fetching, "FETCH_TIMEOUT", 0.2)
     door.issuer.stay_silent(600)
     await door.open()
     async with asyncio.timeout(20):

@@ -193,7 +193,7 @@ async def test_a_change_in_one_namespace_forgets_nothing_about_others(world: Wor
 async def test_questions_about_paths_that_nobody_has_are_not_remembered_for_ever(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rbac, "_MOST_DECISIONS", 100)
+    monkeypatch.setattr(rbac, "_MAX_DECISIONS", 100)
     for number in range(1000):
         assert not world.may(user("jane"), "get", f"made-up-{number}", namespace=f"ns-{number % 30}")
     tables = world.authorizer.rbac._decisions  # pyright: ignore[reportPrivateUsage]

@@ -33,7 +33,7 @@ COUNT = 40
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if every object took a whole turn."""
     monkeypatch.setattr(cooperative, "_SLICE_SECONDS", 0.0)
-    monkeypatch.setattr(batches, "_BATCH", 1)
+    monkeypatch.setattr(batches, "_MAX_BATCH", 1)
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ async def test_a_list_in_pieces_is_what_it_is_in_one(api: Client, accept: str, m
         whole = (await api.get(CONFIGMAPS + query, accept=accept)).raw
         with monkeypatch.context() as patched:
             patched.setattr(cooperative, "_SLICE_SECONDS", 0.0)
-            patched.setattr(batches, "_BATCH", 1)
+            patched.setattr(batches, "_MAX_BATCH", 1)
             assert (await api.get(f"{CONFIGMAPS}{query}", accept=accept)).raw == whole
         if "pretty" in query:
             assert whole.decode() == json.dumps(json.loads(whole), indent=2, ensure_ascii=False) + "\n"

@@ -26,7 +26,7 @@ WORKLOAD = {
     "metadata": {"name": "w"},
     **BASES["workloads"],
 }
-PATIENCE = 10.0  # seconds until a request counts as held up
+TIMEOUT = 10.0  # seconds until a request counts as held up
 ALICE, BOB, CAROL = (User(name, groups=("system:masters",)) for name in ("alice", "bob", "carol"))
 
 
@@ -49,7 +49,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     event, planned = threading.Event(), plan.plan_workload
 
     def hold(*arguments: object) -> object:
-        event.wait(3 * PATIENCE)
+        event.wait(3 * TIMEOUT)
         return planned(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(plan, "plan_workload", hold)
@@ -66,7 +66,7 @@ async def test_sixty_plans_of_a_user_leave_explanations_and_the_dashboard_alone(
 ) -> None:
     plans = [planning(server, ALICE) for _ in range(60)]
     await asyncio.sleep(0)
-    async with asyncio.timeout(PATIENCE):  # all of these are answered while the plans are held
+    async with asyncio.timeout(TIMEOUT):  # all of these are answered while the plans are held
         assert (await server.send("GET", "/api/v1/nodes/none/why", user=BOB)).status == 404
         assert (await server.send("GET", "/api/v1/nodes/none/ledger", user=ALICE)).status == 404
         page = files.answer(Request("GET", "/dashboard/index.html"))

@@ -20,7 +20,7 @@ from tarmac.wire.http2.serversession import MAX_STREAMS
 from tarmac.wire.violations import ProtocolViolation
 
 HEADERS = ((":path", "/s/M"), ("colour", "green"))
-LONGEST = 1000
+MAX_HEADERS = 1000
 
 
 def ask(stream: int, body: bytes, flags: int = END_STREAM) -> bytes:
@@ -29,15 +29,15 @@ def ask(stream: int, body: bytes, flags: int = END_STREAM) -> bytes:
 
 
 def begun() -> Http2ServerSession:
-    session = Http2ServerSession(LONGEST)
+    session = Http2ServerSession(MAX_HEADERS)
     assert session.receive(PREFACE + frame(FrameType.SETTINGS, 0, 0)) == []
     session.take()
     return session
 
 
-@given(st.lists(st.binary(max_size=LONGEST), min_size=1, max_size=MAX_STREAMS), st.integers(1, 100))
+@given(st.lists(st.binary(max_size=MAX_HEADERS), min_size=1, max_size=MAX_STREAMS), st.integers(1, 100))
 def test_questions_are_answered_in_any_pieces(bodies: list[bytes], size: int) -> None:
-    asking, answering = Http2ClientSession(), Http2ServerSession(LONGEST)
+    asking, answering = Http2ClientSession(), Http2ServerSession(MAX_HEADERS)
     streams = {asking.request(HEADERS, body): body for body in bodies}
     sent = asking.take()
     heard: list[RequestReceived] = []
@@ -99,7 +99,7 @@ def test_noise_breaks_off_or_means_nothing(noise: bytes) -> None:
 
 def test_whoever_does_not_begin_as_http2_does_is_not_heard() -> None:
     with pytest.raises(ProtocolViolation):
-        Http2ServerSession(LONGEST).receive(b"PRI * HTTP/1.1")
+        Http2ServerSession(MAX_HEADERS).receive(b"PRI * HTTP/1.1")
 
 
 def test_a_question_that_was_taken_back_is_not_answered() -> None:

@@ -21,7 +21,7 @@ from tarmac.base.tasks import Tasks
 
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _MAX_ACCEPTS = 64  # accepted in one loop iteration, so that established connections are served, too
-_PAUSE_SECONDS = 0.5  # seconds without accepting
+_RETRY_DELAY = 0.5  # seconds without accepting
 _LOG_INTERVAL = 60.0  # seconds without exhaustion after which the next one is logged again
 _BACKLOG = 1024
 _log = log("http")
@@ -124,7 +124,7 @@ class Acceptor:
         if now > self._silent_until:
             _log.warning("no room for more connections", why=why, held=self._host.open_descriptors, closed=closed)
         self._silent_until = now + _LOG_INTERVAL
-        self._pausing = self._loop.call_later(_PAUSE_SECONDS, self._resume)
+        self._pausing = self._loop.call_later(_RETRY_DELAY, self._resume)
 
     def _resume(self) -> None:
         self._pausing = None

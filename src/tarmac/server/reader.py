@@ -15,8 +15,8 @@ from tarmac.api.schema import JsonObject
 from tarmac.store.interface import Entry, Store
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
-_REMEMBERED = 128
-_FEW = 8  # objects: a longer list would evict everything else from the cache
+_MAX_CACHED = 128
+_MAX_LIST = 8  # objects: a longer list would evict everything else from the cache
 
 
 def decode(entry: Entry) -> JsonObject:
@@ -40,7 +40,7 @@ class Reader:
         known = self._decoded.get((bucket, entry.name))
         if known is not None and known[0] is entry:
             return known[1]
-        if len(self._decoded) >= _REMEMBERED:
+        if len(self._decoded) >= _MAX_CACHED:
             self._decoded.clear()
         obj = decode(entry)
         self._decoded[bucket, entry.name] = (entry, obj)
@@ -49,6 +49,6 @@ class Reader:
     def list(self, bucket: str, prefix: str = "") -> Iterator[JsonObject]:
         """Yield every object of a bucket whose name starts with `prefix` (`namespace/`)."""
         entries = self.store.list(bucket, prefix).entries
-        few = len(entries) <= _FEW
+        few = len(entries) <= _MAX_LIST
         for entry in entries:
             yield self._read(bucket, entry) if few else decode(entry)

@@ -17,8 +17,8 @@ _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 # Opening one of these is a create for every method: WebSockets can only be opened by GET.
 _CONNECTIONS = {"pods": frozenset({"exec", "attach", "portforward"}), "instances": frozenset({"console", "vnc"})}
 _NODE_CONNECTIONS = frozenset({"exec", "attach", "portForward", "run", "tarmac"})  # behind nodes/NAME/proxy
-_REMEMBERED = 4096
-_LONGEST_REMEMBERED = 512  # characters: clients can send arbitrarily long paths
+_MAX_CACHED = 4096
+_MAX_CACHED_PATH = 512  # characters: clients can send arbitrarily long paths
 
 
 class RequestInfo(NamedTuple):
@@ -45,9 +45,9 @@ def request_info(request: Request) -> RequestInfo:
     info = _seen.get(key)
     if info is None:
         info = _parse(request.method, request.path)
-        if len(_seen) >= _REMEMBERED:
+        if len(_seen) >= _MAX_CACHED:
             _seen.clear()
-        if len(request.path) <= _LONGEST_REMEMBERED:
+        if len(request.path) <= _MAX_CACHED_PATH:
             _seen[key] = info
     query = request.query
     if query and info.is_resource and ("watch" in query or "fieldSelector" in query):

@@ -37,7 +37,7 @@ Answering = Callable[["Routes", ResourceStorage], Route]
 ANY_SCALE = ("", "", "scale")
 NO_RESOURCE = "the server could not find the requested resource"
 _ON_ONE = frozenset({"get", "update", "patch", "delete"})
-_DECIDED_AGAIN = frozenset({"create", "update", "patch", "delete"})
+_RETRIED_WHEN_STALE = frozenset({"create", "update", "patch", "delete"})
 _WRITE_NOTHING_WHEN_REFUSED = frozenset(
     {"", "approval", "binding", "ephemeralcontainers", "finalize", "resize", "scale", "status", "token"}
 )
@@ -83,7 +83,7 @@ class Routes:
         if endpoint is None or not _has_form(resource, info):
             raise MethodNotAllowed(NO_METHOD, details={})
         store = self._services.store
-        again = info.verb in _DECIDED_AGAIN and info.subresource in _WRITE_NOTHING_WHEN_REFUSED
+        again = info.verb in _RETRIED_WHEN_STALE and info.subresource in _WRITE_NOTHING_WHEN_REFUSED
         return partial(retry_stale_refusal, store, endpoint) if store.shared and again else endpoint
 
     def storage_of(self, resource: Resource) -> ResourceStorage:

@@ -98,7 +98,7 @@ async def test_each_hears_what_nodes_the_others_hold_until_they_go(tmp_path: Pat
 async def test_the_lowest_alive_has_the_duties_and_a_lost_worker_is_told_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(peers_module, "PATIENCE", 0.2)
+    monkeypatch.setattr(peers_module, "PEER_TIMEOUT", 0.2)
     make_folder(tmp_path / "run")
     one = Worker(tmp_path / "run", 1, 2)
     async with background(one.peers.run(), "links"):
@@ -114,7 +114,7 @@ async def test_the_lowest_alive_has_the_duties_and_a_lost_worker_is_told_of(
 async def test_a_worker_that_is_not_ready_is_noticed_by_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(peers_module, "PATIENCE", 0.2)
+    monkeypatch.setattr(peers_module, "PEER_TIMEOUT", 0.2)
     async with workers(tmp_path / "run", 2) as (zero, one):
         zero.ready = False
         await until(lambda: one.peers.checks()["worker-0"]() is not None)
@@ -198,7 +198,7 @@ async def test_a_token_is_good_once(tmp_path: Path) -> None:
 
 
 async def test_a_token_is_good_for_a_moment_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tunnels_module, "OPEN_SECONDS", 0.2)
+    monkeypatch.setattr(tunnels_module, "OPEN_TIMEOUT", 0.2)
     async with workers(tmp_path / "run") as (zero, one, two):
         token, dialling = await asked(zero, one)
         with pytest.raises(TimeoutError, match="n1 does not answer on its tunnel"):

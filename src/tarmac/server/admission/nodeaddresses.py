@@ -34,7 +34,7 @@ _NODES = "core/nodes"
 _STATUS, _FACTS = "status.addresses", f"metadata.annotations[{ANNOTATION_NODE_FACTS}]"
 # Entries of the status, and addresses in total: each is compared with those of the other nodes, and new Networks and
 # classes keep off it.
-_MOST = 64
+_MAX_ENTRIES = 64
 
 
 class _Node(Partial):
@@ -68,8 +68,8 @@ class NodeAddressAdmission(AdmissionPlugin):
         new = sorted(_entries(attributes.obj) - _entries(attributes.old))
         if not new:
             return
-        if len(_entries(attributes.obj)) > _MOST:
-            raise refuse(attributes, f'node "{node}" may not have more than {_MOST} addresses')
+        if len(_entries(attributes.obj)) > _MAX_ENTRIES:
+            raise refuse(attributes, f'node "{node}" may not have more than {_MAX_ENTRIES} addresses')
         self._load()
         holder = partial(self._holder, node, _labels(attributes.old))
         for kind, said in new:
@@ -90,10 +90,9 @@ class NodeAddressAdmission(AdmissionPlugin):
                 )
         if claimed.keys() <= before.keys():
             return
-        if len(claimed) > _MOST:
-            detail = (
-                f"{_STATUS} and {_FACTS} together may not have more than {_MOST} addresses, and have {len(claimed)}"
-            )
+        if len(claimed) > _MAX_ENTRIES:
+            limit = f"may not have more than {_MAX_ENTRIES} addresses"
+            detail = f"{_STATUS} and {_FACTS} together {limit}, and have {len(claimed)}"
             raise refuse(attributes, f'node "{node}": {detail}')
         pooled = self._tenants.pooled(claimed)
         if len(pooled) > MAX_POOLED:

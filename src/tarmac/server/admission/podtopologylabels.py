@@ -29,7 +29,7 @@ class _Node(msgspec.Struct):
 
 # Runs for every binding: only the node's labels are decoded, once per version.
 _read = msgspec.json.Decoder(_Node).decode
-_MOST = 10_000
+_MAX_CACHED = 10_000
 
 
 class PodTopologyLabels(AdmissionPlugin):
@@ -56,7 +56,7 @@ class PodTopologyLabels(AdmissionPlugin):
         known = self._known.get(node.name)
         if known is not None and known[0] is node:
             return known[1]
-        if len(self._known) >= _MOST:
+        if len(self._known) >= _MAX_CACHED:
             self._known.clear()
         given = _read(node.raw).metadata.labels
         found = {key: given[key] for key in (LABEL_REGION, LABEL_ZONE) if key in given}

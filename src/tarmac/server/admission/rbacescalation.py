@@ -16,7 +16,7 @@ from tarmac.api.status import forbidden, not_found
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.authorize import MASTERS, Authorizer
-from tarmac.server.security.rbac import GROUP, MOST_IN_NAMESPACE, weight
+from tarmac.server.security.rbac import GROUP, MAX_RULES_IN_NAMESPACE, weight
 from tarmac.server.security.rulecoverage import TooComplex, missing_rights
 from tarmac.server.security.rules import PolicyRule
 
@@ -55,7 +55,7 @@ class RbacEscalation(AdmissionPlugin):
     def _check_room(self, attributes: Attributes, obj: JsonObject) -> None:
         more = _weight(obj) - (_weight(attributes.old) if attributes.old is not None else 0)
         if more > 0 and more > self._authorizer.rbac.room_in(attributes.namespace):
-            why = f"a namespace may have {MOST_IN_NAMESPACE} RoleBindings and rules of Roles"
+            why = f"a namespace may have {MAX_RULES_IN_NAMESPACE} RoleBindings and rules of Roles"
             raise _refused(attributes, f"{why}, and {attributes.namespace} would have more")
 
     def _check_role(self, attributes: Attributes, role: JsonObject) -> None:

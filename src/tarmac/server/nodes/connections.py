@@ -17,8 +17,8 @@ from tarmac.server.nodes.proxying import forward, forwarded_headers, response_of
 from tarmac.server.subresources.connections import PodPort
 from tarmac.wire.visitors import NOT_RECORDED, RECORD_HEADER, USER_HEADER, encode_user
 
-_LARGEST_ERROR = 50_000
-_FETCH_SECONDS = 5.0
+_MAX_ERROR = 50_000
+_FETCH_TIMEOUT = 5.0
 _REASONS = {404: "NotFound", 409: "Conflict", 429: "TooManyRequests", 503: "ServiceUnavailable"}
 
 
@@ -64,13 +64,13 @@ class NodeProxy:
 
 async def _fetched(route: NodeRoute, target: str, most: int) -> bytes:
     try:
-        async with asyncio.timeout(_FETCH_SECONDS):
+        async with asyncio.timeout(_FETCH_TIMEOUT):
             reply = await send(route, "GET", target, [("Connection", "close")])
             body = await reply.read(most)
     except (TimeoutError, ConnectionBroken, OSError) as error:
         raise InternalError(f"error dialing backend: {error}") from error
     if reply.status != 200:
-        raise _refusal(reply.status, body[:_LARGEST_ERROR].decode(errors="replace"))
+        raise _refusal(reply.status, body[:_MAX_ERROR].decode(errors="replace"))
     return body
 
 
@@ -100,7 +100,7 @@ async def _log(route: NodeRoute, target: str) -> Answer:
 async def _error_of(reply: StreamedReply) -> ApiError:
     """Return a node's error response as an ApiError."""
     try:
-        text = (await reply.read(_LARGEST_ERROR)).decode(errors="replace")
+        text = (await reply.read(_MAX_ERROR)).decode(errors="replace")
     except ConnectionBroken as error:
         return InternalError(f"error dialing backend: {error}")
     return _refusal(reply.status, _message(text))

@@ -9,8 +9,8 @@ from typing import NamedTuple
 _LINE = re.compile(r"([a-z_]+)(?:\{([^}]*)\})? ([0-9.eE+-]+)(?: ([0-9]{1,15}))?")
 _LABEL = re.compile(r'([a-z_]+)="([^"\\]*)"')
 
-_LONGEST = 4096  # characters of a line
-_LARGEST = 1e18
+_MAX_LINE = 4096  # characters of a line
+_MAX_VALUE = 1e18
 _MAX_SKEW = 3600.0  # seconds between a node's clock and the server's
 
 
@@ -35,7 +35,7 @@ def samples(text: str, now: float, names: Container[str]) -> Iterator[ScrapedSam
     while start < len(text):
         end = text.find("\n", start)
         end = len(text) if end < 0 else end
-        yield _read(text[start:end], now, names) if end - start <= _LONGEST else None
+        yield _read(text[start:end], now, names) if end - start <= _MAX_LINE else None
         start = end + 1
 
 
@@ -49,7 +49,7 @@ def _read(line: str, now: float, names: Container[str]) -> ScrapedSample | None:
         return None
     at = int(match[4]) / 1000 if match[4] else now
     # Reject extreme numbers and times: they would fail in the response that shows them with those of all other nodes.
-    if not 0 <= value <= _LARGEST or abs(at - now) > _MAX_SKEW:
+    if not 0 <= value <= _MAX_VALUE or abs(at - now) > _MAX_SKEW:
         return None
     get = dict(_LABEL.findall(match[2] or "")).get
     return ScrapedSample(match[1], get("namespace", ""), get("pod", ""), get("container", ""), value, at)

@@ -20,7 +20,7 @@ from tarmac.server.nodes.isolation import check_destination, isolated
 from tarmac.server.nodes.nodeendpoints import NodeRoute
 from tarmac.wire.visitors import PREFIX as VISITOR
 
-_LARGEST_ERROR = 4096
+_MAX_ERROR = 4096
 RESPONSE_TIMEOUT = 55.0  # slightly less than the listener's timeout for handlers
 _HOP_BY_HOP = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding"}
@@ -106,7 +106,7 @@ def route_through(route: NodeRoute, target: str, upgrade: str, host: str) -> Nod
     async def dial(factory: Callable[[], asyncio.Protocol]) -> None:
         reply = await send_request(route.dial, request_head("GET", target, route.host, headers), RESPONSE_TIMEOUT)
         if reply.status != 101:
-            raise ConnectionError((await reply.read(_LARGEST_ERROR)).decode(errors="replace"))
+            raise ConnectionError((await reply.read(_MAX_ERROR)).decode(errors="replace"))
         hand_over(*reply.detach(), factory)
 
     return NodeRoute(dial, host)

@@ -31,7 +31,7 @@ _NODES, _PODS = "core/nodes", "core/pods"
 _MAX_PODS = 2000
 _MAX_VALUES = 200_000  # in a report; each of its pods has the limit of any object
 _MAX_UID = 128
-_LOOK_AGAIN = 2.0
+_RETRY_INTERVAL = 2.0
 _T = TypeVar("_T")
 
 
@@ -52,7 +52,7 @@ class RunningReports:
         self._clock = clock
         self._began = clock.monotonic()
         self._silent: set[str] = set()  # nodes without a report, as of the last check
-        self._looked = -_LOOK_AGAIN
+        self._looked = -_RETRY_INTERVAL
 
     async def answer(self, request: Request, node: str) -> Response:
         """Handle one report. Raises ApiError."""
@@ -142,7 +142,7 @@ class RunningReports:
         now = self._clock.monotonic()
         if now - self._began >= TIMEOUT:
             return True
-        if now - self._looked >= _LOOK_AGAIN:
+        if now - self._looked >= _RETRY_INTERVAL:
             self._looked = now
             names, time = [entry.name for entry in self._store.list(_NODES).entries], restored_at(self._store)
             self._silent = {name for name in names if self._reported(name) != (time, self._uid(name))}

@@ -1,7 +1,7 @@
 """Scrapes resource usage from the nodes periodically and keeps it in memory: the source of `metrics.k8s.io`.
 
 CPU time and traffic are counters: a rate is the difference of two scrapes, so a new counter has none before its second
-scrape. A counter that decreased (a restarted container) starts over. A node without a successful scrape for `STALE`
+scrape. A counter that decreased (a restarted container) starts over. A node without a successful scrape for `MAX_AGE`
 seconds is omitted.
 """
 
@@ -23,14 +23,14 @@ from tarmac.server.nodes.nodeendpoints import NodeRoute, NodeRoutes
 from tarmac.server.nodes.proxying import send
 from tarmac.server.reader import Reader
 
-PERIOD = 15.0
-STALE = 4 * PERIOD
-_ANSWER_SECONDS = 10.0
-_AT_ONCE = 16
-_LARGEST = 4 * 1024 * 1024
+SCRAPE_INTERVAL = 15.0
+MAX_AGE = 4 * SCRAPE_INTERVAL
+_SCRAPE_TIMEOUT = 10.0
+_MAX_CONCURRENT = 16
+_MAX_RESPONSE = 4 * 1024 * 1024
 _MAX_SAMPLES = 20_000  # per node; it has at most hundreds of pods, with a few samples each
-_LINES = 100  # lines of a response between two points at which parsing may be suspended
-_PODS = 16  # pods of a node between two points at which their metrics may be suspended
+_LINES_PER_CHUNK = 100  # lines of a response between two points at which parsing may be suspended
+_PODS_PER_CHUNK = 16  # pods of a node between two points at which their metrics may be suspended
 _NETWORK = {
     "pod_network_receive_bytes_total": "network_receive_bytes_per_second",
     "pod_network_transmit_bytes_total": "network_transmit_bytes_per_second",
@@ -73,7 +73,7 @@ class _Node:
                 gauges[sample[:4]] = sample
             if len(rates) + len(gauges) >= _MAX_SAMPLES:
                 break
-            if number % _LINES == 0:
+            if number % _LINES_PER_CHUNK == 0:
                 yield
         self.rates, self.gauges, self.heard = rates, gauges, now
 
@@ -84,7 +84,7 @@ class _Node:
             known = ("container_memory_working_set_bytes", namespace, pod, container) in self.gauges
             if name == "container_cpu_usage_seconds_total" and rate.per_second is not None and known:
                 found.setdefault((namespace, pod), []).append(container)
-            if number % _LINES == 0:
+            if number % _LINES_PER_CHUNK == 0:
                 yield
         return found
 
@@ -113,7 +113,7 @@ class Scraper:
         """Scrape periodically until cancelled."""
         while True:
             await self.scrape()
-            await self._clock.sleep(PERIOD)
+            await self._clock.sleep(SCRAPE_INTERVAL)
 
     async def scrape(self) -> None:
         """Scrape every node once, a few at a time. Lookups and parsing run cooperatively."""
@@ -121,7 +121,7 @@ class Scraper:
         self._nodes = {name: node for name, node in self._nodes.items() if name in known}
         waiting = iter(await self._runner.done(self._reachable(known)))
         async with asyncio.TaskGroup() as group:
-            for _ in range(_AT_ONCE):
+            for _ in range(_MAX_CONCURRENT):
                 group.create_task(self._work(waiting))
 
     def _reachable(self, names: Iterable[str]) -> CooperativeWork[list[tuple[str, NodeRoute]]]:
@@ -139,9 +139,9 @@ class Scraper:
 
     async def _scrape(self, name: str, route: NodeRoute) -> None:
         try:
-            async with asyncio.timeout(_ANSWER_SECONDS):
+            async with asyncio.timeout(_SCRAPE_TIMEOUT):
                 reply = await send(route, "GET", "/metrics/resource", [("Connection", "close")])
-                text = (await reply.read(_LARGEST)).decode(errors="replace")
+                text = (await reply.read(_MAX_RESPONSE)).decode(errors="replace")
         except (ApiError, ConnectionBroken, OSError) as error:
             _log.debug("node scrape failed", node=name, error=str(error))
             return
@@ -153,7 +153,7 @@ class Scraper:
     # API objects
 
     def _fresh(self) -> list[tuple[str, _Node]]:
-        oldest = self._clock.monotonic() - STALE
+        oldest = self._clock.monotonic() - MAX_AGE
         return [(name, node) for name, node in self._nodes.items() if node.heard >= oldest]
 
     def nodes(self) -> Sequence[JsonObject]:
@@ -183,7 +183,7 @@ class Scraper:
                 known = self._reader.get("core/pods", f"{namespace}/{name}")
                 if known is not None and known["spec"].get("nodeName") == node_name:
                     shown.append(_pod(node, known, sorted(containers)))
-                if number % _PODS == 0:
+                if number % _PODS_PER_CHUNK == 0:
                     yield
             yield
         return shown

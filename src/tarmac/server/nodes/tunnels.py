@@ -5,7 +5,7 @@
 
 A stream is a new connection with reversed roles: the server is the client, the node is the server. There is no
 multiplexer, so each stream has its own flow control. Only the node itself may open either. A node that knows several
-addresses of this server has as many tunnels; the newest is used. A tunnel that is silent for `SILENCE` is closed.
+addresses of this server has as many tunnels; the newest is used. A tunnel that is silent for `PING_TIMEOUT` is closed.
 
 If the server has several processes, a node's tunnel is with one of them, and its streams arrive at any. The token of a
 stream begins with the number of the process that requested it; the receiving process passes the stream on to that one.
@@ -33,9 +33,9 @@ from tarmac.wire.websocket import Closed, Socket, accept_key, offered
 PREFIX = "/tarmac/v1/nodes/"
 PROTOCOL = "v1.tunnel.tarmac"
 STREAM = "tarmac-stream"
-PING_SECONDS = 15.0
-SILENCE = 3 * PING_SECONDS
-OPEN_SECONDS = 10.0
+PING_INTERVAL = 15.0
+PING_TIMEOUT = 3 * PING_INTERVAL
+OPEN_TIMEOUT = 10.0
 
 _log = log("tunnels")
 _Opened = tuple[asyncio.Transport, bytes]
@@ -151,7 +151,7 @@ class NodeTunnels:
             token = f"{self._others.index}-{token}"
         arriving = self._wanted[node, token] = asyncio.get_running_loop().create_future()
         try:
-            async with asyncio.timeout(OPEN_SECONDS):
+            async with asyncio.timeout(OPEN_TIMEOUT):
                 await ask(token)
                 return await arriving
         except TimeoutError as error:
@@ -211,7 +211,7 @@ class _Tunnel(asyncio.Protocol):
         self._socket = Socket()
         self._loop = asyncio.get_running_loop()
         self._heard = self._loop.time()
-        self._timer = self._loop.call_later(PING_SECONDS, self._ping)
+        self._timer = self._loop.call_later(PING_INTERVAL, self._ping)
 
     def start(self, rest: bytes) -> None:
         """Take over the connection, with the data received after the upgrade."""
@@ -250,12 +250,12 @@ class _Tunnel(asyncio.Protocol):
         self._lost()
 
     def _ping(self) -> None:
-        if self._loop.time() - self._heard > SILENCE:
+        if self._loop.time() - self._heard > PING_TIMEOUT:
             self.close()
             return
         self._socket.ping()
         self._flush()
-        self._timer = self._loop.call_later(PING_SECONDS, self._ping)
+        self._timer = self._loop.call_later(PING_INTERVAL, self._ping)
 
     def _flush(self) -> None:
         out = self._socket.take()

@@ -8,7 +8,7 @@ from tarmac.api.status import Conflict
 from tarmac.server.patch.elements import display
 from tarmac.server.patch.entries import FieldManager
 
-_MOST_SHOWN = 200
+_MAX_SHOWN = 200
 
 
 class FieldConflict(NamedTuple):
@@ -27,7 +27,7 @@ def conflict_error(conflicts: list[FieldConflict]) -> Conflict:
     """Return the Conflict of an apply, with one cause per field."""
     causes = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {taken.manager}", "field": taken.field}
-        for taken in conflicts[:_MOST_SHOWN]
+        for taken in conflicts[:_MAX_SHOWN]
     ]
     return Conflict(_message(conflicts), details={"causes": causes})
 
@@ -36,12 +36,12 @@ def _message(conflicts: list[FieldConflict]) -> str:
     if len(conflicts) == 1:
         return f"Apply failed with 1 conflict: conflict with {conflicts[0].manager}: {conflicts[0].field}"
     fields_of: dict[FieldManager, list[str]] = {}
-    for taken in conflicts[:_MOST_SHOWN]:
+    for taken in conflicts[:_MAX_SHOWN]:
         fields_of.setdefault(taken.manager, []).append(taken.field)
     lines: list[str] = []
     for manager in sorted(fields_of):
         lines.append(f"conflicts with {manager}:")
         lines.extend(f"- {field}" for field in fields_of[manager])
-    if len(conflicts) > _MOST_SHOWN:
+    if len(conflicts) > _MAX_SHOWN:
         lines.append("and more")
     return f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)

@@ -14,8 +14,8 @@ from tarmac.server.printing.texts import as_yaml, indented, is_convertible
 
 Headers = list[tuple[str, str]]
 
-_MOST_WARNED = 4096  # characters; clients limit the size of headers
-_CUT = 256
+_MAX_WARNINGS = 4096  # characters; clients limit the size of headers
+_MAX_WARNING = 256
 
 
 def warning_headers(warnings: Sequence[str]) -> Headers | None:
@@ -26,8 +26,8 @@ def warning_headers(warnings: Sequence[str]) -> Headers | None:
     if not warnings:
         return None
     texts = list(dict.fromkeys(warnings))
-    if sum(map(len, texts)) > _MOST_WARNED:
-        texts = [text[:_CUT] for text in texts][: _MOST_WARNED // _CUT]
+    if sum(map(len, texts)) > _MAX_WARNINGS:
+        texts = [text[:_MAX_WARNING] for text in texts][: _MAX_WARNINGS // _MAX_WARNING]
     return [("Warning", f'299 - "{_quotable(text)}"') for text in texts]
 
 

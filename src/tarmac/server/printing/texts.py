@@ -8,18 +8,18 @@ import msgspec
 
 from tarmac.server.encoding import decode_json
 
-_MOST_VALUES = 2000
-_LONGEST = 64 * 1024  # bytes
+_MAX_VALUES = 2000
+_MAX_CONVERTIBLE = 64 * 1024  # bytes
 
 
 def is_convertible(length: int) -> bool:
     """Return True if a document of so many bytes is small enough to become YAML."""
-    return length <= _LONGEST
+    return length <= _MAX_CONVERTIBLE
 
 
 def as_yaml(body: bytes) -> bytes:
     """Convert a document to YAML, keys sorted as in Kubernetes. A large one stays JSON, which is valid YAML."""
-    if not is_convertible(len(body)) or body.count(b",") + body.count(b"{") > _MOST_VALUES:
+    if not is_convertible(len(body)) or body.count(b",") + body.count(b"{") > _MAX_VALUES:
         return body
     import yaml  # imported on first use: rarely needed
 

@@ -22,16 +22,16 @@ from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.auditfile import AuditFile
 from tarmac.server.security.users import User, user_info
 
-_INTERVAL = 0.5
-_BATCH = 4096  # lines; each hand-over to the thread contends for the interpreter lock
-_BACKLOG = 8 * _BATCH
-_BACKLOG_SIZE = 64 * 1024 * 1024  # characters; the limit reached first applies
-_REMEMBERED = 4_000
-_LONG = 4_096  # characters; longer texts are not cached
-_LONGEST_AGENT = 1_024  # as in Kubernetes
-_LONGEST_ID = 256  # of ids chosen by clients
-_LONGEST_URI = 8_192
-_LONGEST_NAME = 512  # of a part of the path; no name in the API is that long
+_FLUSH_INTERVAL = 0.5
+_MAX_BATCH = 4096  # lines; each hand-over to the thread contends for the interpreter lock
+_MAX_BACKLOG = 8 * _MAX_BATCH
+_MAX_BACKLOG_SIZE = 64 * 1024 * 1024  # characters; the limit reached first applies
+_MAX_CACHED = 4_000
+_MAX_CACHED_TEXT = 4_096  # characters; longer texts are not cached
+_MAX_AGENT = 1_024  # as in Kubernetes
+_MAX_ID = 256  # of ids chosen by clients
+_MAX_URI = 8_192
+_MAX_NAME = 512  # of a part of the path; no name in the API is that long
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -42,7 +42,7 @@ TextKey = tuple[User | None, str, str, str, str, int]
 
 def _is_id(chosen: str) -> bool:
     """Return True if a client's id can be used unescaped in a header and in a log line."""
-    return len(chosen) <= _LONGEST_ID and chosen.isascii() and chosen.isprintable() and not {'"', "\\"} & {*chosen}
+    return len(chosen) <= _MAX_ID and chosen.isascii() and chosen.isprintable() and not {'"', "\\"} & {*chosen}
 
 
 class AuditLog:
@@ -79,10 +79,10 @@ class AuditLog:
         notes = self._notes
         self._size += len(text)
         notes.append((request.audit_id, text, began, now))
-        if len(notes) % _BATCH == 0 or self._size > _BACKLOG_SIZE:
+        if len(notes) % _MAX_BATCH == 0 or self._size > _MAX_BACKLOG_SIZE:
             self._many()
         elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_INTERVAL, self._tick)
+            self._timer = asyncio.get_running_loop().call_later(_FLUSH_INTERVAL, self._tick)
 
     def _text_of(self, request: Request, answer: Answer) -> str:
         if type(answer) is not Response or answer.status >= 300 or request.query or request.impersonator is not None:
@@ -90,7 +90,7 @@ class AuditLog:
         if request.annotations is not None:
             return self._render(request, answer)
         agent = request.headers.get("user-agent", "")
-        if len(request.path) + len(agent) > _LONG:
+        if len(request.path) + len(agent) > _MAX_CACHED_TEXT:
             return self._render(request, answer)
         key = (request.user, request.info.verb, request.path, request.peer_address, agent, answer.status)
         return self._texts.get(key) or _remember(self._texts, key, lambda: self._render(request, answer))
@@ -100,7 +100,7 @@ class AuditLog:
         info: RequestInfo = request.info
         goes_on = type(answer) is StreamResponse or (isinstance(answer, UpgradeResponse) and answer.tells_end)
         stage = "ResponseStarted" if goes_on and not ended else "ResponseComplete"
-        uri = _cut(f"{request.path}?{request.query}" if request.query else request.path, _LONGEST_URI)
+        uri = _cut(f"{request.path}?{request.query}" if request.query else request.path, _MAX_URI)
         client = _client(request.peer_address, request.headers.get("user-agent", ""))
         noted = f',"annotations":{_text(dict(request.annotations))}' if request.annotations else ""
         return (
@@ -131,13 +131,13 @@ class AuditLog:
         if not self._file.busy:
             self._flush()
         elif self._notes:
-            self._timer = asyncio.get_running_loop().call_later(_INTERVAL, self._tick)
+            self._timer = asyncio.get_running_loop().call_later(_FLUSH_INTERVAL, self._tick)
 
     def _many(self) -> None:
         """Flush a full batch. While the disk is slow, batches accumulate; above the limit they are dropped."""
         if not self._file.busy:
             self._flush()
-        elif len(self._notes) >= _BACKLOG or self._size > _BACKLOG_SIZE:
+        elif len(self._notes) >= _MAX_BACKLOG or self._size > _MAX_BACKLOG_SIZE:
             self._dropped += len(self._notes)
             self._notes.clear()
             self._size = 0
@@ -172,10 +172,10 @@ class AuditLog:
 
 
 def _remember(memory: dict[K, str], key: K, make: Callable[[], str]) -> str:
-    if len(memory) >= _REMEMBERED:
+    if len(memory) >= _MAX_CACHED:
         memory.clear()
     value = make()
-    if len(value) <= _LONG:
+    if len(value) <= _MAX_CACHED_TEXT:
         memory[key] = value
     return value
 
@@ -190,7 +190,7 @@ def _text(value: Any) -> str:
 
 def _client(address: str, agent: str) -> str:
     sources = f'"sourceIPs":[{_text(address)}],' if address else ""
-    return f'{sources}"userAgent":{_text(_cut(agent, _LONGEST_AGENT))},' if agent else sources
+    return f'{sources}"userAgent":{_text(_cut(agent, _MAX_AGENT))},' if agent else sources
 
 
 def _request(info: RequestInfo, uri: str) -> str:
@@ -208,7 +208,7 @@ def _target(info: RequestInfo) -> str:
         "apiVersion": info.version,
         "subresource": info.subresource,
     }
-    return f'"objectRef":{_text({key: _cut(value, _LONGEST_NAME) for key, value in fields.items() if value})},'
+    return f'"objectRef":{_text({key: _cut(value, _MAX_NAME) for key, value in fields.items() if value})},'
 
 
 def _outcome(answer: Answer) -> str:

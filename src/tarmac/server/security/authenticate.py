@@ -28,7 +28,7 @@ from tarmac.http.messages import Request, basic_password, bearer_token
 from tarmac.http.subjects import certificate_subject
 from tarmac.server.security import bootstraptokens
 from tarmac.server.security.authoritykeys import TrustedAuthorities
-from tarmac.server.security.authorityusers import AGAIN
+from tarmac.server.security.authorityusers import WRITE_INTERVAL
 from tarmac.server.security.authorize import Authorizer
 from tarmac.server.security.credentials import Credential, CredentialCache
 from tarmac.server.security.impersonation import Impersonation
@@ -189,7 +189,7 @@ class Authenticator:
         if self._authorities is not None:
             further, old = self._authorities.checked(subject.common_name, certificate)
             holds += further
-            expires = min(expires, self._clock.now() + AGAIN) if old else expires
+            expires = min(expires, self._clock.now() + WRITE_INTERVAL) if old else expires
         fingerprint = f"X509SHA256={hashlib.sha256(der).hexdigest()}"
         extra = {"authentication.kubernetes.io/credential-id": (fingerprint,)}
         user = User(subject.common_name, groups=(*subject.organisations, _AUTHENTICATED), extra=extra)

@@ -32,7 +32,7 @@ from tarmac.server.security.pki import Pki
 from tarmac.server.security.storechanges import at_each_change
 from tarmac.store.interface import Entry, Store
 
-_LAST_ANSWERS = 1.0
+_DRAIN_SECONDS = 1.0
 _log = log("security")
 
 
@@ -83,7 +83,7 @@ class TrustedAuthorities:
         async def look() -> None:
             # The client that requested the change may use such a certificate itself: let its response out first.
             # Requests are rejected immediately, on any connection.
-            await self._clock.sleep(_LAST_ANSWERS)
+            await self._clock.sleep(_DRAIN_SECONDS)
             if ended := await end(self._refuses):
                 _log.info("connections with certificates of a retired authority closed", count=ended)
 

@@ -1,8 +1,8 @@
 """Users seen with certificates of the authority to be retired, with the time of last use, for `--retire`.
 
 Stored next to the keys (`tarmac/keys`), since any server may have seen a user and any server may be asked. Cached
-checks of such certificates expire hourly (`AGAIN`), so the record is accurate to the hour and costs one write per user
-and hour, only during a rotation of the authority.
+checks of such certificates expire hourly (`WRITE_INTERVAL`), so the record is accurate to the hour and costs one write
+per user and hour, only during a rotation of the authority.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from tarmac.base.clock import Clock, parse_rfc3339, rfc3339
 from tarmac.server.security.keyrecords import BUCKET
 from tarmac.store.interface import Conflict, Exists, Missing, Store
 
-AGAIN: Final = 3600.0
+WRITE_INTERVAL: Final = 3600.0
 NAME: Final = "ca-users"
-KEPT: Final = 7 * 24 * 3600.0
-_MOST = 10_000
+MAX_AGE: Final = 7 * 24 * 3600.0
+_MAX_USERS = 10_000
 
 
 class _Seen(msgspec.Struct, frozen=True):
@@ -37,14 +37,14 @@ class OldCertificateUsers:
 
     def note(self, user: str) -> None:
         """Record a user."""
-        if len(self._noted) < _MOST:
+        if len(self._noted) < _MAX_USERS:
             self._noted[user] = self._clock.now()
 
     def seen(self) -> Iterator[str]:
         """Yield the users of the last seven days."""
         now = self._clock.now()
         for user, at in sorted({**self._written(), **self._noted}.items()):
-            if now - at < KEPT:
+            if now - at < MAX_AGE:
                 yield user
 
     async def write(self) -> None:
@@ -52,7 +52,7 @@ class OldCertificateUsers:
         while self._noted:
             taken = dict(self._noted)
             entry = self._store.head(BUCKET, NAME)
-            known = {user: at for user, at in self._written().items() if self._clock.now() - at < KEPT}
+            known = {user: at for user, at in self._written().items() if self._clock.now() - at < MAX_AGE}
             users = {user: rfc3339(at) for user, at in sorted({**known, **taken}.items())}
             value = msgspec.json.encode(_Seen({"name": NAME}, users))
             try:

@@ -15,7 +15,7 @@ from tarmac.store.interface import Entry, Store
 Holds = tuple[tuple[str, str, Entry | None], ...]
 """(bucket, name, version) of every object that a credential depends on; None: the object did not exist."""
 
-_MOST = 10_000
+_MAX_CACHED = 10_000
 
 
 class Credential(NamedTuple):
@@ -52,7 +52,7 @@ class CredentialCache:
 
     def keep(self, presented: str | bytes, credential: Credential) -> User:
         """Add a check and return its user."""
-        if len(self._known) >= _MOST:
+        if len(self._known) >= _MAX_CACHED:
             del self._known[next(iter(self._known))]
         self._known[presented] = credential
         return credential.user

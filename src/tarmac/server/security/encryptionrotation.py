@@ -28,8 +28,8 @@ from tarmac.server.security.rotation import KeyRotation
 from tarmac.server.security.trusting import paged, silent_servers
 from tarmac.store.interface import Conflict, Entry, Missing, Store, unsplice
 
-_AT_ONCE, _BYTES_AT_ONCE = 32, 1 << 18
-_PAUSE = 0.005  # seconds between batches, so that clients' writes go first
+_MAX_BATCH, _MAX_BATCH_BYTES = 32, 1 << 18
+_BATCH_INTERVAL = 0.005  # seconds between batches, so that clients' writes go first
 _log = log("rotation")
 
 
@@ -146,10 +146,10 @@ class EncryptionRotation(KeyRotation):
         for bucket in sorted(SEALED_BUCKETS):
             after, more = "", True
             while more:
-                page = self.store.list(bucket, after=after, limit=_AT_ONCE)
+                page = self.store.list(bucket, after=after, limit=_MAX_BATCH)
                 for batch in _batches([each for each in page.entries if _is_old(bucket, each, floor)]):
                     count += await self._seal_anew(bucket, batch)
-                    await self.clock.sleep(_PAUSE)
+                    await self.clock.sleep(_BATCH_INTERVAL)
                 more = bool(page.remaining)
                 after = page.entries[-1].name if page.entries else after
                 await self.clock.sleep(0)
@@ -177,7 +177,7 @@ def _batches(entries: list[Entry]) -> Iterator[list[Entry]]:
     """Split entries into batches small enough for one iteration of the event loop."""
     batch, size = list[Entry](), 0
     for entry in entries:
-        if batch and size + len(entry.raw) > _BYTES_AT_ONCE:
+        if batch and size + len(entry.raw) > _MAX_BATCH_BYTES:
             yield batch
             batch, size = [], 0
         batch.append(entry)

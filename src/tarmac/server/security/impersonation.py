@@ -24,7 +24,7 @@ _GROUP = "impersonate-group"
 _UID = "impersonate-uid"
 _EXTRA = "impersonate-extra-"
 _AUTHENTICATION = "authentication.k8s.io"
-_MOST = 1_000
+_MAX_VALUES = 1_000
 
 
 class _Guise(NamedTuple):
@@ -60,7 +60,7 @@ class Impersonation:
             if why is not None:
                 raise refusal(requester, info, why)
         if guise is None:  # cached only after authorization, so that rejected requests cannot fill the cache
-            if len(self._known) >= _MOST:
+            if len(self._known) >= _MAX_VALUES:
                 self._known.clear()
             self._known[asked] = found
         return found.user

@@ -8,7 +8,7 @@ clears all decisions. Aggregated ClusterRoles are evaluated here from the labels
 correct immediately, regardless of the controller that fills in their `rules`.
 
 A cache miss examines every rule bound in the namespace. That stays cheap because admission limits a namespace to
-`MOST_IN_NAMESPACE` rules and bindings.
+`MAX_RULES_IN_NAMESPACE` rules and bindings.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _ROLES = f"{GROUP}/roles"
 _CLUSTER_ROLES = f"{GROUP}/clusterroles"
 _ROLE_BINDINGS = f"{GROUP}/rolebindings"
 _CLUSTER_ROLE_BINDINGS = f"{GROUP}/clusterrolebindings"
-_MOST_DECISIONS = 200_000  # bounded: requests may name arbitrary namespaces, users and kinds
-MOST_IN_NAMESPACE = 5000  # rules of Roles and RoleBindings, together
+_MAX_DECISIONS = 200_000  # bounded: requests may name arbitrary namespaces, users and kinds
+MAX_RULES_IN_NAMESPACE = 5000  # rules of Roles and RoleBindings, together
 
 Decision = bool | frozenset[str]
 Kind = tuple[str, str, str, str]  # verb, group, resource, subresource
@@ -97,7 +97,7 @@ class Rbac:
         return decision if isinstance(decision, bool) else info.name in decision
 
     def _remember(self, user: User, namespace: str, kind: Kind, decision: Decision) -> None:
-        if self._remembered >= _MOST_DECISIONS:
+        if self._remembered >= _MAX_DECISIONS:
             self._decisions.clear()
             self._remembered = 0
         self._remembered += 1
@@ -143,7 +143,7 @@ class Rbac:
 
     def room_in(self, namespace: str) -> int:
         """Return the number of rules and bindings that may still be added to a namespace."""
-        return MOST_IN_NAMESPACE - self._in_namespace.get(namespace, 0)
+        return MAX_RULES_IN_NAMESPACE - self._in_namespace.get(namespace, 0)
 
     def _gather(self, role: _Role, visited: set[str]) -> Iterator[PolicyRule]:
         visited.add(role.name)
@@ -220,7 +220,7 @@ class Rbac:
 
 
 def weight(rules: Sequence[Any]) -> int:
-    """Return a Role's share of `MOST_IN_NAMESPACE`: its number of rules, at least one."""
+    """Return a Role's share of `MAX_RULES_IN_NAMESPACE`: its number of rules, at least one."""
     return max(1, len(rules))
 
 

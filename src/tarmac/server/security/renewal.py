@@ -17,8 +17,8 @@ from tarmac.http.bundles import authority_id, certificates_in
 from tarmac.http.tls import server_context
 from tarmac.server.security.pki import Pki
 
-LOOK = 2.0
-_OFTEN = 600.0  # after a suspend or a clock change, the certificate may suddenly be near its end
+POLL_INTERVAL = 2.0
+_RENEWAL_INTERVAL = 600.0  # after a suspend or a clock change, the certificate may suddenly be near its end
 _log = log("pki")
 
 
@@ -31,13 +31,13 @@ class ServerTls:
         self._clock = clock
         self._current: tuple[bytes, bytes] = (b"", b"")
         self._stamp: tuple[object, ...] = ()
-        self._looked = -_OFTEN
+        self._looked = -_RENEWAL_INTERVAL
         self.trusted: tuple[str, ...] = ()  # ids of the trusted client authorities
 
     def renewed(self) -> ssl.SSLContext | None:
         """Return a new context if the files have changed, else None. Raises OSError, ValueError."""
         now = self._clock.monotonic()
-        if self._pki.stamp() == self._stamp and now - self._looked < _OFTEN:
+        if self._pki.stamp() == self._stamp and now - self._looked < _RENEWAL_INTERVAL:
             return None
         with self._pki.server_files(self._names) as (certificate, key):
             self._stamp, self._looked = self._pki.stamp(), now
@@ -52,14 +52,17 @@ class ServerTls:
     async def keep(self, use: Callable[[ssl.SSLContext], None]) -> NoReturn:
         """Call `use` with each new context, until cancelled."""
         while True:
-            await self._clock.sleep(LOOK)
+            await self._clock.sleep(POLL_INTERVAL)
             self.refresh(use)
 
     def refresh(self, use: Callable[[ssl.SSLContext], None]) -> None:
         """Check now, and call `use` if there is a new context."""
         try:
             context = self.renewed()
-        except (OSError, ValueError) as error:  # retried after LOOK seconds, long before the old certificate expires
+        except (
+            OSError,
+            ValueError,
+        ) as error:  # retried after POLL_INTERVAL seconds, long before the old certificate expires
             _log.error("server certificate could not be renewed", error=str(error))
             return
         if context is not None:

@@ -45,9 +45,9 @@ from tarmac.server.security.users import ANONYMOUS, User
 
 LIFETIME: Final = 300  # seconds
 PUSH_LIFETIME: Final = 60  # the shortest that clients accept; within it, a namespace may exceed its quota
-MOST_SCOPES: Final = 16
-_LONGEST_SCOPE: Final = 512
-_LONGEST_NUMBER: Final = 18
+MAX_SCOPES: Final = 16
+_MAX_SCOPE: Final = 512
+_MAX_DIGITS: Final = 18
 _CATALOG: Final = "registry:catalog:*"
 _CODES: Final = {400: "NAME_INVALID", 401: "UNAUTHORIZED", 403: "DENIED"}
 _NAMES: Final = "a repository is called NAMESPACE/NAME, in lower-case letters, digits and single . _ or - between them"
@@ -149,23 +149,23 @@ def _scopes(request: Request) -> list[_Scope]:
     if request.param("service") != REGISTRY:
         raise _BadScope(f"service must be {REGISTRY}: tokens for others are not to be had here")
     texts = [text for value in request.params().get("scope", ()) for text in value.split()]
-    if len(texts) > MOST_SCOPES:
-        raise _BadScope(f"{len(texts)} scopes are asked for at once, and {MOST_SCOPES} is the most")
+    if len(texts) > MAX_SCOPES:
+        raise _BadScope(f"{len(texts)} scopes are asked for at once, and {MAX_SCOPES} is the most")
     return [_scope(text) for text in texts]
 
 
 def _bytes(request: Request) -> int:
     """Parse our own parameter: the bytes that the client is about to push. Raises _BadScope."""
     text = request.param(BYTES) or "0"
-    if not text.isdecimal() or len(text) > _LONGEST_NUMBER:
-        raise _BadScope(f"{BYTES}={text[:_LONGEST_NUMBER]!r} is not a number of bytes")
+    if not text.isdecimal() or len(text) > _MAX_DIGITS:
+        raise _BadScope(f"{BYTES}={text[:_MAX_DIGITS]!r} is not a number of bytes")
     return int(text)
 
 
 def _scope(text: str) -> _Scope:
     """Parse `repository:NAMESPACE/NAME:pull,push`, or the catalogue of all repositories. Raises _BadScope."""
-    if len(text) > _LONGEST_SCOPE:
-        raise _BadScope(f"a scope is longer than {_LONGEST_SCOPE} characters")
+    if len(text) > _MAX_SCOPE:
+        raise _BadScope(f"a scope is longer than {_MAX_SCOPE} characters")
     if text == _CATALOG:
         return _Scope("registry", "catalog", {"*": RequestInfo("list", "", True, GROUP, "", RESOURCE)})
     kind, _, rest = text.partition(":")

@@ -24,10 +24,10 @@ from tarmac.http.messages import Request, Response
 from tarmac.server.security.keyrecords import KeyRecord, StoredRecord, with_newest_signing, with_signing_only
 from tarmac.store.interface import Store
 
-UNSEEN: Final = 15.0
+MIN_STAGE_SECONDS: Final = 15.0
 """Seconds to wait for servers that announce nothing to read the record, where there may be such servers."""
 
-MOST_NAMED: Final = 20
+MAX_NAMED: Final = 20
 _log = log("rotation")
 
 
@@ -54,7 +54,7 @@ class KeyRotation:
         """Return the status."""
         record = self.record
         told = {"signing": record.signing, "trusted": list(record.keys), "since": record.since}
-        return {"stage": self.stage(record), **told, "waiting": (await self.waiting(record))[:MOST_NAMED]}
+        return {"stage": self.stage(record), **told, "waiting": (await self.waiting(record))[:MAX_NAMED]}
 
     async def begin(self) -> None:
         """Add a new key to the trusted ones, unless a rotation is in progress."""
@@ -85,8 +85,8 @@ class KeyRotation:
         return [*await self.silent(record, force=force), *self.unseen(record)]
 
     def unseen(self, record: KeyRecord) -> list[str]:
-        """Name the servers that announce nothing, for UNSEEN seconds after each change."""
-        left = UNSEEN - (self.clock.now() - record.changed)
+        """Name the servers that announce nothing, for MIN_STAGE_SECONDS after each change."""
+        left = MIN_STAGE_SECONDS - (self.clock.now() - record.changed)
         return [f"servers that announce nothing, {left:.0f} s"] if self.store.shared and left > 0 else []
 
     @abstractmethod
@@ -140,5 +140,5 @@ async def _act(rotation: KeyRotation, request: Request) -> list[str]:
 
 def named(names: list[str]) -> str:
     """Join the first names, with the number of the remaining ones."""
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return f"{', '.join(names[:MOST_NAMED])}{more}"
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return f"{', '.join(names[:MAX_NAMED])}{more}"

@@ -15,9 +15,9 @@ from itertools import islice, product
 
 from tarmac.server.security.rules import PolicyRule
 
-_MOST_COMPARED = 20_000  # combinations of classes, for all wanted rules together
-_MOST_SHOWN = 100
-_MOST_VERBS = 50  # per reported permission
+_MAX_COMPARED = 20_000  # combinations of classes, for all wanted rules together
+_MAX_SHOWN = 100
+_MAX_VERBS = 50  # per reported permission
 
 Kind = tuple[str, str, str]  # group, resource, name
 
@@ -33,8 +33,8 @@ def missing_rights(owned: Iterable[PolicyRule], wanted: Iterable[PolicyRule]) ->
     """Describe the permissions of `wanted` missing from `owned`, in Kubernetes' format, sorted. Raises TooComplex."""
     wanted = list(wanted)
     comparison = _Comparison(list(owned), wanted)
-    urls = islice((text for rule in wanted for text in comparison.missing_urls(rule)), _MOST_SHOWN)
-    kinds = islice((found for rule in wanted for found in comparison.missing_kinds(rule)), _MOST_SHOWN)
+    urls = islice((text for rule in wanted for text in comparison.missing_urls(rule)), _MAX_SHOWN)
+    kinds = islice((found for rule in wanted for found in comparison.missing_kinds(rule)), _MAX_SHOWN)
     return sorted({*urls, *_described(kinds)})
 
 
@@ -57,7 +57,7 @@ class _Comparison:
         self._names = _Speaking([rule.names for rule in owned], {name for rule in wanted for name in rule.names})
         self._any_name = _bits([place for place, rule in enumerate(owned) if not rule.names])
         self._urls = _Urls(owned)
-        self._left = _MOST_COMPARED
+        self._left = _MAX_COMPARED
 
     def missing_urls(self, rule: PolicyRule) -> Iterator[str]:
         """Yield the uncovered non-resource URLs of a rule."""
@@ -82,7 +82,7 @@ class _Comparison:
             spoken = on_group & on_resource & on_name
             refused = [verb for on_verb, each in verbs.items() if not on_verb & spoken for verb in each]
             if refused:
-                refused = sorted(refused, key=order.__getitem__)[:_MOST_VERBS]
+                refused = sorted(refused, key=order.__getitem__)[:_MAX_VERBS]
                 for kind in product(some_groups, some_resources, some_names):
                     yield kind, refused
 

@@ -15,9 +15,9 @@ from tarmac.store.interface import Store
 
 _GROUP = "authentication.k8s.io"
 _BUCKETS = {"Pod": "core/pods", "Secret": "core/secrets", "Node": "core/nodes"}
-_USUAL = 3600
-_SHORTEST = 600
-_LONGEST = 1 << 32
+_DEFAULT_LIFETIME = 3600
+_MIN_LIFETIME = 600
+_MAX_LIFETIME = 1 << 32
 
 Bound = dict[str, dict[str, str]]
 """The objects that a token is bound to: claim name ("pod") -> {name, uid}."""
@@ -114,12 +114,12 @@ def _check_address(metadata: JsonObject, namespace: str, name: str) -> None:
 
 def _checked_lifetime(spec: JsonObject) -> int:
     if spec.get("expirationSeconds") is None:
-        spec["expirationSeconds"] = _USUAL
+        spec["expirationSeconds"] = _DEFAULT_LIFETIME
     seconds: int = spec["expirationSeconds"]
     errors = FieldErrors()
-    if seconds < _SHORTEST:
+    if seconds < _MIN_LIFETIME:
         errors.invalid("spec.expirationSeconds", seconds, "may not specify a duration less than 10 minutes")
-    elif seconds > _LONGEST:
+    elif seconds > _MAX_LIFETIME:
         errors.invalid("spec.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds")
     if errors:
         raise invalid(_GROUP, "TokenRequest", "", errors)

@@ -13,7 +13,7 @@ from tarmac.base.clock import Clock, rfc3339
 
 LAST_USED = "kubernetes.io/legacy-token-last-used"
 _DAY = 24 * 3600
-_AGAIN = 10.0  # seconds until a use is queued again, in case the write failed
+_RETRY_INTERVAL = 10.0  # seconds until a use is queued again, in case the write failed
 
 
 class TokenUses:
@@ -34,7 +34,7 @@ class TokenUses:
             return (now // _DAY + 1) * _DAY
         self._line[holder] = _day(now)
         self._some.set()
-        return now + _AGAIN
+        return now + _RETRY_INTERVAL
 
     async def next(self) -> tuple[TokenHolder, str]:
         """Wait for and remove the oldest queued Secret. Return it with the new date."""

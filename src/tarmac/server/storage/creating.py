@@ -25,7 +25,7 @@ from tarmac.server.storage.options import write_options
 from tarmac.server.storage.resourcestorage import ResourceStorage, WriteCall
 from tarmac.store.interface import Entry, Exists, Overtaken
 
-_NAME_ATTEMPTS = 8
+_MAX_NAME_ATTEMPTS = 8
 
 
 async def create(storage: ResourceStorage, request: Request) -> Response:
@@ -115,7 +115,7 @@ def _validate(call: WriteCall, obj: JsonObject) -> None:
 async def _store(call: WriteCall, obj: JsonObject, generated: bool, guards: Sequence[str]) -> Entry:
     storage, metadata = call.storage, obj["metadata"]
     name = metadata["name"]
-    for _ in range(_NAME_ATTEMPTS if generated else 1):
+    for _ in range(_MAX_NAME_ATTEMPTS if generated else 1):
         name = metadata["name"]
         key = storage.key(call.info.namespace, name)
         try:

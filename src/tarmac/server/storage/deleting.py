@@ -27,7 +27,7 @@ from tarmac.server.storage.resourcestorage import ResourceStorage, WriteCall
 from tarmac.server.storage.updating import until_visible
 from tarmac.store.interface import Conflict, Entry, Missing, splice
 
-_ATTEMPTS = 5
+_MAX_ATTEMPTS = 5
 _POLICIES = ("Foreground", "Background", "Orphan")
 
 
@@ -108,7 +108,7 @@ def _success(storage: ResourceStorage, entry: Entry) -> JsonObject:
 async def remove(call: WriteCall, name: str, key: str, options: DeleteOptions) -> tuple[Entry, bool]:
     """Delete or mark one object. Return its last or marked version, and whether it was removed."""
     storage = call.storage
-    for _ in range(_ATTEMPTS):
+    for _ in range(_MAX_ATTEMPTS):
         entry = storage.head(key)
         if entry is None:
             raise storage.not_found(name)

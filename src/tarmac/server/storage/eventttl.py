@@ -20,8 +20,8 @@ from tarmac.store.interface import Conflict, Event, Missing, Store, Unavailable
 
 EVENTS = "core/events"
 TIME_TO_LIVE = 3600.0
-_BEAT = 30.0
-_AT_ONCE = 200
+_CHECK_INTERVAL = 30.0
+_MAX_CONCURRENT = 200
 _log = log("events")
 
 
@@ -61,7 +61,7 @@ class EventExpiry:
     async def run(self) -> None:
         """Delete expired Events until cancelled."""
         while True:
-            await self._clock.sleep(_BEAT)
+            await self._clock.sleep(_CHECK_INTERVAL)
             try:
                 await self.expire()
             except Unavailable as error:
@@ -69,7 +69,7 @@ class EventExpiry:
 
     async def expire(self) -> None:
         """Delete all expired Events, in batches of limited size so that writers of other objects are not delayed."""
-        while due := list(self._due(_AT_ONCE)):
+        while due := list(self._due(_MAX_CONCURRENT)):
             await asyncio.gather(*(self._delete(name, written) for name, written in due))
 
     def _due(self, limit: int) -> Iterator[tuple[str, float]]:

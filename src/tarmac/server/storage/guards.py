@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 from tarmac.api.status import TooManyRequests
 from tarmac.store.interface import Entry, Overtaken
 
-_ATTEMPTS = 32  # each failed attempt means that a write of another server succeeded
+_MAX_ATTEMPTS = 32  # each failed attempt means that a write of another server succeeded
 
 
 class GuardLocks:
@@ -33,7 +33,7 @@ class GuardLocks:
         async with AsyncExitStack() as stack:
             for guard in sorted(guards):  # one global order of locking, or two writes could deadlock
                 await stack.enter_async_context(self._locks.setdefault(guard, asyncio.Lock()))
-            for _ in range(_ATTEMPTS):
+            for _ in range(_MAX_ATTEMPTS):
                 try:
                     return await attempt()
                 except Overtaken:

@@ -34,7 +34,7 @@ from tarmac.store.interface import Compacted, Entry, FutureRevision, Page
 GZIP_FROM = 128 << 10
 _GZIP_INLINE = 512 << 10
 _MAX_AGE = 30.0  # the version in a response must stay one that a watch can start from
-_AGE_OF_AGES = 1.0  # tables show ages in seconds
+_MAX_AGE_OF_TABLES = 1.0  # tables show ages in seconds
 
 
 class ListPage(NamedTuple):
@@ -133,7 +133,7 @@ def _keep(
     response: Response,
 ) -> Response:
     if query.whole and (not query.selection.everything or query.shape.form != "object" or response.headers):
-        age = _AGE_OF_AGES if query.shape.form == "table" else _MAX_AGE
+        age = _MAX_AGE_OF_TABLES if query.shape.form == "table" else _MAX_AGE
         cache.put(storage.source, storage.bucket, key, CachedAnswer(response, found.revision, age))
     return response
 

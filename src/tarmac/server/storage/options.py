@@ -17,7 +17,7 @@ FieldValidation = Literal["Ignore", "Warn", "Strict"]
 
 _META_GROUP = "meta.k8s.io"
 _MANAGER_LIMIT = 128
-_LONGEST_INTEGER = 20  # digits; longer ones are out of range and not parsed
+_MAX_DIGITS = 20  # digits; longer ones are out of range and not parsed
 
 
 class WriteOptions(NamedTuple):
@@ -77,7 +77,7 @@ def integer(request: Request, name: str) -> int | None:
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()):
         raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax')
-    if len(digits) > _LONGEST_INTEGER or not -(1 << 63) <= int(text) < 1 << 63:
+    if len(digits) > _MAX_DIGITS or not -(1 << 63) <= int(text) < 1 << 63:
         raise BadRequest(f'strconv.ParseInt: parsing "{text}": value out of range')
     return int(text)
 
@@ -158,7 +158,7 @@ def parse_revision(text: str) -> int:
     why = ""
     if not text.isascii() or not text.isdigit():
         why = "invalid syntax"
-    elif len(text) > _LONGEST_INTEGER or int(text) >= 1 << 64:
+    elif len(text) > _MAX_DIGITS or int(text) >= 1 << 64:
         why = "value out of range"
     if why:
         raise ValueError(f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": {why}')

@@ -19,15 +19,15 @@ from tarmac.store.interface import Entry, Event, Page, Store, Subscriber, splice
 Project = Callable[[str, bytes], bytes]
 """Maps the key and the stored bytes of an object to the projected value."""
 
-_MOST_KEPT = 64 << 20
+_MAX_CACHED = 64 << 20
 _ENTRY_COST = 300  # bytes of overhead per object: entry, key, dictionary slots
-_PIECE = 128  # objects projected before yielding to the event loop
+_CHUNK_SIZE = 128  # objects projected before yielding to the event loop
 
 
 class Projection:
     """The projection of one bucket, as `Reads`. The `bucket` arguments are ignored."""
 
-    def __init__(self, store: Store, source: str, project: Project, most_kept: int = _MOST_KEPT) -> None:
+    def __init__(self, store: Store, source: str, project: Project, most_kept: int = _MAX_CACHED) -> None:
         self._store = store
         self._source = source
         self._project = project
@@ -55,7 +55,7 @@ class Projection:
         if fresh is not None:
             return self._prepare(prefix, fresh)
         missing = self._missing(prefix)
-        for entry in islice(missing, _PIECE):
+        for entry in islice(missing, _CHUNK_SIZE):
             self._shown(entry)
         return None if next(missing, None) is None else self._prepare(prefix)
 
@@ -142,5 +142,5 @@ class Projection:
     async def _in_pieces(self, entries: Iterable[Entry]) -> None:
         for count, entry in enumerate(entries, 1):
             self._shown(entry)
-            if count % _PIECE == 0:
+            if count % _CHUNK_SIZE == 0:
                 await asyncio.sleep(0)

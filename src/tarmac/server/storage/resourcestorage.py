@@ -38,7 +38,7 @@ from tarmac.server.storage.selectors import EntrySelection, Index
 from tarmac.store.interface import Entry, Reads, Store
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
-MOST_STORED = 1_500_000  # bytes: the request limit of an etcd with default settings
+MAX_STORED = 1_500_000  # bytes: the request limit of an etcd with default settings
 _NOT_SPEC = frozenset({"metadata", "status", "kind", "apiVersion"})
 
 
@@ -143,8 +143,8 @@ class ResourceStorage:
         An oversized object is accepted if it does not grow: `before` is its stored size.
         """
         value = self.encode(obj)
-        if len(value) > MOST_STORED and len(value) > before:
-            raise TooLarge(f"Request entity too large: the object takes {len(value)} bytes, limit is {MOST_STORED}")
+        if len(value) > MAX_STORED and len(value) > before:
+            raise TooLarge(f"Request entity too large: the object takes {len(value)} bytes, limit is {MAX_STORED}")
         if len(value) > before:
             check_extent(value, MAX_STORED_VALUES)
         return value

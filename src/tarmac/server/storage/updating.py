@@ -27,7 +27,7 @@ from tarmac.server.storage.options import write_options
 from tarmac.server.storage.resourcestorage import ResourceStorage, WriteCall
 from tarmac.store.interface import Conflict, Entry, Missing, Store, splice
 
-_ATTEMPTS = 5
+_MAX_ATTEMPTS = 5
 
 Change = Callable[[JsonObject, Entry], JsonObject]
 """Computes the new object from the old one, which it must not modify. Called again after a lost race."""
@@ -110,7 +110,7 @@ async def rewrite(call: WriteCall, change: Change, rules: UpdateRules) -> Entry:
 
 async def _rewrite(call: WriteCall, change: Change, rules: UpdateRules, guards: Sequence[str]) -> Entry:
     storage = call.storage
-    for _ in range(_ATTEMPTS):
+    for _ in range(_MAX_ATTEMPTS):
         # Nothing is awaited from here until the store has accepted the write. On a store of a single server no other
         # write can come between, so the amounts that admission counted stay valid.
         entry = storage.head(call.key)

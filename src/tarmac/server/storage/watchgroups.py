@@ -34,14 +34,14 @@ from tarmac.server.storage.watchevents import (
 )
 from tarmac.store.interface import Event, Store
 
-_BEAT = 0.25  # minimum interval between two checks of the watchers
-_BOOKMARKS = 60.0
-_TOGETHER = 5.0  # bookmark times are rounded to multiples of this, so that many watchers are due at once
-_BEFORE_THE_END = 2.0
-_LARGE = 256 << 10  # bytes: while a larger initial state is being sent, events queue in the backlog
-_BACKLOG = 16 << 20
-_QUICK = 0.0005  # seconds: no rest after a fan-out that took no longer
-_LONGEST_REST = 0.05
+_CHECK_INTERVAL = 0.25  # minimum interval between two checks of the watchers
+_BOOKMARK_INTERVAL = 60.0
+_BOOKMARK_GRID = 5.0  # bookmark times are rounded to multiples of this, so that many watchers are due at once
+_FINAL_BOOKMARK_LEAD = 2.0
+_MAX_UNQUEUED = 256 << 10  # bytes: while a larger initial state is being sent, events queue in the backlog
+_MAX_BACKLOG = 16 << 20
+_MIN_COSTLY_FAN_OUT = 0.0005  # seconds: no rest after a fan-out that took no longer
+_MAX_REST = 0.05
 
 GroupKey = tuple[str, str, tuple[str, str], AnswerShape]
 
@@ -79,7 +79,7 @@ class Watcher:
 
     def begin(self, chunk: Chunk) -> bool:
         """Send the initial state. After a large one, events queue in the backlog until the client has read it."""
-        if chunk.size > _LARGE:
+        if chunk.size > _MAX_UNQUEUED:
             self.backlog = []
         return self.stream.write_chunk(chunk)
 
@@ -89,11 +89,11 @@ class Watcher:
             return self.stream.write_chunk(chunk)
         self.backlog.append(chunk)
         self.backlog_size += chunk.size
-        return self.backlog_size <= _BACKLOG
+        return self.backlog_size <= _MAX_BACKLOG
 
     def catch_up(self) -> bool:
         """Send the backlog once the client has read the initial state. Return True when no backlog is left."""
-        if self.backlog is None or self.stream.buffered > _LARGE:
+        if self.backlog is None or self.stream.buffered > _MAX_UNQUEUED:
             return self.backlog is None
         waiting, self.backlog, self.backlog_size = self.backlog, None, 0
         for chunk in waiting:
@@ -189,7 +189,7 @@ class Hub:
         self._due = min(self._due, watcher.due)
         if watcher.backlog is not None:
             self._behind[watcher] = None
-        self._look_at(now + _BEAT if watcher.backlog is not None else watcher.due)
+        self._look_at(now + _CHECK_INTERVAL if watcher.backlog is not None else watcher.due)
         self.count += 1
         return partial(self._leave, bucket, group, watcher)
 
@@ -235,8 +235,8 @@ class Hub:
         began = self._clock.monotonic()
         self._write_all(bucket, scope, events)
         ended = self._clock.monotonic()
-        if ended - began > _QUICK:
-            scope.resting_until = ended + min(ended - began, _LONGEST_REST)
+        if ended - began > _MIN_COSTLY_FAN_OUT:
+            scope.resting_until = ended + min(ended - began, _MAX_REST)
 
     def _write_all(self, bucket: str, scope: _Scope, events: Sequence[Event]) -> None:
         changes: dict[str, list[StoreChange]] = {}
@@ -287,7 +287,7 @@ class Hub:
             now = self._clock.monotonic()
             if now >= self._next:
                 self.beat()
-                self._next = now + _BEAT if self._behind else max(now + _BEAT, self._due)
+                self._next = now + _CHECK_INTERVAL if self._behind else max(now + _CHECK_INTERVAL, self._due)
 
     def _look_at(self, when: float) -> None:
         if when < self._next:
@@ -332,7 +332,7 @@ def _changes_for(group: WatchGroup, events: Sequence[Event], made: dict[str, lis
 
 def _next_bookmark(watcher: Watcher, now: float) -> float:
     """Return the time of the next bookmark: every minute, rounded, and once more shortly before the deadline."""
-    last = watcher.deadline - _BEFORE_THE_END
+    last = watcher.deadline - _FINAL_BOOKMARK_LEAD
     if now >= last:
         return now + watcher.lifetime
-    return min((now + _BOOKMARKS) // _TOGETHER * _TOGETHER, last)
+    return min((now + _BOOKMARK_INTERVAL) // _BOOKMARK_GRID * _BOOKMARK_GRID, last)

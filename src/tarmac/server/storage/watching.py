@@ -35,7 +35,7 @@ from tarmac.server.storage.watchevents import (
 from tarmac.server.storage.watchgroups import Hub, Watcher, WatchGroup
 from tarmac.store.interface import Compacted, Event, FutureRevision
 
-_SHORTEST, _LONGEST = 1800.0, 3600.0
+_MIN_LIFETIME, _MAX_LIFETIME = 1800.0, 3600.0
 _EVERYTHING_NOW = ListOptions()
 
 
@@ -201,7 +201,7 @@ def _start(
 def _lifetime(options: ListOptions, randomness: Randomness) -> float:
     if options.timeout_seconds:
         return float(options.timeout_seconds)
-    return randomness.uniform(_SHORTEST, _LONGEST)
+    return randomness.uniform(_MIN_LIFETIME, _MAX_LIFETIME)
 
 
 def _missed(query: WatchQuery, events: Sequence[Event], *, titled: bool) -> Chunk | None:

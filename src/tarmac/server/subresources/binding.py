@@ -28,7 +28,7 @@ from tarmac.server.storage.updating import precondition_failed
 from tarmac.store.interface import Conflict
 
 SUCCESS: JsonObject = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
-_ATTEMPTS = 5
+_MAX_ATTEMPTS = 5
 
 Part = dict[str, Any]
 """A part of a stored pod: its fields are undecoded, newly set ones may be any value."""
@@ -103,7 +103,7 @@ async def _assign(call: WriteCall, binding: JsonObject) -> Response:
     node = _check_target(binding)
     call.admit("binding", name, binding)
     key = storage.key(call.info.namespace, name)
-    for _ in range(_ATTEMPTS):
+    for _ in range(_MAX_ATTEMPTS):
         entry = storage.head(key)
         if entry is None:
             raise storage.not_found(name)

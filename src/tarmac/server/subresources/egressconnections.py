@@ -21,7 +21,7 @@ from tarmac.server.storage.resourcestorage import ResourceStorage
 from tarmac.server.subresources.connections import NodeForwarder
 
 _FORWARDERS, _GATEWAYS = "submariner.io/forwarders", "submariner.io/gateways"
-_LARGEST = 2 * 1024 * 1024  # bytes of a node's response
+_MAX_REPORT = 2 * 1024 * 1024  # bytes of a node's response
 _read = msgspec.json.Decoder(NodeConnections).decode
 
 
@@ -53,7 +53,7 @@ def _is_on(pod: JsonObject | None, uid: str, node: str) -> bool:
 
 async def _ask(nodes: NodeForwarder, node: str, path: str) -> NodeConnections | None:
     """Return a node's report; None when the node cannot be reached or its report cannot be decoded."""
-    answer = nodes.fetch(node, path, _LARGEST)
+    answer = nodes.fetch(node, path, _MAX_REPORT)
     try:
         return _read(await answer) if answer is not None else None
     except (ApiError, msgspec.MsgspecError):

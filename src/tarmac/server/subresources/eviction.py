@@ -29,8 +29,8 @@ from tarmac.server.storage.resourcestorage import ResourceStorage, WriteCall
 from tarmac.server.subresources.binding import SUCCESS
 from tarmac.store.interface import Conflict, Entry, Missing
 
-_MOST_DISRUPTED = 2000
-_ATTEMPTS = 20
+_MAX_DISRUPTED = 2000
+_MAX_ATTEMPTS = 20
 _REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
 
 
@@ -50,7 +50,7 @@ async def _evict(storage: ResourceStorage, budgets: ResourceStorage, request: Re
     deletion = delete_options_from(eviction.get("deleteOptions") or {}, options.dry_run)
     call = WriteCall(storage, request, WriteOptions(deletion.dry_run))
     call.admit("eviction", name, eviction)  # before charging the budget: a rejected eviction is free
-    for _ in range(_ATTEMPTS):
+    for _ in range(_MAX_ATTEMPTS):
         paid = await _spend_budget(call, budgets, deletion)
         announced = await _announce(call)
         if paid:
@@ -117,7 +117,7 @@ async def _announce(call: WriteCall) -> Entry | None:
 
 async def _take_one(budgets: ResourceStorage, budget: JsonObject, pod: JsonObject, dry_run: bool) -> None:
     key = budgets.key(budget["metadata"]["namespace"], budget["metadata"]["name"])
-    for _ in range(_ATTEMPTS):
+    for _ in range(_MAX_ATTEMPTS):
         entry = budgets.head(key)
         if entry is None:
             return
@@ -156,7 +156,7 @@ def _check(budget: JsonObject) -> None:
     allowed = status.setdefault("disruptionsAllowed", 0)
     if allowed < 0:
         raise forbidden("policy", "poddisruptionbudget", name, "pdb disruptions allowed is negative")
-    if len(status.get("disruptedPods") or {}) > _MOST_DISRUPTED:
+    if len(status.get("disruptedPods") or {}) > _MAX_DISRUPTED:
         why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
         raise forbidden("policy", "poddisruptionbudget", name, why)
     if allowed == 0:

@@ -19,7 +19,7 @@ from tarmac.server.routes import Route
 from tarmac.server.storage.resourcestorage import ResourceStorage
 
 Usage = Sequence[JsonObject] | Awaitable[Sequence[JsonObject]]
-_BATCH: Final = 64  # objects between two points at which a response may be suspended
+_CHUNK_SIZE: Final = 64  # objects between two points at which a response may be suspended
 
 
 class UsageSource(Protocol):
@@ -87,8 +87,8 @@ async def _answer_later(
 def _within(found: Sequence[JsonObject], request: Request) -> Iterator[list[JsonObject]]:
     """Yield the objects of the requested namespace in batches."""
     namespace = request.info.namespace
-    for start in range(0, len(found), _BATCH):
-        batch = found[start : start + _BATCH]
+    for start in range(0, len(found), _CHUNK_SIZE):
+        batch = found[start : start + _CHUNK_SIZE]
         yield [one for one in batch if not namespace or one["metadata"].get("namespace") == namespace]
 
 

@@ -26,9 +26,9 @@ from tarmac.server.storage.resourcestorage import ResourceStorage
 
 T = TypeVar("T")
 
-THREADS: Final = 2  # of each pool: a short computation runs beside a long one
-EXPLANATIONS: Final = ThreadPoolExecutor(THREADS, "explanations")
-PLANS: Final = ThreadPoolExecutor(THREADS, "plans")
+MAX_THREADS: Final = 2  # of each pool: a short computation runs beside a long one
+EXPLANATIONS: Final = ThreadPoolExecutor(MAX_THREADS, "explanations")
+PLANS: Final = ThreadPoolExecutor(MAX_THREADS, "plans")
 
 
 def snapshot(storage: ResourceStorage, sources: Iterable[ResourceSource[Any]] | None = None) -> Objects:

@@ -14,8 +14,8 @@ from tarmac.api.decode.jsontext import Malformed
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest
 
-MOST_OBJECTS: Final = 200  # each blocks the event loop for a tenth of a millisecond
-MOST_WORKLOADS: Final = 20  # each needs a plan of its own
+MAX_OBJECTS: Final = 200  # each blocks the event loop for a tenth of a millisecond
+MAX_WORKLOADS: Final = 20  # each needs a plan of its own
 
 
 class PlanFile(NamedTuple):
@@ -38,11 +38,11 @@ def read_file(body: bytes, group: str, kind: str, name: str) -> PlanFile | None:
     items = parsed.get("items")
     if not isinstance(items, list) or not all(isinstance(each, dict) for each in items):
         raise BadRequest("items: must be a list of objects")
-    if len(items) > MOST_OBJECTS:
-        raise BadRequest(f"items: {len(items)} objects are too many to plan with; at most {MOST_OBJECTS}")
+    if len(items) > MAX_OBJECTS:
+        raise BadRequest(f"items: {len(items)} objects are too many to plan with; at most {MAX_OBJECTS}")
     workloads = sum(each.get("kind") == "Workload" for each in items)
-    if workloads > MOST_WORKLOADS:
-        raise BadRequest(f"items: {workloads} Workloads are too many to plan together; at most {MOST_WORKLOADS}")
+    if workloads > MAX_WORKLOADS:
+        raise BadRequest(f"items: {workloads} Workloads are too many to plan together; at most {MAX_WORKLOADS}")
     planned = [each for each in items if _is_meant(each, group, kind, name)]
     if len(planned) != 1:
         raise BadRequest(f"items: must hold the {kind} {name} once, and hold it {len(planned)} times")

@@ -24,7 +24,7 @@ from tarmac.server.subresources.eviction import eviction_route
 from tarmac.server.subresources.ledger import ledger_route
 from tarmac.server.subresources.machines import PARAMETERS, machine_route
 from tarmac.server.subresources.metrics import UsageSource, usage_route
-from tarmac.server.subresources.offloading import THREADS
+from tarmac.server.subresources.offloading import MAX_THREADS
 from tarmac.server.subresources.partialupdates import (
     approval_route,
     ephemeral_containers_route,
@@ -59,8 +59,8 @@ def special_routes(
     connections: NodeForwarder, usage: UsageSource, reviews: ReviewEndpoint, issuer: TokenEndpoint, refuses: Refuses
 ) -> Mapping[Key, Answering]:
     """Return the routes by (group, plural, subresource)."""
-    plans = UserQueue("plans", THREADS, _MAX_PLANS)
-    explanations = UserQueue("explanations", THREADS, _MAX_EXPLANATIONS)
+    plans = UserQueue("plans", MAX_THREADS, _MAX_PLANS)
+    explanations = UserQueue("explanations", MAX_THREADS, _MAX_EXPLANATIONS)
 
     def measured(_: Routes, storage: ResourceStorage) -> Route:
         return usage_route(storage, usage)

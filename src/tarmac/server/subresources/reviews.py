@@ -27,7 +27,7 @@ REVIEWS = (
     ("authorization.k8s.io", "selfsubjectaccessreviews"),
     ("authorization.k8s.io", "selfsubjectrulesreviews"),
 )
-_AN_HOUR = 3600
+_DEFAULT_LIFETIME = 3600
 _TOKEN_REQUEST = Resource(
     group="authentication.k8s.io",
     version="v1",
@@ -98,6 +98,6 @@ def _read(storage: ResourceStorage, resource: Resource, request: Request) -> tup
     if resource is _TOKEN_REQUEST:
         spec = obj.setdefault("spec", {})
         if spec.get("expirationSeconds") is None:
-            spec["expirationSeconds"] = _AN_HOUR
+            spec["expirationSeconds"] = _DEFAULT_LIFETIME
     managed.for_update(resource, None, obj, call.manager, call.info.subresource, storage.services.now())
     return obj, call

@@ -33,13 +33,13 @@ from tarmac.server.nodes.tunnels import STREAM, NodeTunnels
 from tarmac.server.workers.sockets import WorkerSocket, socket_path, unix
 
 UPGRADE = "tarmac-worker"
-ANSWER_SECONDS = 1.0
-STREAM_SECONDS = 5.0
-PATIENCE = 10.0  # seconds a peer may be missing or unready before this worker reports unready too
-SETTLING = 1.0  # seconds without any lower worker before this one takes over their work
-_RETRY, _LOOK = 0.1, 0.5
-_LARGEST = 256 * 1024 * 1024
-_LARGEST_LINE = 64 * 1024 * 1024
+ANSWER_TIMEOUT = 1.0
+STREAM_TIMEOUT = 5.0
+PEER_TIMEOUT = 10.0  # seconds a peer may be missing or unready before this worker reports unready too
+SETTLE_SECONDS = 1.0  # seconds without any lower worker before this one takes over their work
+_RETRY_INTERVAL, _POLL_INTERVAL = 0.1, 0.5
+_MAX_METRICS = 256 * 1024 * 1024
+_MAX_LINE = 64 * 1024 * 1024
 
 _log = log("workers")
 
@@ -112,7 +112,7 @@ class Peers:
                 tasks.begin(self._keep(other), f"link to worker {other}")
             while True:
                 self._tell_readiness()
-                await self._clock.sleep(_LOOK)
+                await self._clock.sleep(_POLL_INTERVAL)
         finally:
             door.close()
             await tasks.close()
@@ -126,15 +126,15 @@ class Peers:
 
     @property
     def is_lowest(self) -> bool:
-        """True if no lower worker has been alive for `SETTLING` seconds."""
+        """True if no lower worker has been alive for `SETTLE_SECONDS` seconds."""
         now = self._clock.monotonic()
         below = [link for other, link in self._links.items() if other < self.index]
-        return not any(link.alive or now - link.since < SETTLING for link in below)
+        return not any(link.alive or now - link.since < SETTLE_SECONDS for link in below)
 
     async def until_lowest(self, lowest: bool) -> None:
         """Wait until this worker is the lowest alive, or until it no longer is."""
         while self.is_lowest != lowest:
-            await self._clock.sleep(_LOOK)
+            await self._clock.sleep(_POLL_INTERVAL)
 
     def lowest(self) -> int:
         """Return the lowest worker alive."""
@@ -146,8 +146,8 @@ class Peers:
 
     def _trouble(self, link: _Link) -> str | None:
         since = link.unready_since
-        away = since is not None and self._clock.monotonic() - since > PATIENCE
-        return f"not ready for {PATIENCE:g} s and more" if away else None
+        away = since is not None and self._clock.monotonic() - since > PEER_TIMEOUT
+        return f"not ready for {PEER_TIMEOUT:g} s and more" if away else None
 
     def states(self) -> dict[str, int]:
         """Return the number of processes that are ready, alive but unready, and missing."""
@@ -160,7 +160,7 @@ class Peers:
 
     async def ask(self, worker: int, node: str, token: str) -> None:
         """Have `worker` ask the node for a stream on its tunnel. Raises OSError."""
-        reply = await self._reach(worker, f"/open/{quote(node, safe='')}/{token}", ANSWER_SECONDS)
+        reply = await self._reach(worker, f"/open/{quote(node, safe='')}/{token}", ANSWER_TIMEOUT)
         reply.close()
         if reply.status != 200:
             raise ConnectionError("the tunnel has just been lost")
@@ -169,7 +169,7 @@ class Peers:
         """Pass a node's stream on to the worker that awaits it. Raises NotFound if it does not."""
         target, headers = f"/stream/{quote(node, safe='')}/{token}", [("Connection", "Upgrade"), ("Upgrade", STREAM)]
         try:
-            reply = await self._reach(worker, target, STREAM_SECONDS, headers)
+            reply = await self._reach(worker, target, STREAM_TIMEOUT, headers)
         except OSError as error:
             raise NotFound("nobody asked for this stream", details={}) from error
         if reply.status != 101:
@@ -189,9 +189,9 @@ class Peers:
 
     async def _fetched(self, worker: int, what: str) -> Any:
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                reply = await self._reach(worker, what, ANSWER_SECONDS, [("Connection", "close")])
-                return _decode_any(await reply.read(_LARGEST))
+            async with asyncio.timeout(ANSWER_TIMEOUT):
+                reply = await self._reach(worker, what, ANSWER_TIMEOUT, [("Connection", "close")])
+                return _decode_any(await reply.read(_MAX_METRICS))
         except (OSError, ConnectionBroken, msgspec.MsgspecError) as error:
             _log.debug("request to worker failed", worker=worker, error=str(error))
             return None
@@ -220,11 +220,11 @@ class Peers:
             if link.alive:
                 _log.info("connection to worker lost", worker=other)
                 link.lose(self._clock.monotonic())
-            await self._clock.sleep(_RETRY)
+            await self._clock.sleep(_RETRY_INTERVAL)
 
     async def _follow(self, other: int, link: _Link) -> None:
         headers = [("Connection", "Upgrade"), ("Upgrade", UPGRADE)]
-        reply = await self._reach(other, "/held", ANSWER_SECONDS, headers)
+        reply = await self._reach(other, "/held", ANSWER_TIMEOUT, headers)
         if reply.status != 101:
             reply.close()
             return
@@ -306,7 +306,7 @@ class _Hearing(asyncio.Protocol):
                 self._hear(_decode(line))
         except msgspec.MsgspecError as error:
             self._end(error)
-        if len(self._rest) > _LARGEST_LINE:
+        if len(self._rest) > _MAX_LINE:
             self._end(ConnectionBroken("a line without an end"))
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 from tarmac.base.metrics import Family, Sample
 
 PROCESS: Final = "process"
-_LARGEST: Final = frozenset({
+_MAXIMA: Final = frozenset({
     "apiserver_storage_objects",
     "apiserver_storage_revision",
     "tarmac_backup_age_seconds",
@@ -24,7 +24,7 @@ _LARGEST: Final = frozenset({
     "tarmac_restored_conflicts",
     "tarmac_certificate_expiry_seconds",
 })  # fmt: skip
-_SMALLEST: Final = frozenset({"kubernetes_healthcheck", "tarmac_store_available"})
+_MINIMA: Final = frozenset({"kubernetes_healthcheck", "tarmac_store_available"})
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -57,9 +57,9 @@ def _add(into: dict[tuple[str, Labels], float], family: str, number: int, sample
         before = into.get(key)
         if before is None:
             into[key] = value
-        elif family in _LARGEST:
+        elif family in _MAXIMA:
             into[key] = max(before, value)
-        elif family in _SMALLEST:
+        elif family in _MINIMA:
             into[key] = min(before, value)
         else:
             into[key] = before + value

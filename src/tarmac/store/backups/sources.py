@@ -29,7 +29,7 @@ from tarmac.store.sqlite.replacing import restored_beside
 from tarmac.store.sqlite.sums import LogRow, row_sum
 
 Take = Callable[[Sequence[LogRow]], None]
-_BUSY_MILLISECONDS = 10_000
+_BUSY_TIMEOUT_MS = 10_000
 
 
 async def copy_store(url: str, clock: Clock, take: Take) -> int:
@@ -52,7 +52,7 @@ def copy_sqlite(path: Path, take: Take) -> int:
     mark, _ = read_marker(marker_path(path))
     newest = 0
     with OpenErrors(path), closing(connect(path)) as db, db:
-        db.set_busy_timeout(_BUSY_MILLISECONDS)
+        db.set_busy_timeout(_BUSY_TIMEOUT_MS)
         version = format_of(db, path)
         if version != FORMAT:
             raise Unavailable(f"{path} has format {version}: start its server once, which raises it to {FORMAT}")

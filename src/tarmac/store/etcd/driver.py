@@ -46,10 +46,10 @@ from tarmac.store.state import VisibleState
 _log = log("store.etcd")
 
 _MAX_CONCURRENT_WRITES = 256
-_TIMEOUT_SECONDS = 4.5  # of a read or a write: longer than an election, and a client gets its 503 within 5 s
+_TIMEOUT = 4.5  # of a read or a write: longer than an election, and a client gets its 503 within 5 s
 _NO_QUORUM = "etcd did not answer in time: it has no leader, or cannot be reached"
 _PROGRESS_INTERVAL = 0.05  # between two progress requests
-_RECONNECT_DELAY = 0.05
+_RETRY_DELAY = 0.05
 
 
 class EtcdStore(VisibleState):
@@ -187,7 +187,7 @@ class EtcdStore(VisibleState):
     async def raise_floor(self, revision: int) -> None:
         """Write the offset, which the watch delivers to every server that shares this etcd."""
         try:
-            async with asyncio.timeout(_TIMEOUT_SECONDS):
+            async with asyncio.timeout(_TIMEOUT):
                 floor = await write_offset(self._client, self._records, revision)
                 await self._reach(max(floor, revision))
         except TimeoutError:
@@ -217,7 +217,7 @@ class EtcdStore(VisibleState):
         intents = self._intents.setdefault(intent.key, [])
         intents.append(intent)
         try:
-            async with asyncio.timeout(_TIMEOUT_SECONDS), self._slots:
+            async with asyncio.timeout(_TIMEOUT), self._slots:
                 landed = await self._write_until_answered(intent)
             self._answers = True
             return landed
@@ -314,7 +314,7 @@ class EtcdStore(VisibleState):
             except Exception as error:  # a bug or a wrong key must not stop the watch for good
                 end_if_out_of_memory(error)
                 _log.error("watch failed", revision=self.revision, error=repr(error))
-            await self._clock.sleep(_RECONNECT_DELAY)
+            await self._clock.sleep(_RETRY_DELAY)
 
     async def _follow_one_stream(self) -> None:
         self._trusts_progress = await self._check_version()
@@ -385,7 +385,7 @@ class EtcdStore(VisibleState):
         # The timeout counts from the first caller, including the wait for the lock: callers that join wait no longer.
         this = asyncio.current_task()
         try:
-            async with asyncio.timeout(_TIMEOUT_SECONDS):
+            async with asyncio.timeout(_TIMEOUT):
                 async with self._barrier_turn:
                     self._barrier = None  # later callers need the next barrier
                     target, current = await self._newest_revision()

@@ -12,7 +12,7 @@ from tarmac.base.clock import Clock
 from tarmac.store.sqlite.disk import lacks_room
 
 _SLOW_SECONDS = 1.0
-_REMEMBERED_SECONDS = 10.0  # a bad disk does not fail every batch, and health checks come only every few seconds
+_SLOW_RETENTION = 10.0  # a bad disk does not fail every batch, and health checks come only every few seconds
 
 
 class DiskHealth:
@@ -48,13 +48,13 @@ class DiskHealth:
         if lacks_room(self._path.parent):
             return f"the disk of {self._path} is full"
         now = self._clock.monotonic()
-        if self._refused is not None and now - self._refused[0] < _REMEMBERED_SECONDS:
+        if self._refused is not None and now - self._refused[0] < _SLOW_RETENTION:
             return self._refused[1]
         return self._slowness(now)
 
     def _slowness(self, now: float) -> str | None:
         if self._started is not None and now - self._started >= _SLOW_SECONDS:
             return f"the disk of {self._path} is slow: a sync has been under way for {now - self._started:.1f} s"
-        if self._slow is not None and now - self._slow[0] < _REMEMBERED_SECONDS:
+        if self._slow is not None and now - self._slow[0] < _SLOW_RETENTION:
             return f"the disk of {self._path} is slow: a sync took {self._slow[1]:.1f} s"
         return None

@@ -23,7 +23,7 @@ _NAMESPACES = "core/namespaces"
 _PREFIX = "pod-security.kubernetes.io/"
 _MODES = ("enforce", "audit", "warn")
 _ORDER = ("privileged", "baseline", "restricted")
-_MOST_CHECKED = 3000
+_MAX_CHECKED = 3000
 _INVALID_LEVEL = "must be one of privileged, baseline, restricted"
 _INVALID_VERSION = 'must be "latest" or "v1.x"'
 
@@ -95,7 +95,7 @@ class PodSecurity(AdmissionPlugin):
         if relaxed or policy.level == "privileged":
             return
         pods = list(self._reader.list(BUCKET, f"{attributes.name}/"))
-        checked = pods[:_MOST_CHECKED]
+        checked = pods[:_MAX_CHECKED]
         if len(checked) < len(pods):
             attributes.warnings.append(
                 f"new PodSecurity enforce level only checked against the first {len(checked)} of {len(pods)} existing "

@@ -34,7 +34,7 @@ from tarmac.store.interface import Conflict, Entry, Missing, StoreError
 _UNCOUNTED = frozenset({"core/events", "core/bindings", "core/resourcequotas/status"})
 _UPDATES = frozenset({(PODS, "resize"), (SERVICES, ""), (CLAIMS, ""), (BUCKET, ""), (BUCKET, "status")})
 
-_ATTEMPTS = 5  # attempts to write a contended status before a counted write is acknowledged without it
+_MAX_ATTEMPTS = 5  # attempts to write a contended status before a counted write is acknowledged without it
 
 _log = log("quota")
 
@@ -75,7 +75,7 @@ class ResourceQuotas(AdmissionPlugin):
         return self._settle(f"{namespace}/") if self._dirty or self._writing else None
 
     async def _settle(self, here: str) -> None:
-        for _ in range(_ATTEMPTS):
+        for _ in range(_MAX_ATTEMPTS):
             if any(key.startswith(here) for key in self._dirty):
                 self._write_statuses()
             writing = [future for key, future in self._writing.items() if key.startswith(here)]

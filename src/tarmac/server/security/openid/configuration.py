@@ -22,8 +22,8 @@ from tarmac.server.security.openid.settings import authorities, url_mistakes
 
 API_VERSION: Final = "apiserver.config.k8s.io/v1"
 KIND: Final = "AuthenticationConfiguration"
-LARGEST: Final = 1024 * 1024
-_MOST_ISSUERS = 64
+MAX_FILE: Final = 1024 * 1024
+_MAX_ISSUERS = 64
 _KEY = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[-a-z0-9._~%!$&'()*+,;=:/]+", re.ASCII)
 _RESERVED = re.compile(r"([^/]*\.)?(kubernetes|k8s)\.io/.*")
 T = TypeVar("T")
@@ -101,8 +101,8 @@ def read_configuration(content: bytes) -> tuple[IssuerSettings, ...]:
         raise BadConfiguration(
             f"apiVersion and kind are {found.api_version!r} and {found.kind!r}; write {API_VERSION} and {KIND}"
         )
-    if len(found.jwt) > _MOST_ISSUERS:
-        errors.too_many("jwt", len(found.jwt), _MOST_ISSUERS)
+    if len(found.jwt) > _MAX_ISSUERS:
+        errors.too_many("jwt", len(found.jwt), _MAX_ISSUERS)
     made = [_Reading(each, f"jwt[{number}]", errors).settings() for number, each in enumerate(found.jwt)]
     for field in ("url", "discovery_url"):
         _refuse_twins([getattr(each.issuer, field) for each in found.jwt], field, errors)
@@ -112,8 +112,8 @@ def read_configuration(content: bytes) -> tuple[IssuerSettings, ...]:
 
 
 def _decoded(content: bytes) -> _Configuration:
-    if len(content) > LARGEST:
-        raise BadConfiguration(f"it has more than {LARGEST} bytes")
+    if len(content) > MAX_FILE:
+        raise BadConfiguration(f"it has more than {MAX_FILE} bytes")
     try:
         # imported here: a server without such a file needs no YAML parser
         from tarmac.api.decode.yamltext import parse_yaml

@@ -18,8 +18,8 @@ from tarmac.http.clientrequest import ConnectionBroken, request_head, send_reque
 from tarmac.server.security.openid.keys import BadDocument, NamedKey, read_keys
 
 DISCOVERY_PATH = "/.well-known/openid-configuration"
-PATIENCE = 10.0
-_LARGEST = 1024 * 1024
+FETCH_TIMEOUT = 10.0
+_MAX_DOCUMENT = 1024 * 1024
 _URL = re.compile(r"https://[!-~]+", re.ASCII)  # excludes characters that would end the request's target or line
 _log = log("openid")
 
@@ -42,10 +42,10 @@ class KeySource:
     async def fetch(self) -> tuple[NamedKey, ...] | None:
         """Return the current keys, or None if the issuer does not answer with a valid key set."""
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(FETCH_TIMEOUT):
                 return await self._keys()
         except TimeoutError:
-            why = f"no answer in {PATIENCE:g} seconds"
+            why = f"no answer in {FETCH_TIMEOUT:g} seconds"
         except (OSError, ConnectionBroken, BadDocument, ValueError) as error:
             why = str(error)
         _log.warning("issuer keys cannot be fetched", issuer=self._issuer, error=why)
@@ -70,8 +70,8 @@ class KeySource:
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         headers = [("Accept", "application/json"), ("User-Agent", "tarmac"), ("Connection", "close")]
         head = request_head("GET", target, parts.netloc, headers)
-        reply = await send_request(tcp(parts.hostname, parts.port or 443, self._context), head, PATIENCE)
+        reply = await send_request(tcp(parts.hostname, parts.port or 443, self._context), head, FETCH_TIMEOUT)
         if reply.status != 200:
             reply.close()
             raise BadDocument(f"{url} answered {reply.status}")
-        return await reply.read(_LARGEST)
+        return await reply.read(_MAX_DOCUMENT)

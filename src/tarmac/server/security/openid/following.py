@@ -10,10 +10,10 @@ from typing import NoReturn
 
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
-from tarmac.server.security.openid.configuration import LARGEST, BadConfiguration, read_configuration
+from tarmac.server.security.openid.configuration import MAX_FILE, BadConfiguration, read_configuration
 from tarmac.server.security.openid.issuers import Issuers
 
-OFTEN = 2.0  # poll interval in seconds
+POLL_INTERVAL = 2.0  # poll interval in seconds
 _log = log("openid")
 
 
@@ -21,7 +21,7 @@ async def follow(file: Path, content: bytes, issuers: Issuers, clock: Clock) -> 
     """Poll the file until cancelled. `content` is the content in force at the start."""
     told = ""
     while True:
-        await clock.sleep(OFTEN)
+        await clock.sleep(POLL_INTERVAL)
         try:
             found = read_limited(file)
             if found == content:
@@ -43,4 +43,4 @@ async def follow(file: Path, content: bytes, issuers: Issuers, clock: Clock) -> 
 def read_limited(file: Path) -> bytes:
     """Return the content, truncated just above the limit so that the parser rejects it. Raises OSError."""
     with file.open("rb") as opened:
-        return opened.read(LARGEST + 1)
+        return opened.read(MAX_FILE + 1)

@@ -22,10 +22,10 @@ from tarmac.base.tasks import Tasks
 from tarmac.server.security.jwt import Unverified, unbase64url
 from tarmac.server.security.signatures import PublicKey, check_signature
 
-BETWEEN = 10.0  # minimum seconds between the starts of two fetches
-_MOST_KEYS = 100
+MIN_FETCH_INTERVAL = 10.0  # minimum seconds between the starts of two fetches
+_MAX_KEYS = 100
 _RSA_BITS = range(1024, 8192 + 1)  # verifying with a larger key would block the event loop
-_LARGEST_EXPONENT = 2**32
+_MAX_EXPONENT = 2**32
 _CURVES: dict[str, type[ec.EllipticCurve]] = {"P-256": ec.SECP256R1, "P-384": ec.SECP384R1, "P-521": ec.SECP521R1}
 
 
@@ -66,7 +66,7 @@ class RemoteKeys:
     @property
     def may_change(self) -> bool:
         """True if waiting for `refresh` could bring new keys."""
-        return self._fetching is not None or self._clock.monotonic() - self._began >= BETWEEN
+        return self._fetching is not None or self._clock.monotonic() - self._began >= MIN_FETCH_INTERVAL
 
     def begin(self) -> asyncio.Task[None]:
         """Return the fetch in progress, or start one."""
@@ -101,8 +101,8 @@ def read_keys(document: bytes) -> tuple[NamedKey, ...]:
         raise BadDocument(f"the key set is no JSON object: {error}") from error
     if not isinstance(found, list):
         raise BadDocument('the key set has no list "keys"')
-    if len(found) > _MOST_KEYS:
-        raise BadDocument(f"the key set has {len(found)} keys; {_MOST_KEYS} are allowed")
+    if len(found) > _MAX_KEYS:
+        raise BadDocument(f"the key set has {len(found)} keys; {_MAX_KEYS} are allowed")
     read = [_read_key(each) for each in found if isinstance(each, dict)]
     return tuple(key for key in read if key is not None)
 
@@ -120,7 +120,7 @@ def _read_key(jwk: dict[str, Any]) -> NamedKey | None:
 
 def _rsa(jwk: dict[str, Any]) -> rsa.RSAPublicKey | None:
     modulus, exponent = _number(jwk["n"]), _number(jwk["e"])
-    if modulus.bit_length() not in _RSA_BITS or exponent >= _LARGEST_EXPONENT:
+    if modulus.bit_length() not in _RSA_BITS or exponent >= _MAX_EXPONENT:
         return None
     return rsa.RSAPublicNumbers(exponent, modulus).public_key()
 
