@@ -1,4 +1,4 @@
-"""What external services may name: classes that are theirs to use, addresses nobody else has, servers outside."""
+"""References of external services: classes their author may use, unclaimed addresses, servers outside."""
 
 from __future__ import annotations
 

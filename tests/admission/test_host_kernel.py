@@ -1,4 +1,4 @@
-"""Who is asked for the right to use the host's kernel, and when."""
+"""HostKernel checks the right to use the host's kernel."""
 
 from __future__ import annotations
 

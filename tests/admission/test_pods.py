@@ -1,4 +1,4 @@
-"""What happens to Pods on their way in."""
+"""Admission of Pods."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ async def test_a_runtime_class_brings_its_overhead_and_its_place(world: World) -
 @pytest.mark.parametrize(
     ("memory", "charged"), [("128Mi", "193Mi"), ("1Gi", "200Mi"), ("4Gi", "224Mi"), ("129Mi", "194Mi"), (None, "192Mi")]
 )
-async def test_what_a_machine_is_charged_beside_its_memory_grows_with_it(
+async def test_overhead_of_a_virtual_machine_grows_with_its_memory(
     world: World, memory: str | None, charged: str
 ) -> None:
     for handler in ("vm", "other"):
@@ -180,7 +180,7 @@ async def test_where_the_binding_says_otherwise_the_node_is_right(world: World) 
     assert await bound(world, {"topology.kubernetes.io/zone": "mine", "a": "b"}) == {**WHERE, "a": "b"}
 
 
-async def test_what_is_bound_to_something_else_is_left_alone(world: World) -> None:
+async def test_bindings_to_other_kinds_than_nodes_get_no_topology_labels(world: World) -> None:
     assert await bound(world, {"a": "b"}, kind="") == {"a": "b"}
 
 

@@ -25,7 +25,7 @@ def used(world: World) -> dict[str, str]:
     return (world.reader.get(BUCKET, "default/q") or {})["status"]["used"]
 
 
-async def test_what_does_not_fit_is_refused(world: World) -> None:
+async def test_writes_above_the_quota_are_refused(world: World) -> None:
     await _quota(world, {"pods": "2", "requests.cpu": "1"})
     await world.put("pods", pod("a", containers=asking(requests={"cpu": "700m"})))
     with pytest.raises(Forbidden) as caught:

@@ -65,7 +65,7 @@ async def test_an_accepted_service_holds_its_address_before_it_is_visible(world:
     await pending
 
 
-async def test_what_never_came_to_be_holds_nothing(world: World) -> None:
+async def test_failed_and_dry_run_creates_hold_no_addresses(world: World) -> None:
     made(world, service("failed", clusterIP="10.96.0.10"))
     made(world, service("dry", clusterIP="10.96.0.11"), dry_run=True)
     assert made(world, service("next", clusterIP="10.96.0.10"))["clusterIP"] == "10.96.0.10"

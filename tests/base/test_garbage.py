@@ -1,4 +1,4 @@
-"""Whoever makes much that goes by itself is not looked through meanwhile."""
+"""Code that allocates many objects without cycles runs without collections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be called what, and the words for what may not."""
+"""Rules of names, and their error messages."""
 
 from __future__ import annotations
 

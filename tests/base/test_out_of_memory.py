@@ -1,4 +1,4 @@
-"""Whoever catches everything ends the process when memory has run out, instead of going on with half of its work."""
+"""Handlers of all exceptions end the process when memory runs out, instead of continuing with half of its work."""
 
 from __future__ import annotations
 

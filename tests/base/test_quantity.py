@@ -88,7 +88,7 @@ quantities = st.builds(Quantity, nanos, st.sampled_from(Format))
 
 
 @given(quantities)
-def test_what_is_printed_reads_back_as_the_same_amount(quantity: Quantity) -> None:
+def test_printed_quantities_parse_to_the_same_amount(quantity: Quantity) -> None:
     again = Quantity.parse(str(quantity))
     # Binary amounts beyond int64 are capped when read, so only those may differ.
     assert again == quantity or (quantity.format is Format.BINARY_SI and abs(quantity.nanos) > (2**63 - 1) * 10**9)

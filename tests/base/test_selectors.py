@@ -118,7 +118,7 @@ def test_notin_is_the_opposite_of_in(key: str, members: list[str], values: dict[
 
 
 @given(selectors, labels)
-def test_what_is_printed_selects_the_same(text: str, values: dict[str, str]) -> None:
+def test_printed_selectors_match_the_same_labels(text: str, values: dict[str, str]) -> None:
     selector = LabelSelector.parse(text)
     assert LabelSelector.parse(str(selector)).matches(values) == selector.matches(values)
 

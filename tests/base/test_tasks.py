@@ -266,7 +266,7 @@ async def test_nothing_is_left_of_a_wait_that_is_cancelled() -> None:
     assert asyncio.all_tasks() == before
 
 
-async def test_what_cannot_be_stopped_is_finished_before_a_cancellation_is_heard() -> None:
+async def test_cancellation_waits_for_work_that_cannot_be_stopped() -> None:
     done, go = list[str](), threading.Event()
 
     def work() -> None:

@@ -1,4 +1,4 @@
-"""What only the real server can show: its restarts, its history's end, its credentials."""
+"""The client against the real server: restarts, compacted history, credentials."""
 
 from __future__ import annotations
 

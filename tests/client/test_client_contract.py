@@ -1,4 +1,4 @@
-"""What the client promises, on every server it works with. The model skips what only a whole server has."""
+"""The client's contract, on every server it works with. The model skips the parts that need a whole server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reconciler's result or exception does, how workers share keys, how the loop stops."""
+"""Results and exceptions of a reconciler, keys shared by workers, and the end of the loop."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ async def test_failures_are_retried_later_and_later(error: Exception, capsys: py
         assert loop.controller.results["success"] == 1
 
 
-async def test_what_cannot_succeed_is_not_retried(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_terminal_errors_are_not_retried(capsys: pytest.CaptureFixture[str]) -> None:
     async with running(Loop()) as loop:
         loop.outcome = failing(Terminal("no such thing"))
         loop.controller.queue.add("a")

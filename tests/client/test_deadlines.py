@@ -9,7 +9,7 @@ import pytest
 from tarmac.client.deadlines import CoarseTimeouts
 
 
-async def test_what_comes_in_time_is_returned_and_leaves_no_trace() -> None:
+async def test_results_in_time_are_returned_without_a_pending_cancellation() -> None:
     deadlines = CoarseTimeouts()
     assert await deadlines.within(0.01, asyncio.sleep(0, "here")) == "here"
     await asyncio.sleep(0.15)
@@ -18,7 +18,7 @@ async def test_what_comes_in_time_is_returned_and_leaves_no_trace() -> None:
     assert task.cancelling() == 0
 
 
-async def test_what_does_not_come_ends_alone() -> None:
+async def test_an_expired_wait_does_not_affect_other_waits() -> None:
     deadlines, there = CoarseTimeouts(), asyncio.get_running_loop().create_future()
     patient = asyncio.create_task(deadlines.within(60, there))
     with pytest.raises(TimeoutError):

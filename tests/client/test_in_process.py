@@ -1,4 +1,4 @@
-"""What only a client in the server's own process has: the store's bytes, and Tarmac's own kinds, typed."""
+"""The in-process client: the store's bytes, and Tarmac's own kinds, typed."""
 
 from __future__ import annotations
 

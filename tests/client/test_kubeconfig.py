@@ -126,7 +126,7 @@ def test_without_kubeconfig_the_home_file_and_then_the_pod_are_used(tmp_path: Pa
         ),
     ],
 )
-def test_what_cannot_be_used_is_named(tmp_path: Path, document: dict[str, Any], complaint: str) -> None:
+def test_unusable_kubeconfigs_name_the_problem(tmp_path: Path, document: dict[str, Any], complaint: str) -> None:
     with pytest.raises(BadKubeconfig, match=complaint):
         load(str(write(tmp_path / "config", **document)))
 

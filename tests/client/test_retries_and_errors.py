@@ -1,4 +1,4 @@
-"""Which refusals are waited out, and what every other one becomes."""
+"""Retried refusals, and the exceptions of all other ones."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def _fails(call: object) -> BaseException:
 @pytest.mark.parametrize(
     "error", [status.ServiceUnavailable("down"), status.InternalError("bug"), status.Conflict("no")]
 )
-async def test_what_does_not_invite_a_retry_is_not_retried(error: status.ApiError) -> None:
+async def test_errors_without_retry_after_are_not_retried(error: status.ApiError) -> None:
     server = ModelServer()
     server.refuse(error)
     with pytest.raises(type(error)):

@@ -144,7 +144,7 @@ async def test_a_write_that_was_sent_is_not_sent_again(pair: tuple[Server, Serve
     await transport.close()
 
 
-async def test_what_only_reads_is_asked_of_the_next(pair: tuple[Server, Server]) -> None:
+async def test_reads_are_retried_at_the_next_server(pair: tuple[Server, Server]) -> None:
     one, two = pair
     one.manner = "breaks"
     transport = knowing(one, two)
@@ -273,7 +273,7 @@ def test_a_kubeconfig_of_ours_names_all_servers_and_kubectl_does_not_mind(tmp_pa
 
 
 @pytest.mark.parametrize("user", [ADMIN, CONTROLLERS, NODE], ids=["admin", "controllers", "node"])
-async def test_who_lives_long_learns_of_servers_and_keeps_them(tmp_path: Path, user: User) -> None:
+async def test_long_running_clients_learn_and_keep_server_addresses(tmp_path: Path, user: User) -> None:
     """From `default/kubernetes`, every minute, with the rights it has; the one that was told stays the first."""
     file, clock = tmp_path / "own", ManualClock()
     async with our_server(tmp_path / "data") as running:

@@ -305,7 +305,7 @@ async def test_an_answer_without_a_length_ends_with_the_connection() -> None:
         assert (await transport.request(ClientRequest("GET", "/x"))).body == b"all there is"
 
 
-async def test_what_is_no_http_is_a_disconnect() -> None:
+async def test_replies_that_are_not_http_raise_disconnected() -> None:
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"SSH-2.0-nonsense\r\n")

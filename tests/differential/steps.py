@@ -1,4 +1,4 @@
-"""What a case is made of: requests, written once and sent to both servers.
+"""The requests of a case, written once and sent to both servers.
 
 A path, header or body may mention `$ns` (the namespace of the case) and whatever an earlier step kept by name:
 `get(f"{MAPS}/a").keep(rv="metadata.resourceVersion")` makes `$rv` known. Values are kept for each server by itself.

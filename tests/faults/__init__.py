@@ -1,1 +1,1 @@
-"""What survives kill -9."""
+"""State that survives kill -9."""

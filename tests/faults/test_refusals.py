@@ -83,7 +83,7 @@ async def clients(servers: list[TarmacProcess]) -> AsyncIterator[list[Api]]:
 
 
 @pytest.mark.parametrize("racing", CLIENTS)
-async def test_who_is_told_that_it_exists_can_read_it(clients: list[Api], racing: int) -> None:
+async def test_objects_reported_as_existing_are_readable(clients: list[Api], racing: int) -> None:
     stale: list[str] = []
 
     async def create_or_get(api: Api, name: str) -> int:
@@ -102,7 +102,7 @@ async def test_who_is_told_that_it_exists_can_read_it(clients: list[Api], racing
 
 
 @pytest.mark.parametrize("racing", CLIENTS)
-async def test_who_is_told_of_a_conflict_can_read_the_newer_version(clients: list[Api], racing: int) -> None:
+async def test_newer_versions_are_readable_after_a_conflict(clients: list[Api], racing: int) -> None:
     name = f"conflict-{racing}"
     version = (await clients[0].create(name))[1]["metadata"]["resourceVersion"]
     stale = 0
@@ -125,7 +125,7 @@ async def test_who_is_told_of_a_conflict_can_read_the_newer_version(clients: lis
 
 
 @pytest.mark.parametrize("racing", CLIENTS)
-async def test_who_is_told_that_it_is_gone_cannot_read_it(clients: list[Api], racing: int) -> None:
+async def test_objects_reported_as_deleted_are_not_readable(clients: list[Api], racing: int) -> None:
     stale = 0
 
     async def delete_and_get(api: Api, name: str) -> int:
@@ -165,7 +165,7 @@ async def test_a_loop_that_retries_on_conflict_never_spins(clients: list[Api], r
     assert most < racing, f"refused {most} times by {racing - 1} others"
 
 
-async def test_what_one_server_has_acknowledged_no_other_refuses(clients: list[Api]) -> None:
+async def test_no_server_refuses_writes_based_on_acknowledged_state(clients: list[Api]) -> None:
     """A client whose requests are spread over the servers: each write is based on the one before."""
     for number in range(ROUNDS):
         name, (one, two) = f"spread-{number}", clients[:2]

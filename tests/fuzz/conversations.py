@@ -1,4 +1,4 @@
-"""What clients of a node send: upgrades with damaged frames behind them, and damaged DNS packets."""
+"""Bytes from clients of a node: upgrades with damaged frames behind them, and damaged DNS packets."""
 
 from __future__ import annotations
 

@@ -125,13 +125,13 @@ async def test_roles_can_be_turned_round(server: Server) -> None:
     await inner.stop(0.1)
 
 
-async def test_who_is_not_there_is_an_error(plain_server: Server) -> None:
+async def test_refused_connections_raise_oserror(plain_server: Server) -> None:
     await plain_server.start(lambda _: Response(200))
     with pytest.raises(OSError, match="refused"):
         await send_request(tcp("127.0.0.1", 1), get("/"), 5)
 
 
-async def test_who_does_not_answer_is_an_error(plain_server: Server) -> None:
+async def test_servers_without_a_response_time_out(plain_server: Server) -> None:
     async def never(_: Request) -> Answer:
         await asyncio.sleep(100)
         raise AssertionError
@@ -141,7 +141,7 @@ async def test_who_does_not_answer_is_an_error(plain_server: Server) -> None:
         await send_request(tcp("127.0.0.1", plain_server.port), get("/"), 0.1)
 
 
-async def test_what_nobody_waits_for_any_more_is_abandoned(server: Server) -> None:
+async def test_upgrades_without_a_client_are_abandoned(server: Server) -> None:
     """An upgrade that is ready when its client has gone must not leave the other end open."""
     abandoned, ready = asyncio.Event(), asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""What a handler gets to see of a request, and what a client gets back."""
+"""Requests as handlers see them, and the responses as clients get them."""
 
 from __future__ import annotations
 

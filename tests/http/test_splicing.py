@@ -65,7 +65,7 @@ async def test_bytes_pass_both_ways(server: Server) -> None:
     far.close()
 
 
-async def test_what_was_sent_before_an_end_goes_still_arrives(server: Server) -> None:
+async def test_data_sent_before_a_close_still_arrives(server: Server) -> None:
     far, reader, _ = await spliced(server)
     data = b"z" * 3_000_000
     far.writer.write(data)

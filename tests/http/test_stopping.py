@@ -65,7 +65,7 @@ async def test_requests_under_way_are_answered(server: Server) -> None:
     await asyncio.wait_for(stopping, 2)
 
 
-async def test_what_does_not_end_is_cut_after_the_grace(server: Server) -> None:
+async def test_stuck_requests_are_cut_after_the_grace_period(server: Server) -> None:
     async def stuck(request: Request) -> Response:
         await asyncio.Event().wait()
         return Response(200)

@@ -1,4 +1,4 @@
-"""Whoever has not shown who they are may hold little, and pushes out their own kind only."""
+"""Unauthenticated connections hold little, and evict only each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may connect, and what the handler learns about them."""
+"""TLS connections, and the certificate that the handler sees."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ async def test_a_client_that_never_shakes_hands_is_dropped(tls_server: Server) -
     writer.close()
 
 
-async def test_who_speaks_no_tls_fills_no_logs(tls_server: Server, caplog: pytest.LogCaptureFixture) -> None:
+async def test_clients_without_tls_are_not_logged(tls_server: Server, caplog: pytest.LogCaptureFixture) -> None:
     await tls_server.start(lambda _: Response(200))
     for nonsense in (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01\x00\x01", b""):
         reader, writer = await asyncio.open_connection("127.0.0.1", tls_server.port)

@@ -1,4 +1,4 @@
-"""What server-side apply promises, whatever is applied."""
+"""Laws of server-side apply, for any configuration."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_applying_again_changes_nothing_at_all(live: JsonObject, config: JsonObj
 
 
 @given(widgets, widgets)
-def test_what_was_applied_is_there(live: JsonObject, config: JsonObject) -> None:
+def test_applied_values_are_in_the_result(live: JsonObject, config: JsonObject) -> None:
     result = _apply(_created(live), config)
     comparison = compare(shape_of(WIDGET.schema), config, _without_managers(result))
     assert comparison.removed == {}

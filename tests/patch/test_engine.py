@@ -48,7 +48,7 @@ def test_a_patch_leaves_the_rest_as_it_was(patch_type: str, body: bytes) -> None
     assert patched["metadata"] == {"name": "c", "labels": {"l": "1"}}
 
 
-def test_what_a_patch_copies_is_there_twice() -> None:
+def test_copied_values_are_independent() -> None:
     body = b'[{"op":"copy","from":"/metadata/labels","path":"/metadata/annotations"}]'
     metadata = engine.apply_patch(CONFIG_MAP, engine.JSON_PATCH, deepcopy(OBJECT), body).obj["metadata"]
     metadata["labels"]["l"] = "changed"
@@ -87,7 +87,7 @@ def test_bodies_that_are_no_patch(patch_type: str, body: bytes, message: str) ->
         ),
     ],
 )
-def test_what_a_patch_says_twice_or_in_vain_is_noted(patch_type: str, body: bytes, notes: list[str]) -> None:
+def test_duplicate_and_unknown_fields_of_a_patch_are_noted(patch_type: str, body: bytes, notes: list[str]) -> None:
     patched = engine.apply_patch(CONFIG_MAP, patch_type, deepcopy(OBJECT), body)
     assert patched.obj["data"] == {"a": "1", "b": "2"}
     assert patched.notes == notes

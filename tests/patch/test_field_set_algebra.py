@@ -57,7 +57,7 @@ def test_leaves_have_nothing_below_them(members: Paths) -> None:
 
 
 @given(path_sets)
-def test_what_is_written_reads_back(members: Paths) -> None:
+def test_canonical_field_sets_parse_to_the_same_members(members: Paths) -> None:
     canonical = fieldset.canonical(field_set(members))
     assert _members(canonical) == members
     assert fieldset.parse(canonical) == canonical

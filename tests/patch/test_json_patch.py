@@ -121,7 +121,7 @@ def test_copying_cannot_blow_up_a_document() -> None:
 
 
 @pytest.mark.parametrize("patch", [{}, "text", 3, ["text"], [{"op": 1, "path": "/a"}]])
-def test_what_is_no_patch_is_a_bad_request(patch: Any) -> None:
+def test_malformed_json_patches_are_bad_requests(patch: Any) -> None:
     with pytest.raises(BadRequest, match="error decoding patch: json: cannot unmarshal"):
         apply_json_patch({}, patch)
 

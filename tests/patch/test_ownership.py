@@ -1,4 +1,4 @@
-"""Who owns what after a value appears, changes or is applied."""
+"""Owners of fields after a value appears, changes or is applied."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_nothing_changes_from_a_value_to_itself(widget: JsonObject) -> None:
 
 
 @given(widgets, widgets)
-def test_what_is_added_one_way_is_removed_the_other(old: JsonObject, new: JsonObject) -> None:
+def test_added_fields_are_removed_in_the_reverse_comparison(old: JsonObject, new: JsonObject) -> None:
     there, back = compare(SHAPE, old, new), compare(SHAPE, new, old)
     assert intersection(there.changed, there.removed) == {}
     # Modified fields change in both directions; all others appear on the opposite side.

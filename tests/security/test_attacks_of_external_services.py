@@ -58,7 +58,7 @@ ATTACKS = {
         (
             writes.test_a_tenant_writes_down_an_address_that_another_holds,
             writes.test_a_tenant_claims_of_a_class_that_is_not_for_his_namespace,
-            writes.test_whoever_may_write_claims_and_use_no_class_claims_one,
+            writes.test_claims_need_the_right_to_use_their_class,
         ),
         (
             writes.test_l3_a1_tenants_write_neither_rules_nor_what_controllers_say,

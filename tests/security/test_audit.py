@@ -174,7 +174,7 @@ async def test_a_disk_that_hangs_costs_a_bounded_backlog(tmp_path: Path, monkeyp
     assert len(lines(tmp_path / "audit.log")) + audit.dropped == 70_000
 
 
-async def test_what_a_client_makes_long_is_cut_off(tmp_path: Path) -> None:
+async def test_long_texts_of_clients_are_cut_in_the_audit_log(tmp_path: Path) -> None:
     """And not remembered, or a few thousand requests of nobody would fill the memory."""
     audit = log(tmp_path / "audit.log")
     for number in range(20):

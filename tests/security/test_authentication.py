@@ -1,4 +1,4 @@
-"""Who a request comes from: certificates, tokens, nobody, and people acting as others."""
+"""Authentication: certificates, tokens, anonymous requests, and impersonation."""
 
 from __future__ import annotations
 

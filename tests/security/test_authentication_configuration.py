@@ -157,7 +157,7 @@ async def test_expressions_say_who_somebody_is(people: Door) -> None:
         ({"roles": ["system:masters"]}, "no groups of ours"),
     ],
 )
-async def test_what_an_expression_refuses_or_fails_at_lets_nobody_in(people: Door, claims: Json, why: str) -> None:
+async def test_tokens_that_an_expression_rejects_or_fails_on_are_refused(people: Door, claims: Json, why: str) -> None:
     token = people.issuer.token(**{**GOOD, **claims})
     assert why in await people.why(token)
     await people.refused(token)

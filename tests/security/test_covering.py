@@ -59,7 +59,7 @@ def test_as_if_taken_apart(seed: int) -> None:
     assert covered
 
 
-def test_what_is_missing_is_named_by_resource() -> None:
+def test_missing_rights_are_listed_by_resource() -> None:
     owned = [PolicyRule({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]})]
     wanted = [
         PolicyRule({"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "secrets"]}),

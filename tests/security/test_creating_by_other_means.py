@@ -34,7 +34,7 @@ def _is(kind: str) -> dict[str, str]:
     return {"apiVersion": f"{RBAC}/v1", "kind": kind}
 
 
-async def test_who_may_patch_or_update_may_not_create(tmp_path: Path) -> None:
+async def test_patch_and_update_rights_do_not_allow_creating(tmp_path: Path) -> None:
     async with our_server(tmp_path) as running:
         admin, jane = (Client(local_transport(running.server, user)) for user in (ADMIN, JANE))
         place = {"name": "mine", "namespace": "default"}
@@ -50,7 +50,7 @@ async def test_who_may_patch_or_update_may_not_create(tmp_path: Path) -> None:
         await jane.resource(LEASES).update(held)
 
 
-async def test_what_is_there_may_be_changed_without_it(tmp_path: Path) -> None:
+async def test_existing_objects_change_without_the_create_right(tmp_path: Path) -> None:
     async with our_server(tmp_path) as running:
         admin, jane = (Client(local_transport(running.server, user)) for user in (ADMIN, JANE))
         await _let_jane(admin, "patch")

@@ -1,4 +1,4 @@
-"""What everybody may do before anybody has decided anything, and how the defaults survive editing."""
+"""Default roles: the rights without any configuration, and repair of the defaults after editing."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def test_starting_again_changes_nothing(world: World) -> None:
     assert world.store.revision == before
 
 
-async def test_what_was_removed_is_added_and_what_was_added_stays(world: World) -> None:
+async def test_default_roles_regain_removed_rules_and_keep_added_ones(world: World) -> None:
     extra = {"apiGroups": ["example.com"], "resources": ["widgets"], "verbs": ["get"]}
     entry = world.store.head(f"{RBAC}/clusterroles", "system:basic-user")
     assert entry is not None

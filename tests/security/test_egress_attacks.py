@@ -1,4 +1,4 @@
-"""Who wants an address, a service or a gateway that is not his, and what keeps him from it.
+"""Attacks on addresses, services and gateways of other tenants, and the checks that stop them.
 
 Each attack is made twice: on the platform as it is, where it must fail, and on one without the defence that is meant
 against it, where it must succeed. So a test here cannot pass for another reason than the one it names.
@@ -190,7 +190,7 @@ def test_a_tenant_claims_of_a_class_that_is_not_for_his_namespace(
 
 
 @TWICE
-def test_whoever_may_write_claims_and_use_no_class_claims_one(monkeypatch: pytest.MonkeyPatch, defended: bool) -> None:
+def test_claims_need_the_right_to_use_their_class(monkeypatch: pytest.MonkeyPatch, defended: bool) -> None:
     async def attack(cities: Cities) -> bool:
         await shop(cities)
         role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role"}

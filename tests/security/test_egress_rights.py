@@ -1,4 +1,4 @@
-"""Who may read and write what belongs to external services."""
+"""Rights to read and write the objects of external services."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def test_people_of_a_namespace_write_services_and_claims_and_see_no_rules(
     assert not any(world.may(jane, "get", resource, group=GROUP) for resource in ("sourceips", "sourceipclasses"))
 
 
-async def test_whoever_sees_the_whole_cluster_sees_classes_and_addresses_and_still_no_rules(world: World) -> None:
+async def test_cluster_viewers_read_classes_and_addresses_but_no_rules(world: World) -> None:
     await world.bind("view", JANE)
     jane = user("jane")
     assert world.may(jane, "list", "sourceips", group=GROUP)
@@ -66,7 +66,7 @@ async def test_a_node_whose_name_is_too_long_for_a_label_asks_by_its_digits(worl
 
 
 @pytest.mark.parametrize("name", ["system:aggregate-to-view", "view", "edit", "admin"])
-async def test_what_viewers_could_read_of_the_rules_they_lose_at_the_next_start(world: World, name: str) -> None:
+async def test_viewers_lose_rights_to_read_rules_at_the_next_start(world: World, name: str) -> None:
     entry = world.store.head(f"{RBAC}/clusterroles", name)
     assert entry is not None
     role = decode(entry)

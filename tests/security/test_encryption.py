@@ -23,7 +23,7 @@ def key_file(path: Path, *names: str) -> Path:
     return file
 
 
-def test_what_is_sealed_opens_again(tmp_path: Path) -> None:
+def test_sealed_values_open_again(tmp_path: Path) -> None:
     sealer = SecretSealer.from_file(tmp_path / "secrets.key", Randomness())
     blob = sealer.seal(SECRETS, "a/s", VALUE)
     assert b"password" not in blob

@@ -191,7 +191,7 @@ async def test_a_server_that_was_away_opens_what_the_others_sealed_meanwhile(tmp
         etcd.stop()
 
 
-async def test_what_a_restore_brings_back_is_sealed_anew_before_the_old_key_goes(tmp_path: Path) -> None:
+async def test_restored_secrets_are_resealed_before_the_old_key_is_retired(tmp_path: Path) -> None:
     """Into etcd everything comes back under revisions of its own, and sealed as it was."""
     (tmp_path / "etcd").mkdir()
     etcd = EtcdCluster(etcd_binary(ETCDS[-1]), tmp_path / "etcd")

@@ -207,7 +207,7 @@ async def test_an_annotation_on_a_template_is_no_way_around(tmp_path: Path) -> N
             await workloads.apply(workload(annotations=ON_THE_HOST), manager="mallory")
 
 
-async def test_what_workloads_become_is_no_way_around(tmp_path: Path) -> None:
+async def test_derived_pods_do_not_bypass_the_host_kernel_check(tmp_path: Path) -> None:
     async with place(tmp_path) as world:
         tenant = await world.tenant()
         rule = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}

@@ -147,7 +147,7 @@ async def test_a_use_that_was_counted_before_a_kill_is_that_nodes_use(wire: Wire
     assert outcome(await asked(wire, token.credential, "new", "new"))[0] == "Approved"
 
 
-async def test_whoever_hangs_half_way_holds_no_use(wire: Wire) -> None:
+async def test_half_sent_join_requests_hold_no_use_of_the_token(wire: Wire) -> None:
     """A joiner that has shown its token and asks for nothing, or that sends half a request."""
     token = await create_token(wire.admin, "dfw", 1, 3600)
     hanging = wire.attacker(token=token.credential)

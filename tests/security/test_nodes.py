@@ -52,7 +52,9 @@ async def pod(world: World, name: str = "web", **changed: Any) -> None:
         ("serviceaccounts", ["app"]),
     ],
 )
-async def test_what_a_pod_refers_to_can_be_read_by_its_node_only(world: World, resource: str, names: list[str]) -> None:
+async def test_objects_a_pod_refers_to_are_readable_by_its_node_only(
+    world: World, resource: str, names: list[str]
+) -> None:
     await pod(world)
     for name in names:
         assert world.may(NODE, "get", resource, namespace="team", name=name), name

@@ -78,7 +78,7 @@ async def test_a_certificate_with_two_names_is_refused_by_server_and_agents(wire
             certified(x509.load_pem_x509_certificate(pair.certificate).public_bytes(Encoding.DER))
 
 
-async def test_what_is_signed_is_what_was_read(wire: Wire) -> None:
+async def test_certificates_contain_only_the_parsed_subject(wire: Wire) -> None:
     """Attributes that nobody reads do not get into a certificate."""
     asked = subject(NODES, (NameOID.ORGANIZATIONAL_UNIT_NAME, "x"), (NameOID.EMAIL_ADDRESS, "a@b"), (CN, "jane"))
     signed = wire.pki.sign_request(csr_of(asked, x509.DNSName("a.example")), ["client auth"], 3600)

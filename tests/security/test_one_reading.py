@@ -1,4 +1,4 @@
-"""What is authorized is what is done: a request that says something twice is read once, by one parser, or refused."""
+"""One parser: a request that says something twice is authorized and handled alike, or refused."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ async def test_the_last_of_two_equal_keys_is_what_is_admitted_and_stored(wire: W
         "http://elsewhere/api/v1/nodes/n1/proxy/exec/default/web/main",
     ],
 )
-def test_what_the_server_authorizes_is_what_the_node_does(target: str) -> None:
+def test_server_and_node_parse_forwarded_paths_alike(target: str) -> None:
     """The path that is handed on is read again by the node, with the same parser and the same result."""
     request = read(target)
     info = request_info(request)

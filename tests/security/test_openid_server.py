@@ -53,7 +53,7 @@ async def let_in(asking: Attacker) -> Answer:
 
 
 @pytest.mark.timeout(120)
-async def test_who_waits_for_the_issuer_waits_alone(trusting: tuple[FakeIssuer, TarmacProcess]) -> None:
+async def test_requests_waiting_for_the_issuer_delay_no_others(trusting: tuple[FakeIssuer, TarmacProcess]) -> None:
     issuer, tarmac = trusting
     jane = client(tarmac, issuer.token(hd="example.com", groups=["team-a"]))
     waiting = asyncio.ensure_future(let_in(jane))

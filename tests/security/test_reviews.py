@@ -1,4 +1,4 @@
-"""What `kubectl auth can-i`, `whoami` and kubelets ask."""
+"""The reviews that `kubectl auth can-i`, `whoami` and kubelets use."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ async def test_all_my_rules(world: World) -> None:
         answer(world, "selfsubjectrulesreviews", user("jane"), {})
 
 
-async def test_who_am_i(world: World) -> None:
+async def test_self_subject_review_returns_the_caller(world: World) -> None:
     jane = User("jane", "42", ("developers", "system:authenticated"), {"scopes": ("view",)})
     answered = answer(world, "selfsubjectreviews", jane, {})
     assert answered["status"]["userInfo"] == {
@@ -117,7 +117,7 @@ async def test_who_am_i(world: World) -> None:
     assert answered["metadata"]["creationTimestamp"].endswith("Z")
 
 
-async def test_whose_token_is_this(world: World) -> None:
+async def test_token_review_returns_the_holder_and_audiences(world: World) -> None:
     await world.put("core/serviceaccounts", {"metadata": {"name": "app", "namespace": "team", "uid": "u"}})
     request = {"spec": {"audiences": ["vault", "https://kubernetes.default.svc"]}}
     token = world.issuer.issue("team", "app", request)["status"]["token"]

@@ -156,7 +156,7 @@ async def test_nobody_but_administrators_and_the_node_controller_says_what_is_re
     assert (await node.get("/api/v1/nodes/n")).status == 401
 
 
-async def test_what_cannot_be_read_refuses_and_what_is_old_is_forgotten(wire: Wire) -> None:
+async def test_unreadable_revocations_refuse_and_old_ones_are_dropped(wire: Wire) -> None:
     maps = wire.admin.resource(CONFIG_MAPS)
     old = {revocation_key("gone"): revocation("gone", 1000.0), revocation_key("system:node:odd"): "nonsense"}
     await revoke(wire.admin, "system:node:n")

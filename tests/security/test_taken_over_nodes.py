@@ -1,4 +1,4 @@
-"""Whoever has a node's certificate: which addresses they may claim, which tokens they get, what they cannot mark."""
+"""A stolen node certificate: the addresses it can claim, the tokens it gets, and the labels it cannot set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever has a node's certificate: what they can read of pods that are not on that node, over TLS.
+"""A stolen node certificate: the objects it can read of pods that are not on that node, over TLS.
 
 The server is the product in a process of its own. The pods have something secret in every field that a Pod has.
 """

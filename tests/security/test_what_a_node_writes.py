@@ -1,4 +1,4 @@
-"""Everything that a node may write is in a table, and extreme values of all of it harm nobody but the node.
+"""Everything that a node may write is in a table, and extreme values of all of it harm only that node.
 
 A stolen certificate stands on node n1. Before and after, the same things of others are looked at: Nodes, Pods, Networks
 and the lists that everybody reads.

@@ -39,7 +39,7 @@ EVENTS = "/api/v1/namespaces/default/events"
         ("POST", "/version", 405),
     ],
 )
-async def test_what_is_not_there_and_what_cannot_be_done_are_statuses(
+async def test_missing_objects_and_unsupported_methods_return_a_status(
     api: Client, method: str, path: str, status: int
 ) -> None:
     reply = await api(method, path, {})
@@ -55,7 +55,7 @@ async def test_slashes_are_not_made_up_for(api: Client, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/nowhere", "/apis/nobody/v1/things", "/apis/nobody", "/livez/nothing"])
-async def test_what_nobody_serves_is_no_page(api: Client, path: str) -> None:
+async def test_unknown_paths_return_404_page_not_found(api: Client, path: str) -> None:
     reply = await api.get(path)
     assert (reply.status, reply.raw) == (404, b"404 page not found\n")
 
@@ -69,7 +69,7 @@ async def test_discovery(api: Client) -> None:
     assert {"pods", "pods/log", "configmaps"} <= set(names)
 
 
-async def test_who_looks_for_a_mistyped_kind_among_custom_resources_is_told_that_there_are_none(api: Client) -> None:
+async def test_the_list_of_custom_resource_definitions_is_empty(api: Client) -> None:
     found = await api.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions?limit=500")
     assert (found.json["kind"], found.json["items"]) == ("CustomResourceDefinitionList", [])
     assert (await api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", {})).status == 404
@@ -169,7 +169,7 @@ async def test_metrics_count_requests_by_verb_resource_and_code(api: Client) -> 
     assert "process_resident_memory_bytes " in text
 
 
-async def test_what_is_not_there_makes_no_endless_series(api: Client) -> None:
+async def test_requests_for_unknown_resources_add_no_metric_series(api: Client) -> None:
     before = (await api.get("/metrics")).raw.count(b"\n")
     for number in range(20):
         await api.get(f"/apis/group-{number}.example/v1/things")

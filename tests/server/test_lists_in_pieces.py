@@ -110,9 +110,7 @@ async def test_a_list_in_pieces_is_what_it_is_in_one(api: Client, accept: str, m
 @pytest.mark.parametrize("selector", ["", "&labelSelector=half%3D1"])
 @pytest.mark.parametrize("accept", ["application/json", TABLE])
 @pytest.mark.usefixtures("small_pieces")
-async def test_what_happens_while_a_watch_begins_comes_behind_the_beginning(
-    api: Client, accept: str, selector: str
-) -> None:
+async def test_events_during_the_initial_state_of_a_watch_follow_it(api: Client, accept: str, selector: str) -> None:
     await filled(api)
     url = f"{CONFIGMAPS}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
     asking = asyncio.ensure_future(api.watch(url + selector, accept=accept))
@@ -157,7 +155,7 @@ async def test_a_row_is_worked_out_once_for_each_version(
     assert len(worked_out) == COUNT + 1
 
 
-def test_what_was_worked_out_goes_with_its_version() -> None:
+def test_derived_data_is_freed_with_its_version() -> None:
     gc.collect()
     before = sum(type(each) is DerivedData for each in gc.get_objects())
     resource = next(each for each in build_catalog() if each.plural == "pods")

@@ -25,7 +25,7 @@ async def test_a_created_object_is_stamped_and_can_be_read_back(api: Client) -> 
     assert (await api.get(f"{CONFIGMAPS}/a")).json == obj
 
 
-async def test_what_the_client_says_about_system_fields_does_not_count(api: Client) -> None:
+async def test_system_fields_sent_by_a_client_are_ignored(api: Client) -> None:
     metadata = {"name": "a", "uid": "mine", "creationTimestamp": "2001-01-01T00:00:00Z", "selfLink": "/x"}
     metadata |= {"deletionTimestamp": "2001-01-01T00:00:00Z"}
     created = (await api.post(CONFIGMAPS, {"metadata": metadata})).json["metadata"]

@@ -257,7 +257,7 @@ async def test_a_list_of_one_namespace_looks_at_no_other(store: MemoryStore) -> 
     assert (len(projection.list("", "a/").entries), projection.made) == (150, 150)
 
 
-async def test_what_is_kept_is_bounded_in_bytes(store: MemoryStore) -> None:
+async def test_the_projection_cache_is_bounded_in_bytes(store: MemoryStore) -> None:
     projection = Projection(store, "core/pods", project, most_kept=20_000)
     projection.subscribe("", lambda _: None)
     revision = 0

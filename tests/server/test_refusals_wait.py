@@ -61,7 +61,7 @@ async def test_a_refusal_comes_when_its_cause_can_be_read(api: Client, store: Sl
 
 
 @pytest.mark.parametrize("verb", ["put", "patch", "delete", "unchanged"])
-async def test_what_rests_on_a_write_that_fails_is_not_refused_for_it(api: Client, store: SlowStore, verb: str) -> None:
+async def test_refusals_based_on_a_failed_write_become_503(api: Client, store: SlowStore, verb: str) -> None:
     """Nobody knows what to answer then: 503, as the write itself gets, and none waits for ever."""
     made = await api.configmap("one", key="a")
     stale = {"metadata": made["metadata"], "data": {"key": "c"}}

@@ -165,7 +165,7 @@ async def test_a_client_that_does_not_read_harms_nobody(api: Client) -> None:
     assert slow.closed
 
 
-async def test_what_happens_while_a_large_state_is_sent_comes_after_it(api: Client, clock: ManualClock) -> None:
+async def test_events_during_a_large_initial_state_follow_it(api: Client, clock: ManualClock) -> None:
     for index in range(30):
         await api.configmap(f"c{index:02}", k="x" * 10_000)
     watching = await api.watch(f"{CONFIGMAPS}?watch=1")

@@ -184,7 +184,7 @@ def test_events_are_what_protobuf_says(answers: list[pb.WatchResponse], unknown:
     assert found == [pb.WatchResponse.FromString(message) for message in messages]
 
 
-async def test_what_arrives_together_is_one_batch() -> None:
+async def test_messages_of_one_read_are_one_batch() -> None:
     client, connection = _client()
     messages = [pb.WatchResponse(watch_id=number).SerializeToString() for number in range(1, 40)]
     async with client.watch(pb.WatchCreateRequest(key=b"a")) as stream:

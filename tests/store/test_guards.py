@@ -33,7 +33,7 @@ async def _two(place: EtcdPlace) -> tuple[EtcdStore, EtcdStore]:
     return one, other
 
 
-async def test_who_was_overtaken_sees_by_whom(etcd_place: EtcdPlace) -> None:
+async def test_overtaken_writers_can_read_the_write_before_theirs(etcd_place: EtcdPlace) -> None:
     one, other = await _two(etcd_place)
     late = other.create(PODS, "ns/late", value(), guards=[GUARD])
     early = one.create(PODS, "ns/early", value(), guards=[GUARD])
@@ -79,7 +79,7 @@ async def test_the_object_itself_is_looked_at_first(store: Store) -> None:
         await store.update(PODS, "ns/a", value("three"), entry.revision, guards=[GUARD])
 
 
-async def test_what_is_on_its_way_is_known_where_the_log_is_not_shared(store: Store) -> None:
+async def test_pending_lists_accepted_writes_of_an_unshared_log(store: Store) -> None:
     writing = store.create(PODS, "ns/a", value())
     assert [event.entry.name for event in store.pending()] == ([] if store.shared else ["ns/a"])
     await writing

@@ -1,4 +1,4 @@
-"""Whoever measures the store is told of every write and how long it took."""
+"""The observer of a store is called for every write, with its duration."""
 
 from __future__ import annotations
 

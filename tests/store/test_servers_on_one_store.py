@@ -199,7 +199,7 @@ async def test_a_quota_of_quotas_counts_each_once(servers: Servers) -> None:
         assert set(quota["status"]["used"].values()) == {"4"}, quota
 
 
-async def test_what_others_write_into_the_status_of_a_quota_is_put_right(servers: Servers) -> None:
+async def test_foreign_writes_to_quota_status_are_corrected(servers: Servers) -> None:
     one, other = servers.clients
     await one.resource(RESOURCE_QUOTAS).create(named("limit", spec={"hard": {"configmaps": "5"}}))
     await one.resource(RESOURCE_QUOTAS).create(named("empty", spec={}))
@@ -226,7 +226,7 @@ async def test_no_two_services_get_the_same_address_or_port(servers: Servers) ->
 
 
 @pytest.mark.parametrize("spec", [{"clusterIP": "10.96.0.10"}, {"type": "NodePort"}], ids=["address", "port"])
-async def test_what_two_services_ask_for_one_gets(servers: Servers, spec: JsonObject) -> None:
+async def test_one_of_two_services_gets_a_contended_address_or_port(servers: Servers, spec: JsonObject) -> None:
     ports = [{"port": 80, "nodePort": 30080}] if spec.get("type") else PORTS
     outcomes = await servers.race(SERVICES, *(named(name, spec={**spec, "ports": ports}) for name in "ab"))
     assert sorted(type(each).__name__ for each in outcomes) == [Invalid.__name__, "dict"]

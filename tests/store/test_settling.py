@@ -1,4 +1,4 @@
-"""What is accepted becomes visible, or is known to have failed, before anybody concludes something from it."""
+"""Accepted writes become visible, or fail, before decisions based on them are reported."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def test_readers_see_what_head_shows_when_it_is_settled(store: Store) -> N
     assert store.settled() is None
 
 
-async def test_what_was_accepted_later_is_not_waited_for(sqlite_place: SqlitePlace) -> None:
+async def test_settling_does_not_wait_for_later_writes(sqlite_place: SqlitePlace) -> None:
     store = await sqlite_place.open()
     first = store.create(PODS, "ns/first", value())
     head = store.head(PODS, "ns/first")
@@ -38,7 +38,7 @@ async def test_what_was_accepted_later_is_not_waited_for(sqlite_place: SqlitePla
     await asyncio.gather(first, second)
 
 
-async def test_what_rests_on_a_failed_write_fails(sqlite_place: SqlitePlace) -> None:
+async def test_waiters_for_a_failed_write_fail(sqlite_place: SqlitePlace) -> None:
     store = sqlite_place.make()
     await store.start()
     sqlite_place.stores.append(store)

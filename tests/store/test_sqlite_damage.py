@@ -1,4 +1,4 @@
-"""What lies on the disk is no longer what was written: it is found, told, and never served."""
+"""Data changed on the disk is detected, reported, and never served."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the SQLite driver does when the disk, the file or a second server gets in the way."""
+"""The SQLite driver with failing disks, damaged files and a second server."""
 
 from __future__ import annotations
 

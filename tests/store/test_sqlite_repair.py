@@ -136,7 +136,7 @@ async def test_an_interrupted_repair_is_finished_by_the_next(
     await store.close()
 
 
-def test_what_cannot_be_repaired_is_said(tmp_path: Path) -> None:
+def test_unrepairable_stores_give_one_line(tmp_path: Path) -> None:
     """In one line."""
     assert _repair(tmp_path)[::2] == (1, f"error: there is no store at {tmp_path}/store.db\n")
     (tmp_path / "store.db").write_bytes(b"no database" * 1000)

@@ -1,4 +1,4 @@
-"""Whoever reads history and subscribes sees every change of the bucket exactly once, in revision order."""
+"""Readers of history and subscribers see every change of the bucket exactly once, in revision order."""
 
 from __future__ import annotations
 

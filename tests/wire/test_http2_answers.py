@@ -83,7 +83,7 @@ def test_questions_are_answered_in_any_pieces(bodies: list[bytes], size: int) ->
         "nonsense",
     ],
 )
-def test_what_nobody_may_do_breaks_off(sent: bytes) -> None:
+def test_violations_of_http2_close_the_connection(sent: bytes) -> None:
     with pytest.raises(ProtocolViolation):
         begun().receive(sent)
 
@@ -97,7 +97,7 @@ def test_noise_breaks_off_or_means_nothing(noise: bytes) -> None:
         return
 
 
-def test_whoever_does_not_begin_as_http2_does_is_not_heard() -> None:
+def test_connections_without_the_preface_are_violations() -> None:
     with pytest.raises(ProtocolViolation):
         Http2ServerSession(MAX_HEADERS).receive(b"PRI * HTTP/1.1")
 

@@ -112,7 +112,7 @@ def test_a_window_that_the_peer_changes_counts_for_what_is_under_way() -> None:
     assert [len(each.payload) for each in sent(session) if each.type == FrameType.DATA] == [20]
 
 
-def test_what_is_received_is_let_in_again() -> None:
+def test_received_data_reopens_the_windows() -> None:
     session, stream = asked()
     allowed = {0: 1 << 20, stream: 1 << 20}
     for _ in range(1000):
@@ -124,7 +124,7 @@ def test_what_is_received_is_let_in_again() -> None:
         assert min(allowed.values()) >= MAX_FRAME
 
 
-def test_what_comes_for_a_forgotten_stream_counts_for_all() -> None:
+def test_data_of_forgotten_streams_counts_for_the_connection() -> None:
     session, stream = asked()
     session.cancel(stream)
     assert sent(session) == [Frame(FrameType.RST_STREAM, 0, stream, struct.pack(">I", CANCEL))]
@@ -193,7 +193,7 @@ def test_a_question_may_go_on_while_it_is_answered() -> None:
     assert sent(session) == []
 
 
-def test_what_is_said_while_a_window_is_closed_is_said_in_order() -> None:
+def test_data_queued_behind_a_closed_window_keeps_its_order() -> None:
     session = Http2ClientSession()
     session.receive(frame(FrameType.SETTINGS, 0, 0, struct.pack(">HI", 4, 2)))
     stream = session.open(())
@@ -359,7 +359,7 @@ def test_headers_read_as_they_were_meant_however_often_they_come(blocks: list[li
         assert reader.read(sent_block) == {name: value for name, value, _ in block}
 
 
-def test_what_only_points_into_the_table_is_read_again_once_the_table_has_changed() -> None:
+def test_indexed_blocks_are_decoded_again_after_the_table_changes() -> None:
     encoder, reader = hpack.Encoder(), HeaderReader()
     encoder.encode([("x", "1")])
     first = encoder.encode([("x", "1")])  # the newest entry, by its number

@@ -144,7 +144,7 @@ def test_headers_that_inflate_without_bounds_are_a_violation() -> None:
         control_frame(ControlFrameType.RST_STREAM, b"\0\0\0\1"),
     ],
 )
-def test_what_is_no_spdy_is_a_violation(frame: bytes) -> None:
+def test_invalid_spdy_frames_are_violations(frame: bytes) -> None:
     with pytest.raises(ProtocolViolation):
         SpdySession(server=True).receive(frame)
 

@@ -91,7 +91,7 @@ def test_messages_arrive_however_the_network_cuts_them(from_server: bool, sent: 
         b"\x88\x81\0\0\0\0\x03",  # half a close code
     ],
 )
-def test_what_is_no_websocket_is_a_violation(frame: bytes) -> None:
+def test_invalid_websocket_frames_are_violations(frame: bytes) -> None:
     with pytest.raises(ProtocolViolation):
         Socket().receive(frame)
 

@@ -1,4 +1,4 @@
-"""What the servers say they serve, in both forms."""
+"""Discovery of the served resources, in both forms."""
 
 from __future__ import annotations
 

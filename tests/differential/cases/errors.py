@@ -1,4 +1,4 @@
-"""How refusals look."""
+"""Refusals of requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a delete says about dependents: the answer of the API server, before any collector acts."""
+"""Deletes with dependents: the API server's response, before any collector acts."""
 
 from __future__ import annotations
 

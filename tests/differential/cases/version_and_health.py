@@ -1,4 +1,4 @@
-"""What probes and clients ask before anything else."""
+"""The first requests of probes and clients: version and health."""
 
 from __future__ import annotations
 

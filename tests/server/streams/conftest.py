@@ -1,4 +1,4 @@
-"""What suites of streams share."""
+"""Fixtures shared by the suites of streams."""
 
 from __future__ import annotations
 

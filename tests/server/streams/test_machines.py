@@ -186,7 +186,7 @@ async def test_a_node_is_no_server(planet: MachinePlanet) -> None:
     assert planet.told == []
 
 
-async def test_whether_consoles_are_recorded_is_not_for_tenants_to_say(planet: MachinePlanet) -> None:
+async def test_tenants_cannot_turn_off_console_recording(planet: MachinePlanet) -> None:
     rules = [{"apiGroups": [""], "resources": ["namespaces", "namespaces/finalize", "namespaces/status"],
               "verbs": ["*"]}]  # fmt: skip
     api = "rbac.authorization.k8s.io/v1"
@@ -246,7 +246,7 @@ async def test_power_is_pressed_once_or_refused_with_the_reason(planet: MachineP
     assert planet.machine.pressed == ["Pause", "Pause"]
 
 
-async def test_what_is_wrong_with_a_request_is_said(planet: MachinePlanet) -> None:
+async def test_invalid_console_requests_name_the_error(planet: MachinePlanet) -> None:
     with pytest.raises(BadRequest, match="since: ATTEMPT:OFFSET"):
         await planet.console("since=yesterday")
     with pytest.raises(ApiError, match="binary is spoken here"):

@@ -1,4 +1,4 @@
-"""What a server tells of the whole cluster: `/metrics`, and what there is to scrape. On a server with one node."""
+"""Metrics of the whole cluster at `/metrics`, and the scrape targets, on a server with one node."""
 
 from __future__ import annotations
 

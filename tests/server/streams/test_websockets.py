@@ -125,7 +125,7 @@ async def test_logs_are_binary_or_base64(world: Planet, token: str) -> None:
         assert (last.type, last.data) == (aiohttp.WSMsgType.CLOSE, 1000)
 
 
-async def test_what_is_wrong_is_a_plain_answer_before_the_upgrade(world: Planet, token: str) -> None:
+async def test_rejected_websocket_requests_get_a_status_before_the_upgrade(world: Planet, token: str) -> None:
     good = encoded(token)
     write(world, "line")
     assert await refused(world, "/api/v1/namespaces/default/pods/nobody/log", ["binary.k8s.io", good]) == 404

@@ -39,7 +39,7 @@ def test_histograms_are_added_bucket_by_bucket() -> None:
     assert 't_count{verb="GET"} 4' in found
 
 
-def test_what_all_know_alike_is_told_once_and_trouble_of_one_is_trouble() -> None:
+def test_shared_gauges_are_merged_and_trouble_of_one_worker_counts() -> None:
     def of(objects: int, available: int) -> list[Family]:
         return [
             family("apiserver_storage_objects", "gauge", ([("resource", "pods")], objects)),
