@@ -66,6 +66,7 @@ def test_a_gateway_that_is_lost_is_followed_by_another_within_three_seconds() ->
         await cities.until(lambda: ready(cities))
         leases = cities.fleet.relays.leases
         first = leases.carrier(ADDRESS)
+        assert "lastFailover" not in (await cities.user.resource(SOURCE_IPS).get(ADDRESS))["status"]
         cities.fleet.die(first)
         assert leases.carrier(ADDRESS) == ""
         await cities.wait(3)
@@ -75,8 +76,9 @@ def test_a_gateway_that_is_lost_is_followed_by_another_within_three_seconds() ->
         await cities.wait(30)
         assert leases.carrier(ADDRESS) == second, "it does not go back by itself"
         await cities.until(lambda: ready(cities), 120)
-        owner = (await cities.user.resource(SOURCE_IPS).get(ADDRESS))["status"]["owner"]
-        assert (owner["gateway"], leases.broken) == (second, [])
+        status = (await cities.user.resource(SOURCE_IPS).get(ADDRESS))["status"]
+        assert (status["owner"]["gateway"], leases.broken) == (second, [])
+        assert status["lastFailover"] == status["owner"]["since"]
 
     play(ALL, story, external=True)
 

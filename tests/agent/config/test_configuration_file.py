@@ -59,6 +59,11 @@ def test_system_calls_are_filtered_where_the_agent_connects_pods(
     assert pod_settings(settled, own).raw_sockets is not own
 
 
+def test_the_interval_of_reading_manifests_is_that_of_the_file(tmp_path: Path) -> None:
+    assert pod_settings(agent_config(tmp_path, {"fileCheckFrequency": "3s"}), own_network=True).manifest_interval == 3
+    assert pod_settings(agent_config(tmp_path, {}), own_network=True).manifest_interval == 20
+
+
 def test_a_file_in_yaml(tmp_path: Path) -> None:
     file = tmp_path / "kubelet.yaml"
     file.write_text(

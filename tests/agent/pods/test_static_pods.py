@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 import yaml
 
 from tarmac.agent.network.admission import unconnected
@@ -61,6 +64,20 @@ def test_a_static_pod_needs_no_server() -> None:
         await machine.wait(100)
         assert await machine.running() == ["main"]
         assert machine.calls("create_container") == 1
+
+    play(story, start=False)
+
+
+@pytest.mark.parametrize(("interval", "noticed"), [(3.0, True), (60.0, False)])
+def test_a_new_manifest_is_noticed_after_the_interval_of_the_configuration(interval: float, noticed: bool) -> None:
+    async def story(machine: Machine) -> None:
+        machine.settings = replace(machine.settings, manifest_interval=interval)
+        await machine.start()
+        await machine.allow_everything()
+        await machine.wait(5)
+        put(machine)
+        await machine.wait(10)
+        assert bool(machine.manager.pods()) is noticed
 
     play(story, start=False)
 
