@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tarmac.api.networking.tunnels import ANNOTATION_TUNNEL, NodeTunnel, write_tunnel
 from tarmac.apps.control_plane import local_transport
 from tarmac.apps.main import main
 from tarmac.base.clock import ManualClock, rfc3339, rfc3339_micro
@@ -146,9 +147,24 @@ def test_a_closed_tunnel_has_a_line_and_is_a_problem_once() -> None:
     assert "Nodes:         2 of 2 ready\nTunnels:       closed: dfw-0 to dfw-1, 4789/udp\n" in text
     assert text.endswith("Problems:      tunnel closed: dfw-0 to dfw-1, 4789/udp\n")
     document = json.loads(shown(found, output="json")[1])
-    assert document["tunnels"] == {"closed": ["dfw-0 to dfw-1, 4789/udp"], "probed": True}
+    assert document["tunnels"] == {"closed": ["dfw-0 to dfw-1, 4789/udp"], "probed": True, "userspace": []}
     found["/api/v1/nodes"] = [with_tunnels(node(name), "True", "all answer") for name, _ in closed]
     assert "Tunnels:       open\n" in shown(found)[1]
+
+
+def test_nodes_that_encrypt_without_the_kernels_driver_are_named() -> None:
+    found = lists()
+    made = [with_tunnels(node(f"dfw-{number}"), "True", "all answer") for number in range(8)]
+    for number, each in enumerate(made):
+        encryption = "kernel" if number == 3 else "userspace"
+        each["metadata"]["annotations"][ANNOTATION_TUNNEL] = write_tunnel(NodeTunnel(True, encryption, "key"))
+    found["/api/v1/nodes"] = made
+    code, text = shown(found)
+    slow = "slow between cities, by wireguard-go: dfw-0, dfw-1, dfw-2, dfw-4, dfw-5 and 2 more"
+    assert f"Tunnels: open; {slow} Versions:" in " ".join(text.split())
+    assert code == 0, "no problem: packets pass"
+    named = json.loads(shown(found, output="json")[1])["tunnels"]["userspace"]
+    assert named == [f"dfw-{number}" for number in range(8) if number != 3]
 
 
 def test_of_a_node_that_is_lost_its_tunnels_say_nothing() -> None:

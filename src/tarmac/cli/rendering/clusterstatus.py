@@ -37,10 +37,14 @@ class City:
 
 @dataclass(slots=True)
 class Tunnels:
-    """The tunnels between nodes: those that are closed, and whether any node probes them."""
+    """The tunnels between nodes: those that are closed, and whether any node probes them.
+
+    `userspace` are the nodes that encrypt by a program, since their kernel has no driver.
+    """
 
     closed: list[str]
     probed: bool
+    userspace: list[str] = field(default_factory=list[str])
 
 
 @dataclass(slots=True)
@@ -137,18 +141,22 @@ def _members(members: list[Member] | None) -> str:
         return _unknown
     bad = [each for each in members if each.trouble]
     text = f"{len(members) - len(bad)} of {len(members)} ready"
-    names = ", ".join(each.name for each in bad[:_MAX_NAMES])
-    more = f" and {len(bad) - _MAX_NAMES} more" if len(bad) > _MAX_NAMES else ""
-    return f"{text}; not {names}{more}" if bad else text
+    return f"{text}; not {_names([each.name for each in bad])}" if bad else text
 
 
 def _tunnels(tunnels: Tunnels | None) -> str:
     if tunnels is None:
         return _unknown
+    slow = f"; slow between cities, by wireguard-go: {_names(tunnels.userspace)}"
     if not tunnels.closed:
-        return "open" if tunnels.probed else "not probed"
+        return ("open" if tunnels.probed else "not probed") + (slow if tunnels.userspace else "")
     more = len(tunnels.closed) - _MAX_NAMES
     return f"closed: {'; '.join(tunnels.closed[:_MAX_NAMES])}{f'; and {more} more' if more > 0 else ''}"
+
+
+def _names(names: list[str]) -> str:
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return ", ".join(names[:_MAX_NAMES]) + more
 
 
 def _store(store: dict[str, bool] | None) -> str:

@@ -15,7 +15,13 @@ import msgspec
 from tarmac.api.backups import BACKUPS_MAP, made_at
 from tarmac.api.identities import NAMESPACE, PROCESS, VERSION
 from tarmac.api.networking.names import TOPOLOGY_CITY_CODE
-from tarmac.api.networking.tunnels import closed_tunnels, closed_ways, reports_open
+from tarmac.api.networking.tunnels import (
+    ANNOTATION_TUNNEL,
+    closed_tunnels,
+    closed_ways,
+    read_tunnel,
+    reports_open,
+)
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, Forbidden, NotFound
 from tarmac.base.clock import parse_rfc3339
@@ -171,7 +177,13 @@ def _tunnels(nodes: Sequence[JsonObject]) -> Tunnels:
         for way in closed_ways(node, ready[each.peer])
     }
     probed = any(reports_open(node) or closed_tunnels(node) for node in ready.values())
-    return Tunnels([f"{each.sender} to {each.receiver}, {each.port}/udp" for each in sorted(closed)], probed)
+    named = [f"{each.sender} to {each.receiver}, {each.port}/udp" for each in sorted(closed)]
+    return Tunnels(named, probed, [name for name in sorted(ready) if _encrypts_in_userspace(ready[name])])
+
+
+def _encrypts_in_userspace(node: JsonObject) -> bool:
+    text = (node["metadata"].get("annotations") or {}).get(ANNOTATION_TUNNEL, "")
+    return read_tunnel(text).encryption == "userspace"
 
 
 def _city(location: JsonObject) -> City:
