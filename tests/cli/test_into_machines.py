@@ -176,7 +176,7 @@ async def test_recorded_sessions_are_listed_and_replayed(planet: MachinePlanet) 
     assert "[tarmac: end]" in err
     code, _, err = await call(planet, "console", "vm", "--replay", "0" * 16)
     assert code == 1
-    assert "NotFound" in err
+    assert "error: there is no recording of a session" in err
 
 
 async def test_buttons_are_pressed(planet: MachinePlanet) -> None:

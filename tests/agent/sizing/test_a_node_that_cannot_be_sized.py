@@ -181,7 +181,7 @@ def test_a_provider_that_never_answers_is_ended_after_a_minute_with_its_children
     done = stage.run(*stage.flags(), seconds=120)
     assert 60 <= time.monotonic() - began < 100
     assert done.returncode == FAILED
-    assert done.stderr.endswith('tarmac: sizing provider "a": did not answer within 60 s: waiting\n')
+    assert done.stderr.endswith('error: sizing provider "a": did not answer within 60 s: waiting\n')
     for pid in (stage.folder / "pids").read_text().split():
         until(lambda pid=pid: _gone(int(pid)))
     assert stage.untouched()
