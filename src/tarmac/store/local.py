@@ -77,6 +77,8 @@ class LocalStore(VisibleState, ABC):
         """Complete accepted writes; refuse new ones."""
         self._refusal = "the store is shutting down"
         if self._busy:
+            # `_next_batch` sets it when the queue is empty. Closing the file earlier would fail writes that were
+            # accepted.
             self._drained = self._loop.create_future()
             await self._drained
 
@@ -172,6 +174,7 @@ class LocalStore(VisibleState, ABC):
         value: bytes | None,
     ) -> Future[Entry]:
         if self._refusal is not None:
+            # Before `_accepted` advances: a refused write must not take a revision.
             raise Unavailable(self._refusal)
         event = Event(type, bucket, entry, previous)
         done: Future[Entry] = self._loop.create_future()
@@ -218,6 +221,7 @@ class LocalStore(VisibleState, ABC):
         waiting, self._settling = self._settling, []
         for revision, seen in waiting:
             if revision > self.revision:
+                # Its batch is still in flight; waking it now would report state that a crash could undo.
                 self._settling.append((revision, seen))
             elif not seen.done():
                 seen.set_result(None)

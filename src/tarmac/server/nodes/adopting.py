@@ -57,10 +57,13 @@ async def adopt(
     told = await _give_owner(reader, catalog, pod)
     value, present = encode_object(pod, resource), store.head(_PODS, key)
     if present is not None and (reader.get(_PODS, key) or {})["metadata"]["uid"] == pod["metadata"]["uid"]:
+        # Raises Conflict if the pod changed since it was read: the user decides again on the new state.
         await store.update(_PODS, key, value, present.revision)
     else:
         if present is not None:  # a different pod: watchers must see its deletion
             await store.delete(_PODS, key, present.revision)
+        # A kill between the delete and this line leaves no pod of that name; the conflict entry stays, so the adoption
+        # can be repeated.
         await store.create(_PODS, key, value)
     return f"{key} is stored as it runs on {conflict.node}; {told}"
 
@@ -88,6 +91,7 @@ def _admitted(
     if errors:
         raise invalid(resource.group, resource.kind, conflict.name, errors)
     admission.validate(attributes)
+    # Restored only after admission, which rejects them from users; `check_interfaces` has compared them with the store.
     pod["metadata"]["annotations"] |= held
     return pod
 

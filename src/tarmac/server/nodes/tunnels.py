@@ -130,6 +130,8 @@ class NodeTunnels:
             return None
 
         def start(transport: asyncio.Transport, rest: bytes) -> None:
+            # The requester may have given up between the upgrade and this callback: a stream that nobody reads would
+            # stay open on the node.
             if arriving.done():
                 transport.abort()
             else:
@@ -157,6 +159,7 @@ class NodeTunnels:
         except TimeoutError as error:
             raise TimeoutError(f"node {node} does not answer on its tunnel") from error
         finally:
+            # Also after a timeout or a cancellation: a late stream with this token is then refused instead of kept.
             del self._wanted[node, token]
 
     def _tunnel(self, request: Request, node: str) -> Answer:
@@ -196,6 +199,7 @@ class NodeTunnels:
     def _lost(self, node: str, tunnel: _Tunnel) -> None:
         known = self._nodes.get(node, [])
         if tunnel in known:
+            # Only this tunnel: a reconnected node has its newer one in the same list and must not be reported as lost.
             known.remove(tunnel)
             _log.info("tunnel lost", node=node, left=len(known))
         if not known and self._nodes.pop(node, None) is not None:

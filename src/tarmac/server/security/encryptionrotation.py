@@ -72,12 +72,15 @@ class EncryptionRotation(KeyRotation):
     async def advance(self, *, force: bool = False) -> None:
         """Switch sealing to the new key, then rewrite all values with it."""
         await super().advance(force=force)
+        # A server killed during a retirement left `retiring` set; the next one completes it before anything else.
         await self._finish()
         record = self.record
         if record.step == 0 or record.settled or not record.switched or record.rewritten:
             return
         if not self._floor(record):
             if not await self.waiting(record):
+                # Taken after the last server reported that it seals with the new key: a floor from before would miss
+                # values that it still sealed with the old one.
                 floor = self.store.revision
                 await self.stored.change(
                     lambda each: msgspec.structs.replace(each, floor=floor) if each == record else each
@@ -106,6 +109,8 @@ class EncryptionRotation(KeyRotation):
     async def _finish(self) -> None:
         """Complete a retirement, including one interrupted by a crash."""
         if self.record.retiring:
+            # Compact first: after a crash between the two the old key still opens the history, the other order would
+            # leave history that no key opens.
             await self.store.compact(self.store.revision)
             await super().retire()
 
@@ -151,6 +156,7 @@ class EncryptionRotation(KeyRotation):
                     count += await self._seal_anew(bucket, batch)
                     await self.clock.sleep(_BATCH_INTERVAL)
                 more = bool(page.remaining)
+                # By name, not by position: entries deleted between two pages must not shift the rest past the reader.
                 after = page.entries[-1].name if page.entries else after
                 await self.clock.sleep(0)
         return count
@@ -159,6 +165,7 @@ class EncryptionRotation(KeyRotation):
         """Write the entries unchanged. An entry changed or deleted concurrently needs no rewrite."""
 
         async def write(entry: Entry) -> None:
+            # Compare-and-swap: overwriting unconditionally would undo a client's write made since the page was read.
             await self.store.update(bucket, entry.name, unsplice(entry), entry.revision)
 
         done = await asyncio.gather(*(write(each) for each in batch), return_exceptions=True)

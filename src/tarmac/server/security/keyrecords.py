@@ -139,6 +139,7 @@ class StoredRecord:
                     await self._store.create(BUCKET, self._name, wanted.encoded())
                 else:
                     await self._store.update(BUCKET, self._name, wanted.encoded(), entry.revision)
+            # Another server took a step in between: the change is decided again on its record, never merged into it.
             except (Exists, Conflict, Missing):
                 continue
             return True

@@ -58,6 +58,7 @@ class KeyRotation:
 
     async def begin(self) -> None:
         """Add a new key to the trusted ones, unless a rotation is in progress."""
+        # Decided inside the compare-and-swap: two servers that begin at once must not add two keys.
         await self.stored.change(lambda each: self.with_new_key(each) if each.settled else each)
 
     async def advance(self, *, force: bool = False) -> None:
@@ -71,6 +72,8 @@ class KeyRotation:
 
     async def retire(self) -> None:
         """Stop trusting all keys except the signing one."""
+        # Checked again on the stored record: another server may have begun a new rotation since the request was
+        # checked.
         if await self.stored.change(lambda each: with_signing_only(each) if self.retirable(each) else each):
             _log.info("key rotation: old key retired", what=self.kind)
 
@@ -87,6 +90,8 @@ class KeyRotation:
     def unseen(self, record: KeyRecord) -> list[str]:
         """Name the servers that announce nothing, for MIN_STAGE_SECONDS after each change."""
         left = MIN_STAGE_SECONDS - (self.clock.now() - record.changed)
+        # A server of an older version announces nothing; without the wait it could get a token of a key that it has not
+        # read yet.
         return [f"servers that announce nothing, {left:.0f} s"] if self.store.shared and left > 0 else []
 
     @abstractmethod

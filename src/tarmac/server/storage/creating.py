@@ -39,6 +39,7 @@ async def create_object(call: WriteCall, obj: JsonObject, *, applied: bool = Fal
     """Store a new object. `applied`: server-side apply has recorded the managers already."""
     guards = call.guards("CREATE")
     entry = await (_create_in_turn(call, obj, applied, guards) if guards else _create(call, obj, applied, guards))
+    # The object is stored already, so a cancellation here loses the response, never the write.
     for waiting in call.settling("CREATE"):
         await waiting
     return entry
@@ -48,6 +49,7 @@ def _create_in_turn(call: WriteCall, obj: JsonObject, applied: bool, guards: Seq
     said = list(call.warnings)
 
     def attempt() -> Awaitable[Entry]:
+        # An overtaken attempt has added its own warnings; without the reset the client would see them twice.
         call.warnings[:] = said
         return _create(call, deepcopy(obj), applied, guards)
 
@@ -61,11 +63,14 @@ async def _create(call: WriteCall, obj: JsonObject, applied: bool, guards: Seque
     if not applied:
         managed.for_update(storage.resource, None, obj, call.manager, call.info.subresource, services.now())
     attributes = admission_attributes(call, obj)
+    # From here to `_store` nothing is awaited: guarded admission counts on state that must not change before the store
+    # accepts the write.
     services.admission.admit(attributes)
     metadata = obj["metadata"]
     generated = not metadata.get("name") and bool(metadata.get("generateName"))
     if generated:
         metadata["name"] = meta.generated_name(metadata["generateName"], services.randomness.suffix())
+    # After admission: a plugin must not be able to choose the uid or the creation time.
     meta.stamp(metadata, services.randomness.uuid(), services.now())
     _prepare(storage, obj)
     _validate(call, obj)
@@ -121,6 +126,7 @@ async def _store(call: WriteCall, obj: JsonObject, generated: bool, guards: Sequ
         try:
             if not call.options.dry_run:
                 return await storage.store.create(storage.bucket, key, storage.encode_checked(obj), guards=guards)
+            # A dry run reserves nothing, so a later create of this name can still win.
             if storage.head(key) is None:
                 return Entry(key, 0, 0, storage.encode_checked(obj))
         except Exists:

@@ -35,6 +35,8 @@ class GuardLocks:
                 await stack.enter_async_context(self._locks.setdefault(guard, asyncio.Lock()))
             for _ in range(_MAX_ATTEMPTS):
                 try:
+                    # Each attempt reads the state anew; one that kept values of the last attempt would be overtaken for
+                    # ever.
                     return await attempt()
                 except Overtaken:
                     continue

@@ -26,6 +26,7 @@ async def retry_stale_refusal(store: Store, endpoint: Endpoint, request: Request
             await waiting
         if store.revision == seen:
             raise
+    # Only rejections are repeated: a write that was accepted must not be sent twice.
     return await _answer(endpoint, request)
 
 

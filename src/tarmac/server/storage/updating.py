@@ -103,6 +103,7 @@ async def rewrite(call: WriteCall, change: Change, rules: UpdateRules) -> Entry:
         entry = await call.storage.services.guard_locks.write(guards, lambda: _rewrite(call, change, rules, guards))
     else:
         entry = await _rewrite(call, change, rules, guards)
+    # The update is stored already: a cancellation here loses the response, never the write.
     for waiting in call.settling("UPDATE"):
         await waiting
     return entry
@@ -116,6 +117,7 @@ async def _rewrite(call: WriteCall, change: Change, rules: UpdateRules, guards: 
         entry = storage.head(call.key)
         if entry is None:
             raise storage.not_found(call.info.name)
+        # Warnings of a lost attempt are about a version that was never replaced.
         call.warnings.clear()
         old = storage.load(entry)
         new = change(old, entry)
@@ -191,6 +193,7 @@ def _prepare(call: WriteCall, new: JsonObject, old: JsonObject, rules: UpdateRul
     storage = call.storage
     meta.carry_over(new["metadata"], old["metadata"])
     rules.prepare(new, old)
+    # Again after the strategy, which may have touched system fields: they must stay those of the stored object.
     meta.carry_over(new["metadata"], old["metadata"])
     if storage.counts_generations and storage.has_new_generation(new, old):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
@@ -215,8 +218,10 @@ async def _store(call: WriteCall, entry: Entry, old: JsonObject, new: JsonObject
     if call.options.dry_run:
         return Entry(entry.name, entry.revision, entry.created, splice(value, entry.revision))
     if gone:  # watchers get the last stored state, the client its own change, at the version it replaced
+        # Compared with the version that was read: a finalizer added by another server meanwhile must keep the object.
         await store.delete(storage.bucket, entry.name, entry.revision)
         return Entry(entry.name, entry.revision, entry.created, splice(value, entry.revision))
+    # The expected revision makes it a compare-and-swap: a concurrent write raises Conflict and `_rewrite` starts over.
     return await store.update(storage.bucket, entry.name, value, entry.revision, guards=guards)
 
 

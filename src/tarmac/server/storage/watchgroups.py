@@ -89,6 +89,7 @@ class Watcher:
             return self.stream.write_chunk(chunk)
         self.backlog.append(chunk)
         self.backlog_size += chunk.size
+        # A client that never reads its initial state would otherwise collect events without limit.
         return self.backlog_size <= _MAX_BACKLOG
 
     def catch_up(self) -> bool:
@@ -212,6 +213,8 @@ class Hub:
 
     def _deliver(self, bucket: str, scope: _Scope, events: Sequence[Event]) -> None:
         if not events:
+            # The store has lost events. Pending ones go out first, so that clients resume from the last event that they
+            # did get.
             self._flush(bucket, scope)
             self._lost(scope)
             return
@@ -240,6 +243,7 @@ class Hub:
 
     def _write_all(self, bucket: str, scope: _Scope, events: Sequence[Event]) -> None:
         changes: dict[str, list[StoreChange]] = {}
+        # A copy: the last watcher of a group removes the group when its stream is closed below.
         for group in tuple(scope.general.values()):
             self._write(bucket, group, _changes_for(group, events, changes))
         if scope.single:
@@ -252,6 +256,7 @@ class Hub:
         if not seen:
             return
         chunk = as_chunk(seen, group.shape)
+        # A copy: closing a stream may remove its watcher from the group during the iteration.
         for watcher in tuple(group.watchers):
             if not watcher.titled or watcher.skip_to >= seen[0][0].event.entry.revision:
                 self._write_own(group, watcher, seen)

@@ -85,6 +85,8 @@ def watch(storage: ResourceStorage, request: Request, hub: Hub) -> StreamRespons
         return _answer_from_log(query, hub)
     except FutureRevision:
         waiting = store.fresh()  # this server may be behind the one that issued the version
+        # If the revision is still unknown after catching up, it belongs to another store: `_answer_from_log` ends the
+        # watch.
         return _answer_from_log(query, hub) if waiting is None else _resume_fresh(waiting, query, hub)
     return _answer(query, hub)
 
@@ -124,6 +126,7 @@ def _begin(query: WatchQuery, hub: Hub) -> StreamResponse | Awaitable[StreamResp
         return _answer(query, hub)
 
     def answer(present: InitialState) -> StreamResponse:
+        # Events since `present.revision` are replayed by `_missed`, however long the rendering took.
         return _answer(query._replace(revision=present.revision), hub, present=present)
 
     try:
@@ -158,6 +161,7 @@ async def _answer_from_log(query: WatchQuery, hub: Hub) -> StreamResponse:
         # The version comes from a different store: serving it would silently skip all events up to that number.
         gone = Gone(f"too large resource version: {query.revision} ({error.current})")
         return StreamResponse(partial(_refuse, gone))
+    # No await between the end of `history` and this line: an event published in between would be in neither part.
     return _answer(query._replace(revision=storage.source.revision), hub, events)
 
 

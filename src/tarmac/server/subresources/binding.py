@@ -108,6 +108,7 @@ async def _assign(call: WriteCall, binding: JsonObject) -> Response:
         if entry is None:
             raise storage.not_found(name)
         pod = _take_apart(entry.raw)
+        # On the version that the write below compares: two schedulers that bind at once must not both succeed.
         _check_pod(call, pod, metadata)
         spec, status = _with_node(pod, node, storage.services.now())
         marked = _with_marks(call, pod.metadata, metadata)

@@ -51,6 +51,8 @@ async def _evict(storage: ResourceStorage, budgets: ResourceStorage, request: Re
     call = WriteCall(storage, request, WriteOptions(deletion.dry_run))
     call.admit("eviction", name, eviction)  # before charging the budget: a rejected eviction is free
     for _ in range(_MAX_ATTEMPTS):
+        # The budget is charged before the delete. A kill in between costs one disruption until the controller sees that
+        # the pod lives; the other order could exceed the budget.
         paid = await _spend_budget(call, budgets, deletion)
         announced = await _announce(call)
         if paid:
@@ -122,6 +124,7 @@ async def _take_one(budgets: ResourceStorage, budget: JsonObject, pod: JsonObjec
         if entry is None:
             return
         budget = budgets.load(entry)
+        # On the newest version in every attempt: a concurrent eviction may have taken the last disruption.
         _check(budget)
         status = budget["status"]
         status["disruptionsAllowed"] -= 1

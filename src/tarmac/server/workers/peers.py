@@ -114,6 +114,7 @@ class Peers:
                 self._tell_readiness()
                 await self._clock.sleep(_POLL_INTERVAL)
         finally:
+            # In this order: no new link is accepted while the present ones end.
             door.close()
             await tasks.close()
             await listener.stop(grace=0.1)
@@ -219,6 +220,7 @@ class Peers:
                 _log.warning("invalid message from worker", worker=other, error=str(error))
             if link.alive:
                 _log.info("connection to worker lost", worker=other)
+                # Its tunnels are forgotten at once: streams requested from a dead worker would only time out.
                 link.lose(self._clock.monotonic())
             await self._clock.sleep(_RETRY_INTERVAL)
 

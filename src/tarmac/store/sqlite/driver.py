@@ -131,6 +131,7 @@ class SqliteStore(LocalStore):
 
     async def compact(self, revision: int) -> None:
         """Drop history up to and including `revision`, in memory and in the file."""
+        # Memory first: a reader must not be sent to the file for history that is being dropped there.
         self.forget(revision)
         while self._file.floor < revision:
             try:
@@ -170,10 +171,13 @@ class SqliteStore(LocalStore):
         if self._observer is not None:
             self._observer("sync", took)
         if error is not None:
+            # After a failed fsync the kernel may drop dirty pages and report the next sync as successful: nothing more
+            # is acknowledged.
             self._stop_writing(f"cannot sync {self._path}: {error.strerror}")
             self._failed(batch, self._refusal or "")
             self._next_batch()
             return
+        # Only after the sync: readers, watchers and the client's acknowledgement must not precede durability.
         self._committed(batch)
         if self._marking is None:
             self._marking = self._loop.call_later(_MARKER_SYNC_DELAY, self._sync_marker)
