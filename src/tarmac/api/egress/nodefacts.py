@@ -18,7 +18,7 @@ from tarmac.api.egress.names import ANNOTATION_NODE_FACTS, Address
 Encryption = Literal["kernel", "userspace", "none", "off"]
 _MAX_TEXT = 16 * 1024
 _MAX_ADDRESSES = 256
-_STATED = 48  # the server accepts 64 addresses of a node, those of its status included
+_MAX_STATED = 48  # the server accepts 64 addresses of a node, those of its status included
 
 
 class OutsideInterface(msgspec.Struct, rename="camel", omit_defaults=True):
@@ -60,7 +60,7 @@ def read_facts(annotations: Mapping[str, str]) -> NodeFacts | None:
 def write_facts(facts: NodeFacts) -> str:
     """Return the text of the annotation, with the first addresses only if there are many."""
     interfaces: list[OutsideInterface] = []
-    left = _STATED
+    left = _MAX_STATED
     for each in facts.interfaces:
         interfaces.append(OutsideInterface(each.name, each.addresses[:left]))
         left -= len(interfaces[-1].addresses)

@@ -18,7 +18,7 @@ from tarmac.decide.scaling.tolerance import Tolerance
 from tarmac.decide.verdict import Refusal, Verdict
 
 _RULE: Final = "scaling.metrics"
-_MOST: Final = 2**31 - 1  # instances, whatever the metric reads
+_MAX_INSTANCES: Final = 2**31 - 1  # instances, whatever the metric reads
 
 
 class Use(Enum):
@@ -99,7 +99,7 @@ def propose(metric: MetricSpec, reading: Reading, current: int, tolerance: Toler
 
 
 def _with_stopped(verdict: Verdict[int], stopped: int) -> Verdict[int]:
-    return verdict if verdict.value is None else Verdict(min(_MOST, verdict.value + stopped), verdict.refusals)
+    return verdict if verdict.value is None else Verdict(min(_MAX_INSTANCES, verdict.value + stopped), verdict.refusals)
 
 
 def _no(reason: str, name: str, message: str) -> Verdict[int]:

@@ -20,12 +20,12 @@ PODS = "pods"
 Amounts = dict[str, int]
 
 _MILLI: Final = 1000
-_MOST: Final = 2**63 - 1
+MAX_AMOUNT: Final = 2**63 - 1
 
 
 def whole(resource: str, quantity: Quantity) -> int:
     """Return the amount that a node is charged, rounded up, within 64 bits."""
-    return max(-_MOST, min(_MOST, quantity.milli() if resource == CPU else quantity.value()))
+    return max(-MAX_AMOUNT, min(MAX_AMOUNT, quantity.milli() if resource == CPU else quantity.value()))
 
 
 def amounts_of(resources: Mapping[str, str | int | float] | None) -> Amounts:
