@@ -6,7 +6,7 @@ import asyncio
 import socket
 from typing import cast
 
-from tarmac.agent.routerservices import Attending, Door
+from tarmac.agent.routerservices import RouterService, RouterServices
 from tarmac.base.clock import ManualClock
 from tarmac.base.tasks import background
 from tarmac.datapath.interface import Datapath
@@ -44,12 +44,14 @@ async def test_doors_follow_networks_and_open_again() -> None:
         shut.append(asyncio.get_running_loop().create_future())
         await shut[-1]
 
-    attending = Attending(cast("Datapath", wires), clock, [Door("names", "169.254.20.10", 53, "udp", serve)])
-    attending.attend(("a", "b"))
+    attending = RouterServices(
+        cast("Datapath", wires), clock, [RouterService("names", "169.254.20.10", 53, "udp", serve)]
+    )
+    attending.set_networks(("a", "b"))
     async with background(attending.run(), "services of networks"):
         await settle()
         assert wires.open() == ["a", "b"]
-        attending.attend(("b", "c"))
+        attending.set_networks(("b", "c"))
         await settle()
         assert wires.open() == ["b", "c"]
         wires.trouble = 1

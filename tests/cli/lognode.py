@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from tarmac.agent.http.api import NodeApi
-from tarmac.agent.http.auth import Nobody
-from tarmac.agent.http.tunnel import Tunnels
+from tarmac.agent.http.auth import DenyAll
+from tarmac.agent.http.tunnel import ServerTunnels
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness
@@ -39,14 +39,14 @@ async def serve(url: str, pki: Path, node: str, folder: Path) -> None:
         pods=FolderPods(folder, json.loads((folder / PODS).read_text())),
         runtime=ProcessRuntime({"main": "running"}).as_runtime(),
         connect=dial,
-        figures=StageFigures(),
-        callers=Nobody(),
+        node_metrics=StageFigures(),
+        authorizer=DenyAll(),
         clock=clock,
-        visits=visits_in(folder / node),
+        consoles=visits_in(folder / node),
         external=None,
     )
     servers = KnownServers(Client(HttpTransport(config), clock, Randomness()), lambda: url)
-    await Tunnels(api, node, lambda: config, servers, clock, Randomness()).run()
+    await ServerTunnels(api, node, lambda: config, servers, clock, Randomness()).run()
 
 
 if __name__ == "__main__":

@@ -17,10 +17,10 @@ from functools import partial
 
 import pytest
 
-from tarmac.agent.egress.leases.addressconfig import Identity, Terms
-from tarmac.agent.egress.leases.checkpoint import LeaseFile
+from tarmac.agent.egress.leases.addressconfig import AddressConfig, PeerIdentity
+from tarmac.agent.egress.leases.checkpoint import LeaseCheckpoint
 from tarmac.agent.egress.leases.thread import LeaseThread
-from tarmac.agent.egress.leases.transport import Talking
+from tarmac.agent.egress.leases.transport import PeerTransport
 from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness
 from tarmac.datapath.linux import namespaces
@@ -149,7 +149,7 @@ class Agents:
         kernel = self.kernels[number] = WatchedKernel(self._lan, number)
         machine = str(self._world.lab.machine(number))
         clock = self.clocks[number] = GuestClock()
-        file = LeaseFile(self._world.lab.folder / f"leases-{number}.json")
+        file = LeaseCheckpoint(self._world.lab.folder / f"leases-{number}.json")
         self.threads[number] = LeaseThread(
             f"n{number}", kernel, self._keys[number], file, clock, self._draw, lambda _: None,
             begin=partial(namespaces.enter, machine),
@@ -162,24 +162,24 @@ class Agents:
         await self.threads[number].serve(f"198.18.0.{number}", terms)
 
     def _public(self, number: int) -> bytes:
-        return Talking(self._keys[number], bytes(32), lambda _: True).key
+        return PeerTransport(self._keys[number], bytes(32), lambda _: True).key
 
-    def _terms(self, address: str, number: int, but: int) -> Terms:
-        def named(numbers: Sequence[int]) -> dict[str, Identity]:
-            return {f"n{n}": Identity(f"198.18.0.{n}", self._public(n)) for n in numbers if n != but}
+    def _terms(self, address: str, number: int, but: int) -> AddressConfig:
+        def named(numbers: Sequence[int]) -> dict[str, PeerIdentity]:
+            return {f"n{n}": PeerIdentity(f"198.18.0.{n}", self._public(n)) for n in numbers if n != but}
 
         return replace(
-            Terms(address, named(GATEWAYS), {}, frozenset(["198.18.0.1", "198.18.0.2"])),
-            voters={f"n{n}": Identity(f"198.18.0.{n}", self._public(n)) for n in VOTERS},
-            carriable=number in GATEWAYS,
-            follows=True,
+            AddressConfig(address, named(GATEWAYS), {}, frozenset(["198.18.0.1", "198.18.0.2"])),
+            voters={f"n{n}": PeerIdentity(f"198.18.0.{n}", self._public(n)) for n in VOTERS},
+            can_own=number in GATEWAYS,
+            routes_through=True,
         )
 
     async def owner(self, *others: int) -> int:
         """Wait until a node that is none of these carries the first address."""
         async with asyncio.timeout(10):
             while True:
-                found = [each for each in self.threads if SOURCE1 in self.threads[each].carrying and each not in others]
+                found = [each for each in self.threads if SOURCE1 in self.threads[each].owned and each not in others]
                 if found:
                     return found[0]
                 await asyncio.sleep(0.01)
@@ -253,7 +253,7 @@ async def test_an_address_moves_when_its_agent_is_killed_cordoned_stopped_or_fro
             nodes.kernels[second].thaw()
             await asyncio.sleep(0.5)
             assert await ask() == SOURCE1
-            assert SOURCE1 not in nodes.threads[second].carrying
+            assert SOURCE1 not in nodes.threads[second].owned
 
 
 @pytest.mark.serial
@@ -267,11 +267,11 @@ async def test_a_paused_machine_drops_its_address_before_its_kernel_sends_under_
         second = await nodes.owner(first)
         assert await ask() == SOURCE1, "by the other gateway"
         await asyncio.sleep(LEASE)
-        assert SOURCE1 in thread.carrying, "by its own clock, the lease goes on"
+        assert SOURCE1 in thread.owned, "by its own clock, the lease goes on"
         assert await asyncio.to_thread(kernel.carried) == {}
         clock.resume()
         resumed = time.monotonic()
-        while SOURCE1 in thread.carrying:
+        while SOURCE1 in thread.owned:
             assert SOURCE1 not in await asyncio.to_thread(kernel.carried)
             assert time.monotonic() - resumed < RENEW + DROPPED
             await asyncio.sleep(0.005)

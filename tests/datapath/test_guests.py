@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.network.dialing import PodDialer
 from tarmac.agent.probes.checks import Checks
 from tarmac.api.networking.interfaces import encode_interfaces
@@ -116,7 +116,7 @@ async def test_probes_and_forwarded_ports_come_from_inside_its_network(real: Rea
         assert await asyncio.get_running_loop().sock_recv(forwarded, 10) == b"b"
     checks = Checks(FakeRuntime(), dial)
     for port, result in ((80, "success"), (9, "failure")):
-        found = await checks.check(Pod(raw), {"name": "machine"}, "", {"tcpSocket": {"port": port}}, address)
+        found = await checks.check(AgentPod(raw), {"name": "machine"}, "", {"tcpSocket": {"port": port}}, address)
         assert found.result == result
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.network.compiler import Compiler, Snapshot
+from tarmac.agent.network.compiler import NetworkCompiler, NetworkSnapshot
 from tarmac.agent.network.failures import closed
 from tarmac.datapath.interface import NetworkState, NodeNetworks
 from tarmac.datapath.linux.nftables import NftablesFault
@@ -74,9 +74,9 @@ async def test_a_policy_as_large_as_that_is_closed_and_gone_at_once_when_it_is_d
     block = {"cidr": "0.0.0.0/0", "except": holes(EXCEPTIONS)}
     spec: Any = {"selector": {}, "ingress": [{"from": [{"ipBlock": block}]}]}
     members = [member("a", A), member("other", A, network="bank/default", namespace="bank")]
-    compiler, node = Compiler("here", time.monotonic), real.node(1)
+    compiler, node = NetworkCompiler("here", time.monotonic), real.node(1)
     for policies, expected in (([policy(spec)], DENIED), ([], Rules())):
-        found = compiler.compile(Snapshot(members=members, policies=policies), ("198.18.0.1",)).networks.networks
+        found = compiler.compile(NetworkSnapshot(members=members, policies=policies), ("198.18.0.1",)).networks.networks
         assert {each.name: each.rules[A] for each in found} == {"shop/default": expected, "bank/default": Rules()}
         began = time.monotonic()
         assert await node.apply(on(*(replace(each, vni=5000 + number) for number, each in enumerate(found)))) == {}

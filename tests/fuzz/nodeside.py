@@ -144,7 +144,7 @@ async def run(folder: Path) -> None:
     (folder / "1.log").write_text("2026-11-15T12:00:00Z stdout F hello\n")
     api = NodeApi(
         pods=StagePods(folder, [pod(), pod("term", "u2", tty=True)]), runtime=runtime.as_runtime(), connect=connect,
-        figures=StageFigures(), callers=Everybody(), clock=clock, visits=visits_in(folder / "recordings"),
+        node_metrics=StageFigures(), authorizer=Everybody(), clock=clock, consoles=visits_in(folder / "recordings"),
     )  # fmt: skip
     listener = await serve(api.handle, None)
     names = NameServer(Resolver(view()), Upstream((), clock, Randomness()), lambda network, link: [HOME])

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tarmac.agent.cgroups.mounted import mounted
-from tarmac.agent.model.limits import Limits
+from tarmac.agent.model.limits import CgroupLimits
 from tarmac.apps.cities.agents import agents_of
 from tarmac.apps.cities.layout import CityLayout, city_of
 from tarmac.apps.cities.removing import underlay_of
@@ -162,13 +162,13 @@ def test_bytes_that_make_containerd_swallow_memory_end_it_alone(planet: Planet, 
     [before] = containerd.processes(settings)
     running, runtime = starts(planet, cell), f"{dfw.own_cgroup}/runtime"
     assert memory_group(before) == runtime, "or this test would take the machine"
-    hierarchy.limit(runtime, Limits(memory=400 << 20))
+    hierarchy.limit(runtime, CgroupLimits(memory=400 << 20))
     try:
         asyncio.run(_attack(dfw, settings.endpoint, cell))
         eventually(lambda: before not in containerd.processes(settings), 60, "the end of containerd")
         eventually(lambda: bool(containerd.processes(settings)), 60, "its return")
     finally:
-        hierarchy.limit(runtime, Limits(memory=2 << 30))
+        hierarchy.limit(runtime, CgroupLimits(memory=2 << 30))
     eventually(lambda: planet.kubectl.run("exec", cell, "--", "echo", "fine").out == "fine\n", 60, "the pod")
     assert starts(planet, cell) == running, "no container was restarted"
     [after] = containerd.processes(settings)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tarmac.agent.cgroups.pods import KubePods
-from tarmac.agent.cpumanager.placement import Placement
+from tarmac.agent.cpumanager.placement import CpuPlacer
 from tarmac.agent.cpumanager.runtime import PinningRuntime
 from tarmac.base.clock import SystemClock
 from tarmac.base.tasks import Tasks
@@ -192,7 +192,7 @@ class PinnedMachine(FakeMachine):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         clock, kernel, cpus = SystemClock(), Kernel(CPUS), manager(folder)
-        placement = Placement(cpus, kernel, KubePods(kernel, "", clock), self.fake, clock, 10)
+        placement = CpuPlacer(cpus, kernel, KubePods(kernel, "", clock), self.fake, clock, 10)
         self.runtime = PinningRuntime(self.fake, cpus, placement)
 
 

@@ -123,13 +123,13 @@ class QemuNode:
 
     def sandbox(self, memory: int = MEMORY + OVERHEAD, **more: Any) -> SandboxConfig:
         """A pod of its own, with its cgroup."""
-        from tarmac.agent.model.limits import Limits
+        from tarmac.agent.model.limits import CgroupLimits
 
         uid = str(uuid.uuid4())
         pod = PodIdentity("default", f"pod-{uid[:8]}", uid)
         group = f"{self.top}/pod{uid}"
         self.hierarchy.make(group)
-        self.hierarchy.limit(group, Limits(memory=memory))
+        self.hierarchy.limit(group, CgroupLimits(memory=memory))
         logs = self.folder / uid
         logs.mkdir()
         settings: dict[str, Any] = {"hostname": pod.name, "cgroup_parent": group, "log_directory": str(logs)}

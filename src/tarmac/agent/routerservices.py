@@ -18,7 +18,7 @@ _log = log("attending")
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class RouterService:
     """A service: its address in each network, and the function that serves there until cancelled."""
 
     name: str
@@ -28,17 +28,17 @@ class Door:
     serve: Callable[[str, socket.socket], Awaitable[None]]
 
 
-class Attending:
+class RouterServices:
     """The router services of one agent."""
 
-    def __init__(self, datapath: Datapath, clock: Clock, doors: Sequence[Door]) -> None:
+    def __init__(self, datapath: Datapath, clock: Clock, services: Sequence[RouterService]) -> None:
         self._datapath = datapath
         self._clock = clock
-        self._doors = tuple(doors)
+        self._services = tuple(services)
         self._wanted: frozenset[str] = frozenset()
         self._changed = asyncio.Event()
 
-    def attend(self, networks: Collection[str]) -> None:
+    def set_networks(self, networks: Collection[str]) -> None:
         """Set the networks to serve, as namespace/name."""
         self._wanted = frozenset(networks)
         self._changed.set()
@@ -53,23 +53,25 @@ class Attending:
                     for task in open_.pop(network):
                         task.cancel()
                 for network in sorted(self._wanted - open_.keys()):
-                    open_[network] = [group.create_task(self._keep(network, door)) for door in self._doors]
+                    open_[network] = [group.create_task(self._serve(network, service)) for service in self._services]
                 await self._changed.wait()
 
-    async def _keep(self, network: str, door: Door) -> None:
+    async def _serve(self, network: str, service: RouterService) -> None:
         """Bind and serve; retry after a failure: the namespace may not exist yet."""
         while True:
             try:
-                made = await self._datapath.bind(network, door.address, door.port, door.kind)
+                made = await self._datapath.bind(network, service.address, service.port, service.kind)
             except OSError as error:
                 _log.debug(
-                    "service cannot be bound yet, will retry", network=network, service=door.name, why=str(error)
+                    "service cannot be bound yet, will retry", network=network, service=service.name, why=str(error)
                 )
             else:
                 made.setblocking(False)
                 with made:
                     try:
-                        await door.serve(network, made)
+                        await service.serve(network, made)
                     except OSError as error:
-                        _log.warning("service closed, will retry", network=network, service=door.name, why=str(error))
+                        _log.warning(
+                            "service closed, will retry", network=network, service=service.name, why=str(error)
+                        )
             await self._clock.sleep(RETRY_INTERVAL)

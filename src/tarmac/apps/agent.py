@@ -23,7 +23,7 @@ import uvloop
 from tarmac.agent.cgroups.hierarchy import CgroupError
 from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.kubelet import KubeletConfiguration
-from tarmac.agent.config.reading import BadConfig, Stated, read, stated
+from tarmac.agent.config.reading import BadConfig, StatedConfig, read, stated
 from tarmac.agent.config.settings import AgentConfig, settle
 from tarmac.agent.sizing.providers import ProviderFailed, SizingProviders
 from tarmac.agent.sizing.reservations import resize, size
@@ -67,7 +67,7 @@ def main(options: argparse.Namespace) -> int:
     return 0
 
 
-def told_by(options: argparse.Namespace) -> Stated:
+def told_by(options: argparse.Namespace) -> StatedConfig:
     """Return the configuration of command line and file. Raises BadConfig."""
     return stated(_flags(options), _kubelet(options))
 
@@ -93,7 +93,7 @@ def _remove(config: AgentConfig) -> int:
     return 1 if left else 0
 
 
-async def run(told: Stated) -> None:
+async def run(told: StatedConfig) -> None:
     """Compose the node, then run until a signal; print one line when the node is registered and can run pods."""
     stopping, draining = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field, replace
 from tarmac.agent.allocation.allocator import Allocator
 from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.model.allotment import PodAllotment, Refusal
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.runtimes.fake import FakeProgram
 from tests.agent.pods.machine import Machine, play
 
 
-def a_pod(uid: str = "u", cpu: str = "1") -> Pod:
+def a_pod(uid: str = "u", cpu: str = "1") -> AgentPod:
     amounts = {"cpu": cpu, "memory": "64Mi"}
     containers = [{"name": "c", "resources": {"requests": amounts, "limits": amounts}}]
     ephemeral = [{"name": "debug"}]
-    return Pod(
+    return AgentPod(
         {
             "metadata": {"name": uid, "namespace": "n", "uid": uid},
             "spec": {"containers": containers, "ephemeralContainers": ephemeral},
@@ -31,13 +31,13 @@ class Processors:
     free: int = 1
     given: dict[str, str] = field(default_factory=dict[str, str])
 
-    def admit(self, pod: Pod) -> Refusal | None:
+    def admit(self, pod: AgentPod) -> Refusal | None:
         if pod.uid not in self.given and len(self.given) == self.free:
             return "UnexpectedAdmissionError", "no processor is left"
         self.given.setdefault(pod.uid, str(len(self.given) + 2))
         return None
 
-    def extend(self, pod: Pod, allotment: PodAllotment) -> PodAllotment:
+    def extend(self, pod: AgentPod, allotment: PodAllotment) -> PodAllotment:
         cpus = self.given.get(pod.uid, "")
         containers = {name: replace(each, cpus=cpus) for name, each in allotment.containers.items()}
         return replace(allotment, containers=containers, cpus=cpus)
@@ -49,7 +49,7 @@ class Processors:
 class Nothing(Processors):
     """Refuses everybody."""
 
-    def admit(self, pod: Pod) -> Refusal | None:
+    def admit(self, pod: AgentPod) -> Refusal | None:
         return "ClassUnavailable", "no class is offered"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tarmac.agent.allocation.allocator import Allocator
 from tarmac.agent.allocation.settings import AllocationSettings
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.runtimes.cri._generated import cri_subset_pb2 as pb
 from tarmac.runtimes.cri.encode import resources_message
 from tests.agent.pods.machine import pod
@@ -44,7 +44,7 @@ def test_any_grace_period_can_be_said_to_the_runtime(seconds: int) -> None:
         assert asked.timeout * 10**9 < 1 << 63, "containerd counts in nanoseconds"
 
 
-def _pod(**spec: Any) -> Pod:
+def _pod(**spec: Any) -> AgentPod:
     made = pod(**spec)
     made["metadata"]["uid"] = "u"
-    return Pod(made)
+    return AgentPod(made)

@@ -8,18 +8,20 @@ import pytest
 
 from tarmac.agent.allocation.allocator import Allocator
 from tarmac.agent.allocation.settings import AllocationSettings
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.api.schema import JsonObject
 from tarmac.runtimes.interface import Resources
 
 GIB = 1 << 30
 
 
-def pod(*containers: JsonObject, **spec: Any) -> Pod:
-    return Pod({"metadata": {"name": "w", "namespace": "n", "uid": "u"}, "spec": {"containers": [*containers], **spec}})
+def pod(*containers: JsonObject, **spec: Any) -> AgentPod:
+    return AgentPod(
+        {"metadata": {"name": "w", "namespace": "n", "uid": "u"}, "spec": {"containers": [*containers], **spec}}
+    )
 
 
-def told(made: Pod) -> Resources:
+def told(made: AgentPod) -> Resources:
     return Allocator(AllocationSettings(memory_capacity=10 * GIB)).allot(made).containers["c"].resources()
 
 

@@ -9,7 +9,7 @@ import pytest
 from tarmac.agent.allocation.pods import burstable_request, pod_limits
 from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.cgroups.v2 import weight
-from tarmac.agent.model.limits import Limits, quota
+from tarmac.agent.model.limits import CgroupLimits, quota
 from tarmac.decide.allocatable.weights import shares
 
 
@@ -24,7 +24,7 @@ def resources(cpu: str = "", memory: str = "", request_cpu: str = "") -> dict[st
     return {"limits": limits, "requests": requests}
 
 
-def limits(value: dict[str, Any], enforce_cpu: bool = True, pids: int = -1) -> Limits:
+def limits(value: dict[str, Any], enforce_cpu: bool = True, pids: int = -1) -> CgroupLimits:
     return pod_limits(value["spec"], AllocationSettings(pids=pids, enforce_cpu=enforce_cpu))
 
 
@@ -47,7 +47,7 @@ def test_weight_on_version_2(v1: int, v2: int) -> None:
 
 def test_the_sum_of_its_containers() -> None:
     found = limits(pod(resources("500m", "64Mi"), resources("250m", "32Mi")))
-    assert found == Limits(shares=768, quota=75_000, memory=96 << 20, pids=-1)
+    assert found == CgroupLimits(shares=768, quota=75_000, memory=96 << 20, pids=-1)
 
 
 def test_one_container_without_a_limit_leaves_the_pod_without_it() -> None:
@@ -63,7 +63,7 @@ def test_the_hungriest_init_step_counts() -> None:
 
 def test_amounts_of_the_pod_as_a_whole_replace_the_sums() -> None:
     found = limits(pod({}, {}, resources=resources("1", "128Mi")))
-    assert found == Limits(shares=1024, quota=100_000, memory=128 << 20, pids=-1)
+    assert found == CgroupLimits(shares=1024, quota=100_000, memory=128 << 20, pids=-1)
 
 
 def test_overhead_is_on_top() -> None:
@@ -72,7 +72,7 @@ def test_overhead_is_on_top() -> None:
 
 
 def test_a_pod_that_asks_for_nothing_weighs_nothing_and_is_not_limited() -> None:
-    assert limits(pod({}), pids=100) == Limits(shares=2, quota=-1, memory=-1, pids=100)
+    assert limits(pod({}), pids=100) == CgroupLimits(shares=2, quota=-1, memory=-1, pids=100)
 
 
 def test_without_quotas_only_the_weight_is_left() -> None:

@@ -14,7 +14,7 @@ from tarmac.agent.cgroups.mounted import mounted
 from tarmac.agent.cgroups.pods import KubePods
 from tarmac.agent.cgroups.v1 import V1
 from tarmac.agent.model.allotment import PodAllotment
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.stats.topology import online
 from tarmac.base.clock import SystemClock
 from tarmac.base.cpuset import CPUSet
@@ -27,7 +27,7 @@ TREES = Path("/sys/fs/cgroup")
 def pod(uid: str, cpu: str = "200m", memory: str = "64Mi", request: str = "100m") -> PodAllotment:
     limits, requests = {"cpu": cpu, "memory": memory}, {"cpu": request, "memory": memory}
     containers = [{"name": "c", "resources": {"limits": limits, "requests": requests}}]
-    made = Pod({"metadata": {"name": uid, "namespace": "n", "uid": uid}, "spec": {"containers": containers}})
+    made = AgentPod({"metadata": {"name": uid, "namespace": "n", "uid": uid}, "spec": {"containers": containers}})
     return Allocator(AllocationSettings(pids=50)).allot(made)
 
 

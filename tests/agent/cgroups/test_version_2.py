@@ -19,8 +19,8 @@ from tarmac.agent.cgroups.mounted import mounted
 from tarmac.agent.cgroups.pods import KubePods
 from tarmac.agent.cgroups.v1 import V1
 from tarmac.agent.cgroups.v2 import V2
-from tarmac.agent.model.limits import Limits
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.limits import CgroupLimits
+from tarmac.agent.model.pod import AgentPod
 from tarmac.base.clock import ManualClock
 from tarmac.base.cpuset import CPUSet
 from tarmac.base.randomness import Randomness
@@ -41,7 +41,7 @@ def fake(tmp_path: Path) -> Path:
 
 def test_limits_in_its_own_words(fake: Path) -> None:
     group = fake / "kubepods/burstable/podx"
-    V2(fake).limit("/kubepods/burstable/podx", Limits(shares=1024, quota=50_000, memory=64 << 20, pids=10))
+    V2(fake).limit("/kubepods/burstable/podx", CgroupLimits(shares=1024, quota=50_000, memory=64 << 20, pids=10))
     written = {name: (group / name).read_text() for name in ("cpu.weight", "cpu.max", "memory.max", "pids.max")}
     assert written == {
         "cpu.weight": "39",
@@ -52,13 +52,13 @@ def test_limits_in_its_own_words(fake: Path) -> None:
 
 
 def test_the_weight_is_read_on_version_1s_scale(fake: Path) -> None:
-    V2(fake).limit("/kubepods", Limits(shares=262144))
+    V2(fake).limit("/kubepods", CgroupLimits(shares=262144))
     assert V2(fake).shares("/kubepods") == 262144
     assert V2(fake).shares("/nothing") == 0
 
 
 def test_no_limit_is_the_word_max(fake: Path) -> None:
-    V2(fake).limit("/kubepods", Limits(quota=-1, memory=-1, pids=-1))
+    V2(fake).limit("/kubepods", CgroupLimits(quota=-1, memory=-1, pids=-1))
     assert (fake / "kubepods/cpu.max").read_text() == "max 100000"
     assert (fake / "kubepods/memory.max").read_text() == "max"
 
@@ -72,7 +72,9 @@ async def test_only_what_a_group_does_not_have_is_written(fake: Path) -> None:
         (folder / "cgroup.subtree_control").write_text("")
     (found / "memory.max").write_text("of an earlier agent")
     for uid in ("new", "found"):
-        pod = Pod({"metadata": {"name": uid, "namespace": "n", "uid": uid}, "spec": {"containers": [{"name": "c"}]}})
+        pod = AgentPod(
+            {"metadata": {"name": uid, "namespace": "n", "uid": uid}, "spec": {"containers": [{"name": "c"}]}}
+        )
         allotment = Allocator(AllocationSettings()).allot(pod)
         await groups.create(allotment)
         await groups.update(allotment)
@@ -150,6 +152,6 @@ def test_a_pod_is_put_on_processors_and_its_containers_on_some_of_them(fake: Pat
 
 def test_huge_pages_are_limited_where_the_controller_is(fake: Path) -> None:
     (fake / "kubepods/hugetlb.2MB.max").write_text("max")
-    V2(fake).limit("/kubepods", Limits(huge_pages={"2Mi": 4 << 20, "1Gi": 0}))
+    V2(fake).limit("/kubepods", CgroupLimits(huge_pages={"2Mi": 4 << 20, "1Gi": 0}))
     assert (fake / "kubepods/hugetlb.2MB.max").read_text() == str(4 << 20)
     assert not (fake / "kubepods/hugetlb.1GB.max").exists()

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from tarmac.agent.collection import images as collecting
-from tarmac.agent.collection.images import Images, missing_bytes
+from tarmac.agent.collection.images import ImageCollector, missing_bytes
 from tarmac.agent.config.reading import API_VERSION, KIND, decode
 from tarmac.agent.stats.hostusage import FileSystem
 from tarmac.client.events import InvolvedObject, Recorder
@@ -25,7 +25,7 @@ class Stage(Scene):
         self.stuck: set[str] = set()
         self.told: list[str] = []
         kubelet = decode({"apiVersion": API_VERSION, "kind": KIND, **settings})
-        self.collector = Images(
+        self.collector = ImageCollector(
             cast("Runtime", self), kubelet, self.clock, cast("Recorder", self), InvolvedObject("v1", "Node", "n"),
             lambda: "pause:1",
         )  # fmt: skip
@@ -63,7 +63,7 @@ async def test_below_the_high_mark_everything_stays(stage: Stage) -> None:
     for name in "abc":
         stage.have(name)
     stage.clock.advance(600)
-    await stage.collector.look()
+    await stage.collector.refresh()
     await stage.collector.collect()
     assert stage.here.keys() == set("abc")
 
@@ -74,14 +74,14 @@ async def test_past_the_high_mark_the_longest_unused_go_until_the_low_mark(stage
     container = stage.container("p", "c0")
     for name in "ba":  # b was used first, then a; c never
         stage.all_containers[:] = [_with_image(container, name)]
-        await stage.collector.look()
+        await stage.collector.refresh()
         stage.clock.advance(300)
     stage.all_containers.clear()
     await stage.collector.collect()
     assert stage.here.keys() == {"a", "b"}
     assert stage.collector.removed == 1
     stage.have("d", 300)
-    await stage.collector.look()
+    await stage.collector.refresh()
     stage.clock.advance(300)
     await stage.collector.collect()
     assert stage.here.keys() == {"a", "b"}  # d was never used either
@@ -92,10 +92,10 @@ async def test_in_use_pinned_new_and_the_sandboxes_own_never_go(stage: Stage) ->
         stage.have(name, 200)
     stage.have("pinned", 200, pinned=True)
     stage.all_containers[:] = [_with_image(stage.container("p", "c0"), "used")]
-    await stage.collector.look()
+    await stage.collector.refresh()
     stage.clock.advance(600)
     stage.have("new", 150)
-    await stage.collector.look()
+    await stage.collector.refresh()
     await stage.collector.collect()
     assert stage.here.keys() == {"used", "pause", "pinned", "new"}
 
@@ -103,7 +103,7 @@ async def test_in_use_pinned_new_and_the_sandboxes_own_never_go(stage: Stage) ->
 async def test_what_cannot_be_freed_is_told(stage: Stage) -> None:
     stage.have("stuck", 900)
     stage.stuck.add("stuck")
-    await stage.collector.look()
+    await stage.collector.refresh()
     stage.clock.advance(600)
     await stage.collector.collect()
     assert stage.told == ["FreeDiskSpaceFailed"]
@@ -115,10 +115,10 @@ async def test_past_the_maximum_age_unused_images_go_though_there_is_room(
     stage = Stage(tmp_path, imageMaximumGCAge="1h")
     monkeypatch.setattr(collecting, "file_system", stage.disk)
     stage.have("old")
-    await stage.collector.look()
+    await stage.collector.refresh()
     stage.clock.advance(3000)
     stage.have("young")
-    await stage.collector.look()
+    await stage.collector.refresh()
     stage.clock.advance(700)
     await stage.collector.collect()
     assert stage.here.keys() == {"young"}

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from tarmac.agent.cgroups.pods import KubePods
-from tarmac.agent.collection.orphans import Leftovers
+from tarmac.agent.collection.orphans import OrphanCollector
 from tarmac.runtimes.interface import Runtime
 from tests.agent.stats.scene import Scene, pod
 
@@ -36,7 +36,7 @@ async def test_what_belongs_to_nobody_goes_at_the_second_look(tmp_path: Path) ->
     scene.add("running")
     logs_of(tmp_path, "bound", "running", "gone")
     bound: list[dict[str, Any]] = [pod("bound")]
-    leftovers = Leftovers(cast("Runtime", scene), cast("KubePods", groups), tmp_path, lambda: bound, scene.clock)
+    leftovers = OrphanCollector(cast("Runtime", scene), cast("KubePods", groups), tmp_path, lambda: bound, scene.clock)
     await leftovers.sweep()
     assert "uid-gone" in groups.present
     await leftovers.sweep()
@@ -50,7 +50,7 @@ async def test_what_belongs_to_nobody_goes_at_the_second_look(tmp_path: Path) ->
 async def test_what_is_not_ours_is_left_alone(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     (tmp_path / "something-else").mkdir()
-    leftovers = Leftovers(cast("Runtime", scene), cast("KubePods", Groups()), tmp_path, list, scene.clock)
+    leftovers = OrphanCollector(cast("Runtime", scene), cast("KubePods", Groups()), tmp_path, list, scene.clock)
     for _ in range(3):
         await leftovers.sweep()
     assert (tmp_path / "something-else").exists()

@@ -11,7 +11,7 @@ import pytest
 
 from tarmac.agent.config.configz import in_effect
 from tarmac.agent.config.flags import Flags
-from tarmac.agent.config.reading import API_VERSION, KIND, BadConfig, Stated, decode, stated
+from tarmac.agent.config.reading import API_VERSION, KIND, BadConfig, StatedConfig, decode, stated
 from tarmac.agent.config.settings import settle
 from tarmac.agent.sizing.providers import SizingProviders
 from tarmac.agent.sizing.reservations import size, stated_reservations
@@ -22,7 +22,7 @@ from tarmac.decide.allocatable.reservations import Reserved
 from tests.agent.sizing.programs import Programs
 
 
-def told(file: dict[str, Any], **flags: Any) -> Stated:
+def told(file: dict[str, Any], **flags: Any) -> StatedConfig:
     given: dict[str, Any] = {"node_name": "n", "kubeconfig": Path("k"), "node_labels": {}, "feature_gates": {}, **flags}
     return stated(Flags(**given), decode({"apiVersion": API_VERSION, "kind": KIND, **file}))
 

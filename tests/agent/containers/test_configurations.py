@@ -11,14 +11,14 @@ import pytest
 from tarmac.agent.containers.credentials import credentials_for, repository, with_tag
 from tarmac.agent.containers.messages import termination_message
 from tarmac.agent.containers.security import SecurityRefused, container_security, sandbox_security
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.api.schema import JsonObject
 from tarmac.runtimes.interface import Image, LinuxSecurity
 from tarmac.volumes.fake import FakeSources
 
 
-def pod(*containers: JsonObject, **spec: Any) -> Pod:
-    return Pod(
+def pod(*containers: JsonObject, **spec: Any) -> AgentPod:
+    return AgentPod(
         {"metadata": {"name": "w", "namespace": "n", "uid": "u"}, "spec": {"containers": list(containers), **spec}}
     )
 

@@ -10,11 +10,11 @@ from typing import Any, cast
 import pytest
 
 from tarmac.agent.containers.credentials import credentials_for
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.api.schema import JsonObject
 from tarmac.volumes.interface import Sources
 
-POD = Pod(
+POD = AgentPod(
     {
         "metadata": {"name": "web", "namespace": "shop", "uid": "u"},
         "spec": {"containers": [], "imagePullSecrets": [{"name": "pull"}]},

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from tarmac.agent.cgroups.hierarchy import CgroupError
-from tarmac.agent.model.limits import Limits
+from tarmac.agent.model.limits import CgroupLimits
 from tarmac.base.clock import Clock
 from tarmac.base.cpuset import CPUSet
 from tarmac.runtimes.fake import FakeRuntime
@@ -69,7 +69,7 @@ class Kernel:
         self.groups[path] = self.groups[above]
         return True
 
-    def limit(self, path: str, limits: Limits) -> None:
+    def limit(self, path: str, limits: CgroupLimits) -> None:
         return None
 
     def widen(self, path: str) -> None:

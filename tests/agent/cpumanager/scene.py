@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tarmac.agent.cpumanager.manager import CPUManager, Processors
+from tarmac.agent.cpumanager.manager import CPUManager, NodeCpus
 from tarmac.agent.cpumanager.statefile import StateFile
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.api.schema import JsonObject
 from tarmac.base.cpuset import CPUSet
 from tarmac.decide.cpus.topology import Topology
@@ -17,12 +17,12 @@ CPUS = 4
 
 def manager(root: Path, strict: bool = False, cpus: int = CPUS, reserved: str = "0") -> CPUManager:
     """Of a machine of plain processors; what an earlier one left in the folder is read."""
-    machine = Processors(Topology.flat(range(cpus)), CPUSet.parse(reserved), strict)
+    machine = NodeCpus(Topology.flat(range(cpus)), CPUSet.parse(reserved), strict)
     file = StateFile(root)
     return CPUManager(machine, file, file.read(machine.topology.cpus, machine.reserved))
 
 
-def pod(uid: str, *containers: JsonObject, **fields: object) -> Pod:
+def pod(uid: str, *containers: JsonObject, **fields: object) -> AgentPod:
     """A pod of these containers."""
     spec = spec_of(*containers, **fields)  # type: ignore[arg-type]
-    return Pod({"metadata": {"name": uid, "namespace": "default", "uid": uid}, "spec": spec})
+    return AgentPod({"metadata": {"name": uid, "namespace": "default", "uid": uid}, "spec": spec})

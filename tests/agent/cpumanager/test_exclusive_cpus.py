@@ -13,7 +13,7 @@ from tarmac.agent.allocation.allocator import Allocator
 from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.cgroups.pods import KubePods
 from tarmac.agent.cpumanager.manager import CPUManager
-from tarmac.agent.cpumanager.placement import Placement
+from tarmac.agent.cpumanager.placement import CpuPlacer
 from tarmac.agent.cpumanager.runtime import PinningRuntime
 from tarmac.api.schema import JsonObject
 from tests.agent.cpumanager.kernel import ALONE, Kernel, KernelRuntime
@@ -41,7 +41,7 @@ class Node:
         self.cpus = manager(machine.root)
         groups = KubePods(self.kernel, "", clock)
         groups.prepare()
-        placement = Placement(self.cpus, self.kernel, groups, self.runtime, clock, 10)
+        placement = CpuPlacer(self.cpus, self.kernel, groups, self.runtime, clock, 10)
         machine.groups = groups
         machine.notes = self.cpus.notes
         machine.driver = PinningRuntime(self.runtime, self.cpus, placement)

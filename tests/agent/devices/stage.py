@@ -15,7 +15,7 @@ from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.devices.checkpoint import DeviceCheckpoint
 from tarmac.agent.devices.manager import DeviceManager
 from tarmac.agent.devices.registration import Registration
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.base.clock import SystemClock
 from tarmac.base.tasks import background
 from tests.agent.devices.plugin import RESOURCE
@@ -78,7 +78,9 @@ async def a_node() -> AsyncGenerator[Node]:
         shutil.rmtree(root)
 
 
-def a_pod(uid: str, *containers: tuple[str, int] | int, init: tuple[Any, ...] = (), resource: str = RESOURCE) -> Pod:
+def a_pod(
+    uid: str, *containers: tuple[str, int] | int, init: tuple[Any, ...] = (), resource: str = RESOURCE
+) -> AgentPod:
     """A pod whose containers ask for so many devices; of one number the container is `main`."""
 
     def spec(name: str, number: int, **more: str) -> dict[str, Any]:
@@ -87,7 +89,7 @@ def a_pod(uid: str, *containers: tuple[str, int] | int, init: tuple[Any, ...] = 
 
     named = [each if isinstance(each, tuple) else ("main", each) for each in containers]
     first = [spec(name, number, **({"restartPolicy": "Always"} if rest else {})) for name, number, *rest in init]
-    return Pod(
+    return AgentPod(
         {
             "metadata": {"name": uid, "namespace": "n", "uid": uid},
             "spec": {"initContainers": first, "containers": [spec(*each) for each in named]},

@@ -10,7 +10,7 @@ import pytest
 
 from tarmac.agent.devices._generated import deviceplugin_subset_pb2 as pb
 from tarmac.agent.devices.checkpoint import FILE
-from tarmac.agent.model.allotment import NotGiven
+from tarmac.agent.model.allotment import AllocationRefused
 from tarmac.runtimes.interface import Device, Mount
 from tests.agent.devices.plugin import RESOURCE, DevicePlugin, running
 from tests.agent.devices.stage import Node, a_node, a_pod, until
@@ -155,7 +155,7 @@ async def test_a_plugin_is_asked_before_each_start_if_it_wants_that() -> None:
         assert plugin.asked("PreStartContainer") == [["g0"], ["g0"]]
         plugin.refuses["PreStartContainer"] = "not now"
         words = "device plugin PreStartContainer rpc failed with err: rpc error: code = Unknown desc = not now"
-        with pytest.raises(NotGiven, match=words):
+        with pytest.raises(AllocationRefused, match=words):
             await node.allocator.before_start(pod, "main")
         assert node.ids("one") == ["g0"]
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tarmac.agent.devices._generated import deviceplugin_subset_pb2 as pb
-from tarmac.agent.devices.answers import BadAnswer, of_one_container, together
-from tarmac.agent.devices.plugins import LONGEST_ID, devices_of
+from tarmac.agent.devices.answers import InvalidPluginResponse, of_one_container, together
+from tarmac.agent.devices.plugins import MAX_ID, devices_of
 from tarmac.http.grpc import GrpcError
 from tests.agent.devices.plugin import RESOURCE, DevicePlugin, listed, running
 from tests.agent.devices.stage import a_node, a_pod, settled, until
@@ -52,14 +52,14 @@ def device(container: str, host: str) -> bytes:
     ids=range(15),
 )
 def test_an_answer_that_hides_a_path_or_a_variable_is_refused_in_few_words(hostile: bytes) -> None:
-    with pytest.raises(BadAnswer) as caught:
+    with pytest.raises(InvalidPluginResponse) as caught:
         of_one_container(hostile)
     assert len(str(caught.value)) < 500
     assert str(caught.value).isprintable()
 
 
 def test_an_answer_with_a_long_bad_path_is_refused_in_few_words() -> None:
-    with pytest.raises(BadAnswer) as caught:
+    with pytest.raises(InvalidPluginResponse) as caught:
         of_one_container(mount("x" * 60_000, "/x"))
     assert len(str(caught.value)) < 500
 
@@ -74,7 +74,7 @@ def test_parts_for_containers_that_were_not_asked_for_are_dropped() -> None:
     "message",
     [
         listed({"x" * (1 << 20): "Healthy"}),
-        listed({"x" * (LONGEST_ID + 1): "Healthy"}),
+        listed({"x" * (MAX_ID + 1): "Healthy"}),
         listed({"": "Healthy"}),
         b"\x0a\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01",
     ],

@@ -11,14 +11,14 @@ import pytest
 
 from tarmac.agent.devices import plugins
 from tarmac.agent.devices._generated import deviceplugin_subset_pb2 as pb
-from tarmac.agent.devices.plugins import LONGEST_LIST, MOST_DEVICES, devices_of
-from tarmac.agent.model.allotment import NotGiven
+from tarmac.agent.devices.plugins import MAX_DEVICES, MAX_LIST, devices_of
+from tarmac.agent.model.allotment import AllocationRefused
 from tarmac.http.grpc import GrpcError
 from tests.agent.devices.plugin import RESOURCE, DevicePlugin, listed, running
 from tests.agent.devices.stage import a_node, a_pod, until
 from tests.support.loopwatch import LIMIT, LoopWatch
 
-MANY = {f"device-{number:05d}": "Healthy" for number in range(MOST_DEVICES)}
+MANY = {f"device-{number:05d}": "Healthy" for number in range(MAX_DEVICES)}
 
 
 async def test_a_flood_of_lists_is_held_up_at_its_socket() -> None:
@@ -54,10 +54,10 @@ async def test_the_largest_list_and_its_choice_hold_nobody_up() -> None:
         plugin.devices = MANY
         plugin.preferred = list(MANY)[-100:]
         async with running(plugin):
-            await node.has(MOST_DEVICES)
+            await node.has(MAX_DEVICES)
             watch = LoopWatch()
             plugin.set({**MANY, "device-00000": "Unhealthy"})
-            await node.has(MOST_DEVICES - 1, MOST_DEVICES)
+            await node.has(MAX_DEVICES - 1, MAX_DEVICES)
             for uid in range(5):
                 assert await node.allocator.prepare(a_pod(str(uid), 100)) is None
             # The plugin's own work is on this loop, too, with its library of another tongue.
@@ -67,8 +67,8 @@ async def test_the_largest_list_and_its_choice_hold_nobody_up() -> None:
 @pytest.mark.parametrize(
     ("message", "why"),
     [
-        (listed({f"{number}": "" for number in range(MOST_DEVICES + 1)}), "more than 10000 devices"),
-        (b"\x0a\x00" * (LONGEST_LIST // 2), "more than 10000 devices"),
+        (listed({f"{number}": "" for number in range(MAX_DEVICES + 1)}), "more than 10000 devices"),
+        (b"\x0a\x00" * (MAX_LIST // 2), "more than 10000 devices"),
         (b"\x12\x00" + b"\x0a\x00" * 100, "something else than devices"),
         (b"\x0a\x7f", "no message of the device plugin API"),
         (b"\x0a" + b"\xff" * 20, "something else than devices|no message"),
@@ -134,7 +134,7 @@ async def test_a_plugin_that_never_answers_is_given_up(method: str, monkeypatch:
             why = await node.allocator.prepare(pod)
             if method == "PreStartContainer":
                 assert why is None
-                with pytest.raises(NotGiven, match="code = DeadlineExceeded"):
+                with pytest.raises(AllocationRefused, match="code = DeadlineExceeded"):
                     await node.allocator.before_start(pod, "main")
                 return
             assert "code = DeadlineExceeded" in (why or ("", ""))[1]

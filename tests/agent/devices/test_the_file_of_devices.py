@@ -11,16 +11,16 @@ import pytest
 
 from tarmac.agent.config.reading import BadConfig
 from tarmac.agent.devices.checkpoint import FILE, DeviceCheckpoint
-from tarmac.agent.devices.holdings import Held, Holder, Holdings
+from tarmac.agent.devices.holdings import DeviceHolder, DeviceHoldings, HeldDevices
 
 RESOURCE = "example.com/gpu"
 
 
-def some() -> Holdings:
-    holdings = Holdings()
-    holdings.put(Holder("one", "init", RESOURCE), Held(("g0",), b"\x0a\x00\xff"))
-    holdings.put(Holder("one", "main", RESOURCE), Held(("g0", "g1"), b""))
-    holdings.put(Holder("two", "main", RESOURCE), Held(("g2",)))
+def some() -> DeviceHoldings:
+    holdings = DeviceHoldings()
+    holdings.put(DeviceHolder("one", "init", RESOURCE), HeldDevices(("g0",), b"\x0a\x00\xff"))
+    holdings.put(DeviceHolder("one", "main", RESOURCE), HeldDevices(("g0", "g1"), b""))
+    holdings.put(DeviceHolder("two", "main", RESOURCE), HeldDevices(("g2",)))
     return holdings
 
 
@@ -103,5 +103,5 @@ def test_a_disk_that_takes_nothing_leaves_the_old_file_whole(tmp_path: Path) -> 
     checkpoint.write(some(), {})
     (tmp_path / FILE).with_suffix(".new").mkdir()
     with pytest.raises(OSError, match="directory"):
-        checkpoint.write(Holdings(), {})
+        checkpoint.write(DeviceHoldings(), {})
     assert sorted(checkpoint.read()[0]) == sorted(some())

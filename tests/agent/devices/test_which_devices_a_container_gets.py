@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.agent.devices.choice import NotEnough, Wanted, choose, reusable_after, wanted_by
+from tarmac.agent.devices.choice import DeviceRequest, NotEnoughDevices, choose, reusable_after, wanted_by
 from tests.agent.devices.plugin import RESOURCE
 from tests.agent.devices.stage import a_pod
 
-TWO = Wanted("main", RESOURCE, 2)
+TWO = DeviceRequest("main", RESOURCE, 2)
 FREE = ["d", "a", "c", "b"]
 
 
@@ -28,15 +28,15 @@ def test_devices_of_an_init_container_come_before_all_others() -> None:
 
 
 def test_too_few_are_refused_in_kubelets_words() -> None:
-    with pytest.raises(NotEnough) as refused:
-        choose(Wanted("main", RESOURCE, 3), {"x"}, ["a"])
+    with pytest.raises(NotEnoughDevices) as refused:
+        choose(DeviceRequest("main", RESOURCE, 3), {"x"}, ["a"])
     words = f"requested number of devices unavailable for {RESOURCE}. Requested: 2, Available: 1"
     assert str(refused.value) == words
 
 
 def test_a_pod_asks_by_its_limits_init_containers_first() -> None:
     pod = a_pod("u", ("main", 2), ("idle", 0), init=(("first", 1),))
-    assert list(wanted_by(pod)) == [Wanted("first", RESOURCE, 1), Wanted("main", RESOURCE, 2)]
+    assert list(wanted_by(pod)) == [DeviceRequest("first", RESOURCE, 1), DeviceRequest("main", RESOURCE, 2)]
 
 
 def test_what_ends_leaves_its_devices_and_what_stays_keeps_them() -> None:

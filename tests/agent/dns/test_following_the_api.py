@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from tarmac.agent.dns.informers import Following
+from tarmac.agent.dns.informers import DnsInformers
 from tarmac.agent.dns.view import (
     DnsView,
     EndpointRecord,
@@ -35,7 +35,7 @@ def instance(ready: bool) -> dict[str, Any]:
 async def test_services_slices_and_instances_come_change_and_go() -> None:
     stage, view = Stage(), DnsView()
     informers = Informers(stage.client)
-    following = Following(informers, view)
+    following = DnsInformers(informers, view)
     spec = {"clusterIPs": ["10.96.0.9"], "clusterIP": "10.96.0.9", "ports": [{"name": "http", "port": 80}]}
     stage.server.put("services", "web", "default", spec=spec)
     stage.server.put("podendpoints", "web-0", "default", **instance(ready=False))
@@ -78,7 +78,7 @@ async def test_services_slices_and_instances_come_change_and_go() -> None:
 async def test_external_services_come_with_the_ports_that_pods_dial_and_go() -> None:
     stage, view = Stage(), DnsView()
     informers = Informers(stage.client)
-    following = Following(informers, view)
+    following = DnsInformers(informers, view)
     ports: list[dict[str, Any]] = [
         {"name": "sql", "port": 5432, "targetPort": 8000},
         {"name": "log", "port": 514, "targetPort": "log", "protocol": "UDP"},
@@ -109,7 +109,7 @@ async def test_a_nodes_rights_are_enough(tmp_path: Path) -> None:
     async with backends.our_server(tmp_path) as running:
         view = DnsView()
         informers = Informers(Client(local_transport(running.server, node)))
-        following = Following(informers, view)
+        following = DnsInformers(informers, view)
         async with background(informers.run(), "informers"), asyncio.timeout(5):
             await following.synced()
         assert view.services[("default", "kubernetes")].addresses == ("10.96.0.1",)

@@ -18,7 +18,7 @@ from tarmac.agent.dns.view import DnsView, InstanceRecord, NetworkAddress
 from tarmac.agent.metadata.server import MetadataServer
 from tarmac.agent.metadata.service import MetadataService
 from tarmac.agent.metadata.tokens import MetadataTokens
-from tarmac.agent.routerservices import Attending
+from tarmac.agent.routerservices import RouterServices
 from tarmac.api.networking.names import METADATA_ADDRESS, RESOLVERS
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import SystemClock
@@ -90,8 +90,8 @@ async def serving(town: Town) -> AsyncGenerator[None]:
     told = MetadataService(MetadataTokens(clock, randomness), identify, "DFW", lambda _: [])
     metadata = MetadataServer(told, town.pod_at)
     names = NameServer(Resolver(view), Upstream((), clock, randomness), town.networks_of)
-    attending = Attending(town.world.node(1), clock, (*names.doors(), *metadata.doors()))
-    attending.attend((RED, BLUE))
+    attending = RouterServices(town.world.node(1), clock, (*names.services(), *metadata.services()))
+    attending.set_networks((RED, BLUE))
     await metadata.start()
     async with background(attending.run(), "services of networks"):
         await asyncio.sleep(0.3)  # doors open one after the other, in a thread

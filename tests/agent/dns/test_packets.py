@@ -13,7 +13,7 @@ from tarmac.agent.dns.messages import (
     FORMAT_ERROR,
     NOT_IMPLEMENTED,
     REFUSED,
-    Answer,
+    DnsAnswer,
     Question,
     address_record,
     read_query,
@@ -39,7 +39,7 @@ def test_a_name_is_read_as_it_was_written(name: tuple[str, ...]) -> None:
 def test_no_packet_is_too_strange(packet: bytes) -> None:
     query = read_query(packet)
     if query is not None:
-        said = read(write_answer(query, Answer(query.trouble), 512))
+        said = read(write_answer(query, DnsAnswer(query.trouble), 512))
         assert said.id == query.id
 
 
@@ -112,7 +112,7 @@ def test_what_cannot_be_asked_is_answered_with_a_code(packet: bytes, code: int) 
     query = read_query(packet)
     assert query is not None
     assert query.trouble == code
-    assert read(write_answer(query, Answer(query.trouble), 512)).code == code
+    assert read(write_answer(query, DnsAnswer(query.trouble), 512)).code == code
 
 
 def test_answers_and_scraps_are_not_answered() -> None:
@@ -126,7 +126,7 @@ def test_an_answer_fits_where_the_asker_says(edns: int, size: int) -> None:
     assert query is not None
     assert query.size == size
     records = tuple(address_record(("web", "x"), f"10.0.0.{number}", 5) for number in range(100))
-    packet = write_answer(query, Answer(answers=records), query.size)
+    packet = write_answer(query, DnsAnswer(answers=records), query.size)
     assert len(packet) <= size
     said = read(packet)
     assert said.truncated
@@ -138,7 +138,7 @@ def test_additional_records_are_left_out_before_an_answer_is_cut() -> None:
     query = read_query(ask("a"))
     assert query is not None
     extra = tuple(address_record(("x",), f"10.0.0.{number}", 5) for number in range(100))
-    said = read(write_answer(query, Answer(answers=extra[:2], additional=extra), 512))
+    said = read(write_answer(query, DnsAnswer(answers=extra[:2], additional=extra), 512))
     assert not said.truncated
     assert (len(said.answers), said.additional) == (2, [])
 
@@ -146,7 +146,7 @@ def test_additional_records_are_left_out_before_an_answer_is_cut() -> None:
 def test_an_answer_repeats_the_question_letter_by_letter() -> None:
     query = read_query(ask("WeB.Example"))
     assert query is not None
-    packet = write_answer(query, Answer(answers=(address_record(("web", "example"), "10.0.0.1", 5),)), 512)
+    packet = write_answer(query, DnsAnswer(answers=(address_record(("web", "example"), "10.0.0.1", 5),)), 512)
     assert b"\x03WeB\x07Example" in packet
     assert read(packet).answers == ["WeB.Example A 10.0.0.1"]
 

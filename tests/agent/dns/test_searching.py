@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tarmac.agent.environment.resolving import Resolving, resolving
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.api.networking.names import RESOLVERS
 
 
 def test_instances_are_searched_where_they_are_known() -> None:
-    pod = Pod({"metadata": {"name": "web", "namespace": "shop", "uid": "u"}, "spec": {"containers": []}})
+    pod = AgentPod({"metadata": {"name": "web", "namespace": "shop", "uid": "u"}, "spec": {"containers": []}})
     ours = resolving(pod, Resolving(), RESOLVERS, "cluster.local")
     assert ours.servers == RESOLVERS
     assert ours.searches == (

@@ -15,7 +15,7 @@ from tarmac.agent.dns.resolver import Resolver
 from tarmac.agent.dns.server import NameServer
 from tarmac.agent.dns.upstream import Upstream
 from tarmac.agent.dns.view import DnsView, EndpointRecord, NetworkAddress, PortRecord, ServiceRecord, SliceRecord
-from tarmac.agent.routerservices import Attending
+from tarmac.agent.routerservices import RouterServices
 from tarmac.api.networking.names import RESOLVERS
 from tarmac.base.clock import ManualClock, SystemClock
 from tarmac.base.randomness import Randomness
@@ -78,21 +78,21 @@ class Wires:
     """As much of a datapath as a name server uses: sockets by network, address, port and kind."""
 
     def __init__(self) -> None:
-        self.doors: dict[tuple[str, str, int, str], tuple[str, int]] = {}
+        self.services: dict[tuple[str, str, int, str], tuple[str, int]] = {}
 
     async def bind(self, network: str, address: str, port: int, kind: str) -> socket.socket:
         made = socket.socket(socket.AF_INET, socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM)
         made.bind(("127.0.0.1", 0))
         if kind == "tcp":
             made.listen()
-        self.doors[network, address, port, kind] = made.getsockname()
+        self.services[network, address, port, kind] = made.getsockname()
         return made
 
     async def door(self, network: str, kind: str) -> tuple[str, int]:
         async with asyncio.timeout(5):
-            while (network, RESOLVERS[0], 53, kind) not in self.doors:
+            while (network, RESOLVERS[0], 53, kind) not in self.services:
                 await asyncio.sleep(0.001)
-        return self.doors[network, RESOLVERS[0], 53, kind]
+        return self.services[network, RESOLVERS[0], 53, kind]
 
     async def ask(self, packet: bytes, network: str = HOME) -> Said:
         """Over UDP."""
@@ -126,8 +126,8 @@ async def serving(*upstreams: tuple[str, int], clock: ManualClock | None = None)
     wires = Wires()
     upstream = Upstream(upstreams, clock or SystemClock(), Randomness(1), timeout=0.1)
     server = NameServer(Resolver(view()), upstream, lambda network, _link: (network,))
-    attending = Attending(cast("Datapath", wires), SystemClock(), server.doors())
-    attending.attend((HOME, AWAY))
+    attending = RouterServices(cast("Datapath", wires), SystemClock(), server.services())
+    attending.set_networks((HOME, AWAY))
     async with background(attending.run(), "services of networks"):
         yield wires
 

@@ -108,7 +108,7 @@ class Node:
         """What the agent consists of, and its kernel."""
         own = self.external
         assert own is not None
-        return [self.datapath.external, own.leases, own._telling, own._keeper._source]
+        return [self.datapath.external, own.leases, own._status_writer, own._reconciler._source]
 
     async def stop(self, *, killed: bool = False) -> None:
         """End it. One that is killed says nothing to anybody."""
@@ -214,8 +214,8 @@ class Planet:
     def in_line(self, node: str, address: str) -> Collection[str]:
         """The candidates for an address that a node's agent knows of."""
         external = self.nodes[node].external
-        life = external.leases._life if external is not None else None
-        terms = life.machines.terms.get(address) if life is not None else None
+        life = external.leases._worker if external is not None else None
+        terms = life.participant.configs.get(address) if life is not None else None
         return terms.candidates if terms is not None else ()
 
     def seen(self, pod: str = "web-1", node: str = "n1") -> str | None:

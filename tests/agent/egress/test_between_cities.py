@@ -61,7 +61,7 @@ async def test_nodes_of_two_cities_know_each_others_keys_and_those_of_one_city_n
         external = own.external
         assert external is not None
         metric = ("tarmac_external_tunnel_bytes_total", "counter", {"peer": world.nodes["n1"].address}, 0)
-        await external._facts.look()
+        await external._facts.update()
         assert metric in list(external.metrics())
         assert own.datapath.external.private_key == (own.root / "pki" / "external.key").read_bytes()
         await cannot_speak_for_others(Client(world.nodes["n1"].cable), world.nodes["n1"].address)

@@ -6,7 +6,7 @@ import pytest
 
 from tarmac.agent.egress import compiling
 from tarmac.agent.egress.compiling import NoOutsideInterface, compile_state, concerns, outside_of
-from tarmac.agent.egress.leases.addressconfig import terms_of
+from tarmac.agent.egress.leases.addressconfig import address_config
 from tarmac.api.declare import decoder, encode
 from tarmac.api.egress.forwarding import Forwarder, Gateway, GatewayNode
 from tarmac.api.egress.sourceip import ClassSubnet
@@ -61,7 +61,7 @@ def test_rules_become_ways_in_both_directions() -> None:
     assert address.exits == (Exit(TRANSIT, THERE, TARGET, "TCP", 5432, "default/db"),)
     assert address.entrances == (Entrance(TARGET, "TCP", 80, TRANSIT, THERE, 2),)
     assert (address.connections, address.out_rate, address.in_rate) == (5, 100_000_000, None)
-    assert (made.carriable, made.problems) == ({ADDRESS}, {})
+    assert (made.ownable, made.problems) == ({ADDRESS}, {})
 
 
 def test_l4_a_relay_port_is_kept_and_changes_nothing() -> None:
@@ -87,7 +87,7 @@ def test_a_node_that_may_not_carry_an_address_knows_only_who_may() -> None:
     (address,) = made.state.sources
     assert (address.outside, address.exits, address.candidates) == (None, (), (HERE, THERE))
     assert made.state.empty
-    assert not made.carriable
+    assert not made.ownable
 
 
 @pytest.mark.parametrize(
@@ -148,15 +148,15 @@ def test_without_such_an_interface_it_is_said_and_nothing_is_carried() -> None:
     with pytest.raises(NoOutsideInterface, match="no interface eth9"):
         outside_of(ClassSubnet(interface="eth9"), ADDRESS, INTERFACES)
     made = compile_state("n1", HERE, [], [gateway()], {}, {"eth0": [f"{HERE}/24"]})
-    assert not made.carriable
+    assert not made.ownable
     assert list(made.problems) == [ADDRESS]
 
 
 def test_leases_are_told_who_owned_it_last_and_who_sends_by_it() -> None:
-    terms = terms_of(gateway(), node="n1", carriable=True, follows=True, now=NOW)
+    terms = address_config(gateway(), node="n1", can_own=True, routes_through=True, now=NOW)
     assert (terms.epoch, terms.owner, terms.senders) == (4, "n2", {THERE})
-    assert (list(terms.candidates), list(terms.voters), terms.carriable) == (["n1", "n2"], ["n3"], True)
-    assert not terms_of(gateway(), node="n4", carriable=True, follows=False, now=NOW).carriable
+    assert (list(terms.candidates), list(terms.voters), terms.can_own) == (["n1", "n2"], ["n3"], True)
+    assert not address_config(gateway(), node="n4", can_own=True, routes_through=False, now=NOW).can_own
     assert concerns(gateway(), "n3", set())
     assert not concerns(gateway(), "n4", set())
     assert concerns(gateway(), "n4", {ADDRESS})
@@ -167,7 +167,7 @@ def test_an_epoch_that_no_address_can_have_reached_does_not_count() -> None:
     poisoned = gateway()
     assert poisoned.status is not None
     poisoned.status.nodes[0].epoch = 2**62
-    terms = terms_of(poisoned, node="n1", carriable=True, follows=True, now=NOW)
+    terms = address_config(poisoned, node="n1", can_own=True, routes_through=True, now=NOW)
     assert terms.epoch < 100
 
 

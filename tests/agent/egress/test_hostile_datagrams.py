@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from tarmac.agent.egress.leases import transport as module
-from tarmac.agent.egress.leases.addressconfig import Identity
-from tarmac.agent.egress.leases.transport import Talking
+from tarmac.agent.egress.leases.addressconfig import PeerIdentity
+from tarmac.agent.egress.leases.transport import PeerTransport
 from tarmac.decide.egress.lease.messages import Ask, Release
 from tests.agent.egress.test_talking import ASK, EVERY, A, B, C, Node
 
@@ -27,20 +27,20 @@ SEAL = 32
 def nodes() -> tuple[Node, Node]:
     """Two nodes that have accepted each other's sessions."""
     one, other = Node(A, 1), Node(B, 2)
-    assert other.hears(one.talking.say(other.identity, [ASK]), one) == [ASK]
-    assert one.hears(other.talking.say(one.identity, [ASK]), other) == [ASK]
+    assert other.hears(one.transport.datagrams_for(other.identity, [ASK]), one) == [ASK]
+    assert one.hears(other.transport.datagrams_for(one.identity, [ASK]), other) == [ASK]
     return one, other
 
 
 def believed(receiver: Node, datagrams: list[bytes], address: str = A) -> int:
     """Count the datagrams whose words are accepted."""
-    heard = [receiver.talking.hear(each, address) for each in datagrams]
-    return sum(bool(each is not None and each.words) for each in heard)
+    heard = [receiver.transport.receive(each, address) for each in datagrams]
+    return sum(bool(each is not None and each.messages) for each in heard)
 
 
 def test_a_datagram_with_any_bit_changed_is_dropped(nodes: tuple[Node, Node]) -> None:
     one, other = nodes
-    (sent,) = one.talking.say(other.identity, EVERY)
+    (sent,) = one.transport.datagrams_for(other.identity, EVERY)
     number = int.from_bytes(sent)
     changed = [(number ^ (1 << bit)).to_bytes(len(sent)) for bit in range(8 * len(sent))]
     assert len(changed) > 1000
@@ -50,7 +50,7 @@ def test_a_datagram_with_any_bit_changed_is_dropped(nodes: tuple[Node, Node]) ->
 
 def test_a_datagram_cut_or_lengthened_anywhere_is_dropped(nodes: tuple[Node, Node]) -> None:
     one, other = nodes
-    (sent,) = one.talking.say(other.identity, EVERY)
+    (sent,) = one.transport.datagrams_for(other.identity, EVERY)
     cut = [sent[:length] for length in range(len(sent))] + [sent[start:] for start in range(1, len(sent))]
     longer = [sent + bytes(extra) for extra in range(1, 1400)]
     assert believed(other, cut + longer) == 0
@@ -61,9 +61,9 @@ def test_a_datagram_for_a_different_receiver_or_from_a_different_address_is_drop
     """Nodes of a different cluster have different keys, so their datagrams are those for a different receiver."""
     one, other = nodes
     third = Node(C, 3)
-    third.hears(one.talking.say(third.identity, [ASK]), one)
-    assert believed(other, one.talking.say(third.identity, [RELEASE])) == 0
-    (sent,) = one.talking.say(other.identity, [RELEASE])
+    third.hears(one.transport.datagrams_for(third.identity, [ASK]), one)
+    assert believed(other, one.transport.datagrams_for(third.identity, [RELEASE])) == 0
+    (sent,) = one.transport.datagrams_for(other.identity, [RELEASE])
     assert [believed(other, [sent], address) for address in (B, C, "::1", "")] == [0, 0, 0, 0]
     assert believed(one, [sent], B) == 0, "reflected to its sender"
 
@@ -71,11 +71,11 @@ def test_a_datagram_for_a_different_receiver_or_from_a_different_address_is_drop
 def test_releases_and_votes_of_a_whole_life_are_believed_once(nodes: tuple[Node, Node]) -> None:
     """Recorded in one session, replayed in it, after a restart of the sender, of the receiver, and of both."""
     one, other = nodes
-    recorded = [each for _ in range(100) for each in one.talking.say(other.identity, [RELEASE, ASK])]
+    recorded = [each for _ in range(100) for each in one.transport.datagrams_for(other.identity, [RELEASE, ASK])]
     assert believed(other, recorded) == len(recorded)
     assert believed(other, recorded + recorded[::-1]) == 0
     one.begin()
-    assert other.hears(one.talking.say(other.identity, [ASK]), one) == [ASK]
+    assert other.hears(one.transport.datagrams_for(other.identity, [ASK]), one) == [ASK]
     assert believed(other, recorded) == 0
     other.begin()
     assert believed(other, recorded) == 0
@@ -86,21 +86,21 @@ def test_releases_and_votes_of_a_whole_life_are_believed_once(nodes: tuple[Node,
 def test_a_flood_of_replays_does_not_keep_a_restarted_node_out(nodes: tuple[Node, Node]) -> None:
     """Each replay of an earlier session carries an old challenge, which must not spoil the exchange of new ones."""
     one, other = nodes
-    recorded = [each for _ in range(50) for each in one.talking.say(other.identity, [RELEASE])]
+    recorded = [each for _ in range(50) for each in one.transport.datagrams_for(other.identity, [RELEASE])]
     believed(other, recorded)
     one.begin()
     other.begin()
     assert believed(other, recorded) == 0
-    assert other.hears(one.talking.say(other.identity, [ASK]), one) == [ASK]
+    assert other.hears(one.transport.datagrams_for(other.identity, [ASK]), one) == [ASK]
     assert believed(other, recorded) == 0
-    assert one.hears(other.talking.say(one.identity, [ASK]), other) == [ASK]
+    assert one.hears(other.transport.datagrams_for(one.identity, [ASK]), other) == [ASK]
 
 
 def authentic(one: Node, other: Node, body: bytes) -> bytes:
     """Return a datagram of a stolen node: sealed with its own key, and with any bytes as words."""
-    (sent,) = one.talking.say(other.identity, [])
+    (sent,) = one.transport.datagrams_for(other.identity, [])
     content = sent[:HEAD] + body
-    (talk,) = one.talking._talks.values()
+    (talk,) = one.transport._sessions.values()
     return content + module._sealed(talk.seal, other.identity.key, content)
 
 
@@ -134,20 +134,20 @@ NONSENSE: dict[str, bytes] = {
 def test_nonsense_of_a_stolen_node_is_dropped_and_the_receiver_goes_on(nodes: tuple[Node, Node], body: bytes) -> None:
     """An exception here would end the step of the lease thread: the receiver would neither vote nor renew."""
     one, other = nodes
-    before = other.talking.dropped["malformed"]
-    assert other.talking.hear(authentic(one, other, body), A) is None
-    assert other.talking.dropped["malformed"] == before + 1
-    assert other.hears(one.talking.say(other.identity, [ASK]), one) == [ASK]
+    before = other.transport.dropped["malformed"]
+    assert other.transport.receive(authentic(one, other, body), A) is None
+    assert other.transport.dropped["malformed"] == before + 1
+    assert other.hears(one.transport.datagrams_for(other.identity, [ASK]), one) == [ASK]
 
 
 def test_a_stolen_node_cannot_seal_for_a_peer(nodes: tuple[Node, Node]) -> None:
     """It names its peer's key and address, and seals with every secret that it can compute."""
     one, other = nodes
     thief = Node(C, 3)
-    other.hears(thief.talking.say(other.identity, [ASK]), thief)
-    thief.talking.say(one.identity, [ASK])
-    secrets = [talk.seal for talk in thief.talking._talks.values()]
-    (sent,) = one.talking.say(other.identity, [Ask("192.0.2.5", 8, 1)])
+    other.hears(thief.transport.datagrams_for(other.identity, [ASK]), thief)
+    thief.transport.datagrams_for(one.identity, [ASK])
+    secrets = [talk.seal for talk in thief.transport._sessions.values()]
+    (sent,) = one.transport.datagrams_for(other.identity, [Ask("192.0.2.5", 8, 1)])
     forged = [sent[:-SEAL] + hmac.digest(each, other.identity.key + sent[:-SEAL], "sha256") for each in secrets]
     assert len(forged) == 2
     assert believed(other, forged) == 0
@@ -156,10 +156,10 @@ def test_a_stolen_node_cannot_seal_for_a_peer(nodes: tuple[Node, Node]) -> None:
 def test_a_node_that_publishes_the_key_of_a_peer_cannot_use_it() -> None:
     """The key names a secret that only its owner can compute: the claim takes messages from the claimant alone."""
     one, other, thief = Node(A, 1), Node(B, 2), Node(C, 3)
-    claimed = Identity(C, one.identity.key)
-    (said,) = other.talking.say(claimed, [ASK])
-    assert thief.talking.hear(said, B) is None
-    copied = Talking(thief.private, bytes(32), lambda _: True)
+    claimed = PeerIdentity(C, one.identity.key)
+    (said,) = other.transport.datagrams_for(claimed, [ASK])
+    assert thief.transport.receive(said, B) is None
+    copied = PeerTransport(thief.private, bytes(32), lambda _: True)
     copied.key = one.identity.key
-    assert believed(other, copied.say(other.identity, [RELEASE]), C) == 0
-    assert other.talking.dropped["forged"] == 1
+    assert believed(other, copied.datagrams_for(other.identity, [RELEASE]), C) == 0
+    assert other.transport.dropped["forged"] == 1

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tarmac.agent.egress.leases.thread import LeaseThread
-from tarmac.agent.egress.objects import ObjectSource
-from tarmac.agent.egress.statuswriter import Acknowledgements
+from tarmac.agent.egress.objects import EgressObjectSource
+from tarmac.agent.egress.statuswriter import EgressStatusWriter
 from tarmac.api.conditions import condition_of
 from tarmac.api.egress.names import ANNOTATION_NODE_FACTS
 from tarmac.client.targets.typed import FORWARDERS, GATEWAYS
@@ -125,8 +125,8 @@ async def test_a_gateway_that_shuts_down_does_not_campaign_again_while_its_pods_
         assert draining is not None
         await draining.stop()
         await until(lambda: world.carriers() == [other])
-        draining._keeper._check_at = 0.0
-        draining._keeper._wake.set()  # any change of an object starts a pass
+        draining._reconciler._check_at = 0.0
+        draining._reconciler._wake.set()  # any change of an object starts a pass
         await world.nodes[other].stop(killed=True)
         world.nodes[other].datapath.external.drop([SOURCE])
         for _ in range(30):  # longer than a lease
@@ -137,10 +137,10 @@ async def test_a_gateway_that_shuts_down_does_not_campaign_again_while_its_pods_
 async def test_what_has_not_changed_is_looked_after_and_not_worked_out_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read, mended = list[ObjectSource](), list[FakeEgressDatapath]()
-    current = ObjectSource.current
+    read, mended = list[EgressObjectSource](), list[FakeEgressDatapath]()
+    current = EgressObjectSource.current
 
-    def reading(source: ObjectSource) -> Any:
+    def reading(source: EgressObjectSource) -> Any:
         read.append(source)
         return current(source)
 
@@ -148,7 +148,7 @@ async def test_what_has_not_changed_is_looked_after_and_not_worked_out_again(
         mended.append(external)
         return ()
 
-    monkeypatch.setattr(ObjectSource, "current", reading)
+    monkeypatch.setattr(EgressObjectSource, "current", reading)
     monkeypatch.setattr(FakeEgressDatapath, "mend", mending)
     async with planet(tmp_path) as world:
         await world.prepare()
@@ -190,7 +190,7 @@ async def test_two_gateways_share_their_connections_and_one_that_cannot_says_so(
         sync, node = world.nodes["n2"].datapath.external.state_sync, world.nodes["n2"].external
         assert node is not None
         sync.works, sync.partner, sync.problem = False, "", "conntrackd does not stay"
-        assert await node._facts.look()
+        assert await node._facts.update()
         async with asyncio.timeout(20):
             while not (said := await world.events("Node", "n2")):
                 await asyncio.sleep(0.02)
@@ -324,10 +324,10 @@ async def test_a_stranger_on_the_segment_is_told_of_and_the_address_stays_silent
 
 
 STEPS = {
-    "what it knows is kept": (ObjectSource, "keep"),
+    "what it knows is kept": (EgressObjectSource, "save"),
     "leases hear of it": (LeaseThread, "serve"),
     "rules are applied": (FakeEgressDatapath, "apply"),
-    "it is acknowledged": (Acknowledgements, "_apply"),
+    "it is acknowledged": (EgressStatusWriter, "_apply"),
 }
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.agent.egress.leases.addressconfig import Identity, Terms
-from tarmac.agent.egress.leases.checkpoint import LeaseFile
+from tarmac.agent.egress.leases.addressconfig import AddressConfig, PeerIdentity
+from tarmac.agent.egress.leases.checkpoint import LeaseCheckpoint
 from tarmac.agent.egress.leases.thread import LeaseThread
-from tarmac.agent.egress.leases.transport import Talking
+from tarmac.agent.egress.leases.transport import PeerTransport
 from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness
 
@@ -50,14 +50,14 @@ def many_descriptors() -> Iterator[None]:
 
 async def carried(folder: Path, port: int) -> LeaseThread:
     """A thread that votes for itself, once it carries the address."""
-    own = {"a": Identity("127.0.0.1", Talking(PRIVATE, bytes(32), lambda _: True).key)}
+    own = {"a": PeerIdentity("127.0.0.1", PeerTransport(PRIVATE, bytes(32), lambda _: True).key)}
     thread = LeaseThread(
-        "a", Kernel(), PRIVATE, LeaseFile(folder / "leases.json"), SystemClock(), Randomness().randbytes,
+        "a", Kernel(), PRIVATE, LeaseCheckpoint(folder / "leases.json"), SystemClock(), Randomness().randbytes,
         lambda _: None, port,
     )  # fmt: skip
-    await thread.serve("127.0.0.1", {ADDRESS: Terms(ADDRESS, own, own, carriable=True)})
+    await thread.serve("127.0.0.1", {ADDRESS: AddressConfig(ADDRESS, own, own, can_own=True)})
     async with asyncio.timeout(20):
-        while ADDRESS not in thread.carrying:
+        while ADDRESS not in thread.owned:
             await asyncio.sleep(0.01)
     return thread
 

@@ -11,24 +11,26 @@ from itertools import count
 
 import pytest
 
-from tarmac.agent.egress.leases.addressconfig import Identity, Terms
-from tarmac.agent.egress.leases.checkpoint import Known
-from tarmac.agent.egress.leases.participant import TICK, LeaseNode
+from tarmac.agent.egress.leases.addressconfig import AddressConfig, PeerIdentity
+from tarmac.agent.egress.leases.checkpoint import LeaseState
+from tarmac.agent.egress.leases.participant import TICK, LeaseParticipant
 from tarmac.base.clock import ManualClock
 from tarmac.decide.egress.lease.messages import Together, Word
 from tests.soak import SOAK
 
 NAMES = "abcd"
-IDENTITIES = {name: Identity(f"198.18.0.{number}", name.encode() * 32) for number, name in enumerate(NAMES, 1)}
+IDENTITIES = {name: PeerIdentity(f"198.18.0.{number}", name.encode() * 32) for number, name in enumerate(NAMES, 1)}
 ADDRESSES = [f"192.0.2.{number}" for number in range(1, 9)]
 
 
-def terms(address: str) -> Terms:
+def config_of(address: str) -> AddressConfig:
     """Half of the addresses are voted on by other nodes than the other half; they have two candidates each."""
     number = int(address.rpartition(".")[2])
     line = NAMES[number % 3 :][:2]
     voters = "abc" if number % 2 else "bcd"
-    return Terms(address, {n: IDENTITIES[n] for n in line}, {n: IDENTITIES[n] for n in voters}, frozenset(), True)
+    return AddressConfig(
+        address, {n: IDENTITIES[n] for n in line}, {n: IDENTITIES[n] for n in voters}, frozenset(), True
+    )
 
 
 class Kernel:
@@ -59,18 +61,20 @@ class Planet:
     def __init__(self, seed: int = 0, loss: float = 0.0, delay: float = 0.0) -> None:
         self.clock, self.dice, self.loss, self.delay = ManualClock(), random.Random(seed), loss, delay
         self.kernels = {name: Kernel(self.clock) for name in NAMES}
-        self.disks: dict[str, Known] = {}
+        self.disks: dict[str, LeaseState] = {}
         self.paused: dict[str, float] = {}
         self.said: Counter[str] = Counter()
         self._order = count()
         self._queue: list[tuple[float, int, str, str, list[Word | Together]]] = []
         self.nodes = {name: self._started(name) for name in NAMES}
 
-    def _started(self, name: str) -> LeaseNode:
-        known = self.disks.get(name, Known())
-        node = LeaseNode(name, self.kernels[name], self.clock, known, lambda each: self._probed(name, each), _nothing)
-        own = {each: terms(each) for each in ADDRESSES}
-        node.serve({each: replace(known, carriable=name in known.candidates) for each, known in own.items()})
+    def _started(self, name: str) -> LeaseParticipant:
+        known = self.disks.get(name, LeaseState())
+        node = LeaseParticipant(
+            name, self.kernels[name], self.clock, known, lambda each: self._probed(name, each), _nothing
+        )
+        own = {each: config_of(each) for each in ADDRESSES}
+        node.serve({each: replace(known, can_own=name in known.candidates) for each, known in own.items()})
         return node
 
     def _probed(self, name: str, address: str) -> None:
@@ -98,9 +102,9 @@ class Planet:
 
     def _send(self, name: str) -> None:
         node = self.nodes[name]
-        self.disks[name] = node.known  # before anything is said
+        self.disks[name] = node.state  # before anything is said
         outbox, node.outbox = node.outbox, []
-        by_peer: dict[Identity, list[Word | Together]] = {}
+        by_peer: dict[PeerIdentity, list[Word | Together]] = {}
         for to, word in outbox:
             self.said[type(word).__name__] += 1
             by_peer.setdefault(to, []).append(word)
@@ -116,7 +120,7 @@ class Planet:
             if (thaw := self.paused.get(to, 0.0)) > self.clock.monotonic():
                 heapq.heappush(self._queue, (thaw, order, sender, to, words))
                 continue
-            self.nodes[to].heard(IDENTITIES[sender], words)
+            self.nodes[to].receive(IDENTITIES[sender], words)
             self._send(to)
 
     @property

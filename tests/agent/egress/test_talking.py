@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tarmac.agent.egress.leases.addressconfig import Identity, read_key, write_key
-from tarmac.agent.egress.leases.transport import LARGEST, Talking
+from tarmac.agent.egress.leases.addressconfig import PeerIdentity, read_key, write_key
+from tarmac.agent.egress.leases.transport import MAX_DATAGRAM, PeerTransport
 from tarmac.base.randomness import Randomness
 from tarmac.decide.egress.lease.messages import (
     Announced,
@@ -45,27 +45,27 @@ class Node:
     def __init__(self, address: str, seed: int) -> None:
         self.address, self._dice = address, Randomness(seed)
         self.private = self._dice.randbytes(32)
-        self.deaf_to: set[Identity] = set()
+        self.deaf_to: set[PeerIdentity] = set()
         self.begin()
 
     @property
-    def identity(self) -> Identity:
-        return Identity(self.address, Talking(self.private, bytes(32), lambda _: True).key)
+    def identity(self) -> PeerIdentity:
+        return PeerIdentity(self.address, PeerTransport(self.private, bytes(32), lambda _: True).key)
 
     def begin(self) -> None:
         """A new life of the agent, with the key of before."""
-        self.talking = Talking(self.private, self._dice.randbytes(32), lambda each: each not in self.deaf_to)
+        self.transport = PeerTransport(self.private, self._dice.randbytes(32), lambda each: each not in self.deaf_to)
 
     def hears(self, datagrams: list[bytes], sender: Node, *, answered: bool = True) -> list[Word | Together]:
         """Deliver datagrams, and the answers in both directions; what is understood at last."""
         found: list[Word | Together] = []
         for datagram in datagrams:
-            heard = self.talking.hear(datagram, sender.address)
+            heard = self.transport.receive(datagram, sender.address)
             if heard is None:
                 continue
-            found += heard.words
+            found += heard.messages
             if answered and heard.answer:
-                back = [each for own in heard.answer if (each := sender.talking.hear(own, self.address))]
+                back = [each for own in heard.answer if (each := sender.transport.receive(own, self.address))]
                 found += self.hears([again for each in back for again in each.answer], sender)
         return found
 
@@ -77,8 +77,8 @@ def nodes() -> tuple[Node, Node]:
 
 def test_every_word_arrives_also_the_first(nodes: tuple[Node, Node]) -> None:
     one, other = nodes
-    assert other.hears(one.talking.say(other.identity, EVERY), one) == EVERY
-    assert one.hears(other.talking.say(one.identity, [ASK]), other) == [ASK]
+    assert other.hears(one.transport.datagrams_for(other.identity, EVERY), one) == EVERY
+    assert one.hears(other.transport.datagrams_for(one.identity, [ASK]), other) == [ASK]
 
 
 def test_a_datagram_is_small_enough_to_travel_whole(nodes: tuple[Node, Node]) -> None:
@@ -86,22 +86,24 @@ def test_a_datagram_is_small_enough_to_travel_whole(nodes: tuple[Node, Node]) ->
     words: list[Word | Together] = [
         Ask(f"fd00:1234:5678:9abc:def0:1234:5678:{n:x}", 1 << 40, 1 << 40) for n in range(100)
     ]
-    datagrams = one.talking.say(other.identity, words)
-    assert max(map(len, datagrams)) <= LARGEST
+    datagrams = one.transport.datagrams_for(other.identity, words)
+    assert max(map(len, datagrams)) <= MAX_DATAGRAM
     assert len(datagrams) > 1
-    other.hears(one.talking.say(other.identity, []), one)
-    assert other.hears(one.talking.say(other.identity, words), one) == words
+    other.hears(one.transport.datagrams_for(other.identity, []), one)
+    assert other.hears(one.transport.datagrams_for(other.identity, words), one) == words
 
 
 def test_nothing_is_heard_twice_nor_in_a_later_life(nodes: tuple[Node, Node]) -> None:
     one, other = nodes
-    other.hears(one.talking.say(other.identity, []), one)
-    recorded = one.talking.say(other.identity, [ASK])
+    other.hears(one.transport.datagrams_for(other.identity, []), one)
+    recorded = one.transport.datagrams_for(other.identity, [ASK])
     assert other.hears(recorded, one) == [ASK]
     assert other.hears(recorded, one) == []
-    assert other.talking.dropped["replayed"] == 1
+    assert other.transport.dropped["replayed"] == 1
     one.begin()
-    assert other.hears(one.talking.say(other.identity, [Release("192.0.2.5", 7)]), one) == [Release("192.0.2.5", 7)]
+    assert other.hears(one.transport.datagrams_for(other.identity, [Release("192.0.2.5", 7)]), one) == [
+        Release("192.0.2.5", 7)
+    ]
     assert other.hears(recorded, one, answered=False) == [], "the sender has another life by now"
     other.begin()
     assert other.hears(recorded, one, answered=False) == [], "and the receiver, too"
@@ -109,15 +111,15 @@ def test_nothing_is_heard_twice_nor_in_a_later_life(nodes: tuple[Node, Node]) ->
 
 def test_what_is_changed_forged_or_reflected_is_not_heard(nodes: tuple[Node, Node]) -> None:
     one, other = nodes
-    other.hears(one.talking.say(other.identity, []), one)
-    (sent,) = one.talking.say(other.identity, [ASK])
+    other.hears(one.transport.datagrams_for(other.identity, []), one)
+    (sent,) = one.transport.datagrams_for(other.identity, [ASK])
     for place in (4, 40, 60, len(sent) - 40, len(sent) - 1):
         changed = bytearray(sent)
         changed[place] ^= 1
         assert other.hears([bytes(changed)], one) == []
     assert one.hears([sent], other) == [], "its own word comes back"
-    other.hears((third := Node(C, 3)).talking.say(other.identity, []), third)
-    heard = other.talking.hear(third.talking.say(other.identity, [ASK])[0], A)
+    other.hears((third := Node(C, 3)).transport.datagrams_for(other.identity, []), third)
+    heard = other.transport.receive(third.transport.datagrams_for(other.identity, [ASK])[0], A)
     assert heard is not None, "it may be answered, but it is not who it would like to be"
     assert heard.sender != one.identity
     assert other.hears([b"", b"TMX1", b"TMX2" + bytes(200), bytes(70), b"\xff" * 1400], one) == []
@@ -129,9 +131,9 @@ def test_a15_a_vote_is_changed_on_its_way(
 ) -> None:
     """Here the epoch: a promise for what nobody has asked for."""
     one, other = nodes
-    other.hears(one.talking.say(other.identity, []), one)
-    (sent,) = one.talking.say(other.identity, [ASK])
-    (later,) = one.talking.say(other.identity, [replace(ASK, epoch=99)])
+    other.hears(one.transport.datagrams_for(other.identity, []), one)
+    (sent,) = one.transport.datagrams_for(other.identity, [ASK])
+    (later,) = one.transport.datagrams_for(other.identity, [replace(ASK, epoch=99)])
     changed = sent[:68] + later[68:-32] + sent[-32:]  # the head of the one, the words of the other, the seal of the one
     if not defended:
         monkeypatch.setattr("tarmac.agent.egress.leases.transport.hmac.compare_digest", lambda *_: True)
@@ -143,11 +145,11 @@ def test_a15_a_vote_is_recorded_and_said_again(
     nodes: tuple[Node, Node], monkeypatch: pytest.MonkeyPatch, defended: bool
 ) -> None:
     one, other = nodes
-    other.hears(one.talking.say(other.identity, []), one)
-    recorded = one.talking.say(other.identity, [ASK])
+    other.hears(one.transport.datagrams_for(other.identity, []), one)
+    recorded = one.transport.datagrams_for(other.identity, [ASK])
     assert other.hears(recorded, one) == [ASK]
     if not defended:
-        (talk,) = other.talking._talks.values()
+        (talk,) = other.transport._sessions.values()
         monkeypatch.setattr(talk, "count", 0)  # as if nobody had counted
     assert other.hears(recorded, one) == ([] if defended else [ASK])
 
@@ -155,8 +157,8 @@ def test_a15_a_vote_is_recorded_and_said_again(
 def test_nobody_is_answered_who_is_not_to_be_listened_to(nodes: tuple[Node, Node]) -> None:
     one, other = nodes
     other.deaf_to.add(one.identity)
-    assert other.talking.hear(one.talking.say(other.identity, [ASK])[0], A) is None
-    assert other.talking.dropped == {"unknown": 1}
+    assert other.transport.receive(one.transport.datagrams_for(other.identity, [ASK])[0], A) is None
+    assert other.transport.dropped == {"unknown": 1}
 
 
 def test_a_key_that_is_none_is_nobodys() -> None:
@@ -166,4 +168,6 @@ def test_a_key_that_is_none_is_nobodys() -> None:
     own = Node(A, 1)
     assert read_key(write_key(own.identity.key)) == own.identity.key
     for key in (b"", bytes(32)):
-        assert own.talking.say(Identity(B, key), [ASK]) == [], "with such a key everybody's secret would be the same"
+        assert own.transport.datagrams_for(PeerIdentity(B, key), [ASK]) == [], (
+            "with such a key everybody's secret would be the same"
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tarmac.agent.egress.traffic import FRESH, TrafficFigures
+from tarmac.agent.egress.traffic import FRESH, TrafficMetrics
 from tarmac.base.clock import ManualClock
 from tarmac.datapath.egress import GatewayTraffic, ServiceTraffic
 from tarmac.datapath.fake import FakeDatapath, FakeUnderlay
@@ -31,22 +31,22 @@ class Kernel(FakeEgressDatapath):
 
 
 async def test_the_kernel_is_asked_seldom_and_never_where_no_address_can_be_carried() -> None:
-    kernel, clock, stands = Kernel(), ManualClock(), [False]
-    figures = TrafficFigures(kernel, lambda: stands[0], clock)
+    kernel, clock, is_candidate = Kernel(), ManualClock(), [False]
+    figures = TrafficMetrics(kernel, lambda: is_candidate[0], clock)
 
     async def total() -> list[float]:
         await figures.refresh()
         return [value for name, _, _, value in figures.samples() if name == "tarmac_external_connections_total"]
 
     assert (await total(), kernel.asked) == ([], 0)
-    stands[0] = True
+    is_candidate[0] = True
     assert [await total() for _ in range(3)] == [[1.0]] * 3
     clock.advance(FRESH)
     assert await total() == [2.0]
     clock.advance(FRESH)
     kernel.broken = True
     assert (await total(), kernel.asked) == ([2.0], 3), "a counter has no gap"
-    stands[0] = False
+    is_candidate[0] = False
     assert await total() == []
 
 

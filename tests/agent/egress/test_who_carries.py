@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from tarmac.agent.egress.leases.addressconfig import Identity, Terms
-from tarmac.agent.egress.leases.checkpoint import Known, Owner
-from tarmac.agent.egress.leases.participant import TICK, LeaseNode
+from tarmac.agent.egress.leases.addressconfig import AddressConfig, PeerIdentity
+from tarmac.agent.egress.leases.checkpoint import LeaseState, Owner
+from tarmac.agent.egress.leases.participant import TICK, LeaseParticipant
 from tarmac.base.clock import ManualClock
 from tarmac.decide.egress.lease import LEASE
 from tarmac.decide.egress.lease.messages import Announced, Ask, Refuse, Release, Together, Vacant, Word
@@ -18,8 +18,8 @@ from tests.attacking import TWICE
 ADDRESS = "192.0.2.5"
 NAMES = ("a", "b", "c", "d")
 HERE = "here"
-IDENTITIES = {name: Identity(f"198.18.0.{n}", name.encode() * 32) for n, name in enumerate(NAMES, 1)}
-TERMS = Terms(
+IDENTITIES = {name: PeerIdentity(f"198.18.0.{n}", name.encode() * 32) for n, name in enumerate(NAMES, 1)}
+TERMS = AddressConfig(
     ADDRESS,
     {name: IDENTITIES[name] for name in "ab"},
     {name: IDENTITIES[name] for name in "abc"},
@@ -70,28 +70,30 @@ class Planet:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.kernels = {name: Kernel(self.clock) for name in NAMES}
-        self.nodes: dict[str, LeaseNode] = {}
+        self.nodes: dict[str, LeaseParticipant] = {}
         self.cut: set[str] = set()
-        self.strangers = ""
+        self.foreign_hosts = ""
         self.probes = 0
-        self.disks: dict[str, Known] = {}
+        self.disks: dict[str, LeaseState] = {}
         self.said: list[tuple[str, Word | Together]] = []
         for name in NAMES:
             self.start(name)
 
-    def start(self, name: str, terms: Terms = TERMS) -> None:
-        known = self.disks.get(name, Known())
-        node = LeaseNode(name, self.kernels[name], self.clock, known, lambda _: self._probe(name), lambda _: None)
+    def start(self, name: str, terms: AddressConfig = TERMS) -> None:
+        known = self.disks.get(name, LeaseState())
+        node = LeaseParticipant(
+            name, self.kernels[name], self.clock, known, lambda _: self._probe(name), lambda _: None
+        )
         self.nodes[name] = node
         self.serve(name, terms)
 
-    def serve(self, name: str, terms: Terms = TERMS) -> None:
-        own = replace(terms, carriable=name in terms.candidates, follows=name == "d")
+    def serve(self, name: str, terms: AddressConfig = TERMS) -> None:
+        own = replace(terms, can_own=name in terms.candidates, routes_through=name == "d")
         self.nodes[name].serve({ADDRESS: own})
         self.deliver()
 
     def stop(self, name: str) -> None:
-        self.disks[name] = self.nodes.pop(name).known
+        self.disks[name] = self.nodes.pop(name).state
 
     def wait(self, seconds: float) -> None:
         for _ in range(round(seconds / TICK)):
@@ -114,7 +116,7 @@ class Planet:
         """Let all that is said arrive."""
         while True:
             for name in self.__dict__.pop("_answers", []):
-                self.nodes[name].probed(ADDRESS, self.strangers)
+                self.nodes[name].probed(ADDRESS, self.foreign_hosts)
             moving = [(name, *each) for name in self.nodes for each in self._outgoing(name)]
             if not moving and "_answers" not in self.__dict__:
                 return
@@ -122,9 +124,9 @@ class Planet:
                 self.said.append((sender, word))
                 receiver = next(name for name, each in IDENTITIES.items() if each == to)
                 if receiver in self.nodes and not {sender, receiver} & self.cut:
-                    self.nodes[receiver].heard(IDENTITIES[sender], [word])
+                    self.nodes[receiver].receive(IDENTITIES[sender], [word])
 
-    def _outgoing(self, name: str) -> Iterator[tuple[Identity, Word | Together]]:
+    def _outgoing(self, name: str) -> Iterator[tuple[PeerIdentity, Word | Together]]:
         outbox, self.nodes[name].outbox = self.nodes[name].outbox, []
         yield from outbox
 
@@ -177,7 +179,7 @@ def test_pods_beside_a_gateway_that_stood_still_send_to_the_one_that_took_over(p
     assert planet.live == ["b"]
     missed = [word for sender, word in planet.said if sender == "b" and isinstance(word, Announced)]
     planet.nodes["a"] = paused
-    paused.heard(IDENTITIES["b"], missed[-1:])
+    paused.receive(IDENTITIES["b"], missed[-1:])
     planet.deliver()
     planet.wait(3)
     assert planet.live == ["b"]
@@ -185,10 +187,10 @@ def test_pods_beside_a_gateway_that_stood_still_send_to_the_one_that_took_over(p
 
 
 def test_whoever_takes_over_knows_from_whom_why_and_for_how_long_nobody_had_it(planet: Planet) -> None:
-    assert planet.nodes["a"].carrying[ADDRESS].cause == "First"
+    assert planet.nodes["a"].owned[ADDRESS].cause == "First"
     planet.stop("a")
     planet.wait(3)
-    taken = planet.nodes["b"].carrying[ADDRESS]
+    taken = planet.nodes["b"].owned[ADDRESS]
     assert (taken.former, taken.cause) == ("a", "Silent")
     assert taken.gap is not None
     assert LEASE - 0.5 <= taken.gap <= LEASE + 0.5
@@ -197,18 +199,18 @@ def test_whoever_takes_over_knows_from_whom_why_and_for_how_long_nobody_had_it(p
     planet.nodes["b"].hand_over()
     planet.deliver()
     planet.wait(0.3)
-    taken = planet.nodes["a"].carrying[ADDRESS]
+    taken = planet.nodes["a"].owned[ADDRESS]
     assert (taken.former, taken.cause) == ("b", "HandedOver")
     assert taken.gap is not None
     assert taken.gap <= 0.3
-    assert planet.nodes["a"].taken == {"HandedOver": 1}
+    assert planet.nodes["a"].takeovers == {"HandedOver": 1}
     planet.stop("b")
     planet.stop("c")
     planet.wait(3)
     assert planet.live == [], "alone, it has no majority"
     planet.start("c")
     planet.wait(5)
-    assert planet.nodes["a"].carrying[ADDRESS].cause == "Regained"
+    assert planet.nodes["a"].owned[ADDRESS].cause == "Regained"
 
 
 def test_answers_of_voters_are_timed_and_those_that_never_come_are_counted(planet: Planet) -> None:
@@ -236,7 +238,7 @@ def test_one_that_says_goodbye_is_followed_at_once(planet: Planet) -> None:
     assert planet.live == ["b"], "without a wait for the one who left"
     assert planet.kernels["d"].follows == IDENTITIES["b"].address
     planet.serve("a")
-    planet.nodes["b"].hand_over(whatever=True)
+    planet.nodes["b"].hand_over(force=True)
     planet.wait(3)
     assert planet.live == [], "whoever is leaving does not come back"
 
@@ -282,21 +284,21 @@ def test_an_agent_that_starts_anew_carries_on_and_sends_to_where_it_sent(planet:
     planet.wait(3)
     assert len(planet.live) == 1
     assert planet.kernels["d"].follows == IDENTITIES[planet.live[0]].address
-    winner = planet.nodes[planet.live[0]].carrying[ADDRESS]
+    winner = planet.nodes[planet.live[0]].owned[ADDRESS]
     assert winner.epoch > epoch
 
 
 def test_a_stranger_who_has_the_address_keeps_it_from_being_carried() -> None:
     planet = Planet()
-    planet.strangers = "02:00:00:00:00:09"
+    planet.foreign_hosts = "02:00:00:00:00:09"
     planet.wait(5)
     assert planet.live == []
-    assert planet.nodes["a"].strangers == {ADDRESS: "02:00:00:00:00:09"}
+    assert planet.nodes["a"].foreign_hosts == {ADDRESS: "02:00:00:00:00:09"}
     assert planet.probes == 2, "each candidate has looked once, and looks again after a minute"
-    planet.strangers = ""
+    planet.foreign_hosts = ""
     planet.wait(61)
     assert len(planet.live) == 1
-    assert not any(node.strangers for node in planet.nodes.values()), "also where another has looked since"
+    assert not any(node.foreign_hosts for node in planet.nodes.values()), "also where another has looked since"
 
 
 def test_a_kernel_that_does_not_take_it_leaves_it_to_the_next() -> None:
@@ -304,7 +306,7 @@ def test_a_kernel_that_does_not_take_it_leaves_it_to_the_next() -> None:
     planet.kernels["a"].broken = True
     planet.wait(6)
     assert planet.live == ["b"]
-    assert not planet.nodes["a"].carrying
+    assert not planet.nodes["a"].owned
 
 
 def test_a_kernel_that_fails_later_gives_nothing_back_before_it_is_silent(planet: Planet) -> None:
@@ -317,13 +319,13 @@ def test_a_kernel_that_fails_later_gives_nothing_back_before_it_is_silent(planet
 
 def test_nobody_speaks_for_another(planet: Planet) -> None:
     follower, known = planet.nodes["d"], planet.kernels["d"].follows
-    stolen_key = Identity(IDENTITIES["c"].address, IDENTITIES["b"].key)
-    stolen_address = Identity(IDENTITIES["b"].address, b"x" * 32)
+    stolen_key = PeerIdentity(IDENTITIES["c"].address, IDENTITIES["b"].key)
+    stolen_address = PeerIdentity(IDENTITIES["b"].address, b"x" * 32)
     for liar in (stolen_key, stolen_address, IDENTITIES["c"], IDENTITIES["d"]):
-        follower.heard(liar, [Announced(ADDRESS, 1000)])
+        follower.receive(liar, [Announced(ADDRESS, 1000)])
     assert planet.kernels["d"].follows == known, "a voter that is no candidate, or no voter at all"
     for voter in "bc":
-        planet.nodes[voter].heard(stolen_key, [Release(ADDRESS, 1)])
+        planet.nodes[voter].receive(stolen_key, [Release(ADDRESS, 1)])
     planet.wait(3)
     assert planet.live == ["a"]
 
@@ -335,20 +337,24 @@ def test_a15_a_node_says_that_it_is_a_gateway_and_owns_the_address(
 ) -> None:
     """With one half of who a candidate is; the other half is its own."""
     own, candidate = IDENTITIES["c"], IDENTITIES["b"]
-    liar = Identity(candidate.address, own.key) if claims == "the address" else Identity(own.address, candidate.key)
+    liar = (
+        PeerIdentity(candidate.address, own.key)
+        if claims == "the address"
+        else PeerIdentity(own.address, candidate.key)
+    )
 
-    def by_half(terms: Terms) -> dict[Identity, str]:
+    def by_half(terms: AddressConfig) -> dict[PeerIdentity, str]:
         known = terms.candidates.items()
-        return {Identity(one.address, other.key): name for name, one in known for other in IDENTITIES.values()} | {
-            Identity(other.address, one.key): name for name, one in known for other in IDENTITIES.values()
+        return {PeerIdentity(one.address, other.key): name for name, one in known for other in IDENTITIES.values()} | {
+            PeerIdentity(other.address, one.key): name for name, one in known for other in IDENTITIES.values()
         }
 
     before = planet.kernels["d"].follows
     assert before == IDENTITIES["a"].address
     if not defended:
-        monkeypatch.setattr(Terms, "names", by_half)
+        monkeypatch.setattr(AddressConfig, "names", by_half)
         planet.serve("d")
-    planet.nodes["d"].heard(liar, [Announced(ADDRESS, 1000)])
+    planet.nodes["d"].receive(liar, [Announced(ADDRESS, 1000)])
     assert planet.kernels["d"].follows == (before if defended else candidate.address)
 
 
@@ -359,8 +365,8 @@ def test_a_hostile_voter_cannot_use_up_the_epochs_of_an_address(lie: Word) -> No
     planet.wait(3)
     for _ in range(3):
         for name in "ab":
-            planet.nodes[name].heard(IDENTITIES["c"], [lie])
-        planet.nodes["c"].heard(IDENTITIES["b"], [lie])
+            planet.nodes[name].receive(IDENTITIES["c"], [lie])
+        planet.nodes["c"].receive(IDENTITIES["b"], [lie])
         planet.deliver()
         planet.wait(1)
     (owner,) = planet.live
@@ -368,16 +374,16 @@ def test_a_hostile_voter_cannot_use_up_the_epochs_of_an_address(lie: Word) -> No
     planet.wait(LEASE + 2)
     (other,) = planet.live
     assert other != owner
-    assert planet.nodes[other].known.epochs[ADDRESS] < 1000
+    assert planet.nodes[other].state.epochs[ADDRESS] < 1000
 
 
 def test_an_epoch_that_was_written_down_before_the_bound_is_forgotten() -> None:
     planet = Planet()
     for name in NAMES:
         planet.stop(name)
-        planet.disks[name] = Known({ADDRESS: 2**61}, {ADDRESS: Owner(2**61, "a", IDENTITIES["a"].address)})
+        planet.disks[name] = LeaseState({ADDRESS: 2**61}, {ADDRESS: Owner(2**61, "a", IDENTITIES["a"].address)})
     for name in NAMES:
         planet.start(name)
     planet.wait(LEASE + 2)
     (owner,) = planet.live
-    assert planet.nodes[owner].known.epochs[ADDRESS] < 1000
+    assert planet.nodes[owner].state.epochs[ADDRESS] < 1000

@@ -9,13 +9,13 @@ import pytest
 
 from tarmac.agent.environment.hosts import HostnameTooLong, hosts_file, kernel_hostname
 from tarmac.agent.environment.resolving import Resolving, read_resolv_conf, resolving
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 
 NODE = Resolving(("9.9.9.9",), ("corp.example",), ("timeout:2",))
 
 
-def pod(name: str = "web", **spec: Any) -> Pod:
-    return Pod({"metadata": {"name": name, "namespace": "shop", "uid": "u"}, "spec": {"containers": [], **spec}})
+def pod(name: str = "web", **spec: Any) -> AgentPod:
+    return AgentPod({"metadata": {"name": name, "namespace": "shop", "uid": "u"}, "spec": {"containers": [], **spec}})
 
 
 def test_a_pod_is_called_by_its_name_unless_it_says_otherwise() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tarmac.agent.environment.expansion import expand
 from tarmac.agent.environment.variables import ConfigMissing, PodEnvironment, environment
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.api.schema import JsonObject
 from tarmac.volumes.fake import FakeSources
 
@@ -27,9 +27,9 @@ HEADLESS: JsonObject = {
 }
 
 
-def pod(links: bool = False, **container: Any) -> Pod:
+def pod(links: bool = False, **container: Any) -> AgentPod:
     made = {"name": "main", "image": "app", **container}
-    return Pod(
+    return AgentPod(
         {
             "metadata": {
                 "name": "web",
@@ -48,7 +48,7 @@ def pod(links: bool = False, **container: Any) -> Pod:
     )
 
 
-async def variables(pod: Pod, sources: FakeSources | None = None) -> dict[str, str]:
+async def variables(pod: AgentPod, sources: FakeSources | None = None) -> dict[str, str]:
     surroundings = PodEnvironment(
         ("10.0.0.5", "fd00::5"), ("192.0.2.1",), {"cpu": "3500m", "memory": "4Gi"}, (SERVICE, MASTER, HEADLESS)
     )

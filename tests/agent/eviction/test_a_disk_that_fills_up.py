@@ -11,10 +11,10 @@ from typing import Any, cast
 import pytest
 
 from tarmac.agent.collection.containers import DeadContainers
-from tarmac.agent.collection.images import Images
+from tarmac.agent.collection.images import ImageCollector
 from tarmac.agent.eviction.judgement import Judgement
-from tarmac.agent.eviction.manager import Evictions
-from tarmac.agent.eviction.signals import Signals
+from tarmac.agent.eviction.manager import EvictionManager
+from tarmac.agent.eviction.signals import EvictionSignals
 from tarmac.agent.stats.hostusage import MachineStats
 from tarmac.agent.stats.pods import PodStats
 from tarmac.api.schema import JsonObject
@@ -71,15 +71,15 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
         yield disk
 
 
-def evictions(machine: Machine, disk: SmallDisk) -> Evictions:
+def evictions(machine: Machine, disk: SmallDisk) -> EvictionManager:
     """As the agent puts them together, with what they read from a real file system."""
     nothing = Nothing()
-    return Evictions(
-        signals=Signals(MachineStats(), disk.path, lambda: "", lambda: 1 << 40, lambda: 0),
+    return EvictionManager(
+        signals=EvictionSignals(MachineStats(), disk.path, lambda: "", lambda: 1 << 40, lambda: 0),
         judgement=Judgement(thresholds({"nodefs.available": "4Mi", "nodefs.inodesFree": "5%"}, {}, {}, {}), 30.0),
         pods=machine.manager,
         stats=PodStats(machine.runtime, machine.volumes, machine.root / "logs", machine.world.clock),
-        images=cast("Images", nothing),
+        images=cast("ImageCollector", nothing),
         containers=cast("DeadContainers", nothing),
         recorder=cast("Recorder", nothing),
         about=InvolvedObject("v1", "Node", "n1"),

@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 
 from tarmac.agent.collection.containers import DeadContainers
-from tarmac.agent.collection.images import Images
+from tarmac.agent.collection.images import ImageCollector
 from tarmac.agent.eviction.judgement import Judgement
-from tarmac.agent.eviction.manager import Evictions
-from tarmac.agent.eviction.signals import Reading, Signals
+from tarmac.agent.eviction.manager import EvictionManager
+from tarmac.agent.eviction.signals import EvictionSignals, Reading
 from tarmac.client.events import InvolvedObject, Recorder
 from tarmac.decide.allocatable.thresholds import thresholds
 from tests.agent.stats.scene import Scene, asks, pod, volume
@@ -30,12 +30,12 @@ class Stage(Scene):
         self.told: list[str] = []
         self.changes = 0
         limits = thresholds({MEMORY: "100", DISK: "100"}, {}, {}, {})
-        self.evictions = Evictions(
-            signals=cast("Signals", self),
+        self.evictions = EvictionManager(
+            signals=cast("EvictionSignals", self),
             judgement=Judgement(limits, 300.0),
             pods=self,
             stats=self.stats,
-            images=cast("Images", self),
+            images=cast("ImageCollector", self),
             containers=cast("DeadContainers", self),
             recorder=cast("Recorder", self),
             about=InvolvedObject("v1", "Node", "n"),
@@ -76,7 +76,7 @@ def stage(tmp_path: Path) -> Stage:
 
 async def test_with_room_enough_nobody_is_asked_anything(stage: Stage) -> None:
     stage.listed = [pod("a")]
-    assert await stage.evictions.look() is None
+    assert await stage.evictions.check() is None
     assert (stage.done, stage.looks, stage.changes) == ([], 0, 0)
 
 
@@ -85,7 +85,7 @@ async def test_short_of_memory_one_pod_goes_and_the_condition_shows(stage: Stage
     stage.add("large", "c0", memory=900)
     stage.listed = [pod("small"), pod("large")]
     stage.readings[MEMORY] = [50]
-    assert await stage.evictions.look() == "uid-large"
+    assert await stage.evictions.check() == "uid-large"
     assert stage.done == [("evict", "large", "Evicted", 1.0)]
     assert stage.evictions.conditions == {"MemoryPressure"}
     assert stage.changes == 1
@@ -96,7 +96,7 @@ async def test_short_of_memory_one_pod_goes_and_the_condition_shows(stage: Stage
 async def test_short_of_disk_images_go_first_and_that_may_be_enough(stage: Stage) -> None:
     stage.listed = [pod("a")]
     stage.readings[DISK] = [50, 500]
-    assert await stage.evictions.look() is None
+    assert await stage.evictions.check() is None
     assert stage.done == ["containers", "images"]
 
 
@@ -104,7 +104,7 @@ async def test_when_tidying_is_not_enough_a_pod_goes(stage: Stage) -> None:
     stage.add("a", "c0", disk=10)
     stage.listed = [pod("a")]
     stage.readings[DISK] = [50]
-    assert await stage.evictions.look() == "uid-a"
+    assert await stage.evictions.check() == "uid-a"
     assert stage.done == ["containers", "images", ("evict", "a", "Evicted", 1.0)]
 
 
@@ -112,7 +112,7 @@ async def test_a_pod_past_its_own_limit_goes_though_there_is_room(stage: Stage) 
     uid = stage.add("greedy", "c0")
     stage.volumes[uid] = {"scratch": volume(3 << 20)}
     stage.listed = [pod("greedy", asks(ephemeral_storage="1Mi")), pod("plain")]
-    assert await stage.evictions.look() == uid
+    assert await stage.evictions.check() == uid
     assert stage.done == [("evict", "greedy", "Evicted", 1.0)]
 
 
@@ -121,11 +121,11 @@ async def test_pods_that_have_ended_do_not_count(stage: Stage) -> None:
     over["status"]["phase"] = "Failed"
     stage.listed = [over]
     stage.readings[MEMORY] = [50]
-    assert await stage.evictions.look() is None
+    assert await stage.evictions.check() is None
     assert stage.done == []
 
 
 async def test_under_pressure_new_pods_are_refused(stage: Stage) -> None:
     stage.readings[DISK] = [50]
-    await stage.evictions.look()
+    await stage.evictions.check()
     assert stage.evictions.admission(pod("a")) == ("Evicted", "The node had condition: [DiskPressure]. ")

@@ -8,13 +8,13 @@ from typing import Any
 from tarmac.agent.eviction.admission import refusal
 from tarmac.agent.eviction.localstorage import is_limited, overdrawn
 from tarmac.agent.eviction.ranking import message, ranked
-from tarmac.agent.stats.pods import PodFigures
+from tarmac.agent.stats.pods import PodMetrics
 from tests.agent.stats.scene import Scene, asks, pod, volume
 
 MEMORY, DISK, PIDS = "memory.available", "nodefs.available", "pid.available"
 
 
-async def figures(scene: Scene) -> dict[str, PodFigures]:
+async def figures(scene: Scene) -> dict[str, PodMetrics]:
     return {each.uid: each for each in await scene.stats.pods()}
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from tarmac.agent.http.api import NodeApi
 from tarmac.agent.http.host import Pods
-from tarmac.agent.http.machines.api import Visits
+from tarmac.agent.http.machines.api import ConsoleServices
 from tarmac.agent.http.machines.recordings import Recordings
-from tarmac.agent.http.machines.sessions import Sessions
+from tarmac.agent.http.machines.sessions import MachineSessions
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness
@@ -94,11 +94,11 @@ async def dial(pod: JsonObject, address: str, port: int, timeout: float) -> sock
     return made
 
 
-def visits_in(folder: Path, told: list[tuple[str, str]] | None = None) -> Visits:
+def visits_in(folder: Path, told: list[tuple[str, str]] | None = None) -> ConsoleServices:
     """Recordings below a folder; what is told of sessions is kept."""
     recordings, events = Recordings(folder, SystemClock()), told if told is not None else []
-    sessions = Sessions(recordings, lambda _pod, reason, message: events.append((reason, message)))
-    return Visits(sessions, recordings, Randomness())
+    sessions = MachineSessions(recordings, lambda _pod, reason, message: events.append((reason, message)))
+    return ConsoleServices(sessions, recordings, Randomness())
 
 
 @dataclass
@@ -122,10 +122,10 @@ def api_of(pods: Pods, runtime: Runtime, figures: StageFigures, idle_seconds: fl
         pods=pods,
         runtime=runtime,
         connect=dial,
-        figures=figures,
-        callers=Everybody(),
+        node_metrics=figures,
+        authorizer=Everybody(),
         clock=SystemClock(),
-        visits=visits_in(Path("none")),
+        consoles=visits_in(Path("none")),
         config=lambda: {"port": 10250},
         idle_seconds=idle_seconds,
     )

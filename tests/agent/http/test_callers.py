@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from tarmac.agent.http.answers import HttpError
-from tarmac.agent.http.auth import CallerTimes, ReviewedCallers, attributes
+from tarmac.agent.http.auth import ReviewAuthorizer, ReviewCacheTimes, attributes
 from tarmac.api.identities import CERTIFICATE_NOT_BEFORE
 from tarmac.base.clock import ManualClock, parse_rfc3339
 from tarmac.base.randomness import Randomness
@@ -65,28 +65,28 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def callers(reviewer: Reviewer, clock: ManualClock) -> ReviewedCallers:
+def callers(reviewer: Reviewer, clock: ManualClock) -> ReviewAuthorizer:
     client = Client(LocalTransport(reviewer.handle), clock, Randomness())
-    return ReviewedCallers(client, "n1", clock, CallerTimes(token=120, allowed=300, refused=30))
+    return ReviewAuthorizer(client, "n1", clock, ReviewCacheTimes(token=120, allowed=300, refused=30))
 
 
 def request(path: str, token: str = "good", method: str = "GET") -> Request:
     return Request(method, path, headers={"authorization": f"Bearer {token}"} if token else {})
 
 
-async def refused(callers: ReviewedCallers, asked: Request) -> int:
+async def refused(callers: ReviewAuthorizer, asked: Request) -> int:
     with pytest.raises(HttpError) as caught:
         await callers.admit(asked)
     return caught.value.status
 
 
-async def test_the_unknown_are_refused(callers: ReviewedCallers) -> None:
+async def test_the_unknown_are_refused(callers: ReviewAuthorizer) -> None:
     assert await refused(callers, request("/metrics", token="")) == 401
     assert await refused(callers, request("/metrics", token="bad")) == 401
     assert await refused(callers, Request("GET", "/metrics", headers={"authorization": "Basic good"})) == 401
 
 
-async def test_whoever_shows_a_good_token_is_no_stranger_to_the_listener(callers: ReviewedCallers) -> None:
+async def test_whoever_shows_a_good_token_is_no_stranger_to_the_listener(callers: ReviewAuthorizer) -> None:
     """Also one that may not: what strangers may hold is not taken from them."""
     for path, token, known in (("/metrics", "good", True), ("/pods", "good", True), ("/metrics", "bad", False)):
         asked = request(path, token)
@@ -96,7 +96,7 @@ async def test_whoever_shows_a_good_token_is_no_stranger_to_the_listener(callers
 
 
 async def test_those_who_may_are_let_in_and_remembered(
-    callers: ReviewedCallers, reviewer: Reviewer, clock: ManualClock
+    callers: ReviewAuthorizer, reviewer: Reviewer, clock: ManualClock
 ) -> None:
     for _ in range(3):
         await callers.admit(request("/metrics/resource"))
@@ -108,7 +108,7 @@ async def test_those_who_may_are_let_in_and_remembered(
 
 
 async def test_a_refusal_is_forgotten_sooner_than_a_right(
-    callers: ReviewedCallers, reviewer: Reviewer, clock: ManualClock
+    callers: ReviewAuthorizer, reviewer: Reviewer, clock: ManualClock
 ) -> None:
     assert await refused(callers, request("/pods")) == 403
     reviewer.rights.add(("alice", "get", "pods"))
@@ -117,7 +117,7 @@ async def test_a_refusal_is_forgotten_sooner_than_a_right(
     await callers.admit(request("/pods"))
 
 
-async def test_a_fine_right_or_the_coarse_one_is_enough(callers: ReviewedCallers, reviewer: Reviewer) -> None:
+async def test_a_fine_right_or_the_coarse_one_is_enough(callers: ReviewAuthorizer, reviewer: Reviewer) -> None:
     reviewer.rights.add(("alice", "get", "proxy"))
     await callers.admit(request("/pods"))
     await callers.admit(request("/containerLogs/default/web/main"))
@@ -125,7 +125,7 @@ async def test_a_fine_right_or_the_coarse_one_is_enough(callers: ReviewedCallers
 
 
 @pytest.mark.parametrize("path", ["/exec/a/b/c", "/attach/a/b/c", "/portForward/a/b", "/run/a/b/c", "//exec/a/b/c"])
-async def test_opening_a_stream_is_to_create(callers: ReviewedCallers, reviewer: Reviewer, path: str) -> None:
+async def test_opening_a_stream_is_to_create(callers: ReviewAuthorizer, reviewer: Reviewer, path: str) -> None:
     reviewer.rights.add(("alice", "get", "proxy"))
     assert await refused(callers, request(path)) == 403
 
@@ -150,7 +150,7 @@ def test_what_is_asked_for_in_kubelets_words(method: str, path: str, expected: t
 
 
 async def test_the_server_is_told_since_when_a_certificate_is_valid_and_asked_again_soon(
-    callers: ReviewedCallers, reviewer: Reviewer, clock: ManualClock, tmp_path: Path
+    callers: ReviewAuthorizer, reviewer: Reviewer, clock: ManualClock, tmp_path: Path
 ) -> None:
     """Only the server knows whether it was revoked."""
     pair = Pki(tmp_path, clock).authority.issue_client("alice", (), clock.now())

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.agent.http.api import NodeApi
-from tarmac.agent.http.auth import ReviewedCallers
+from tarmac.agent.http.auth import ReviewAuthorizer
 from tarmac.agent.http.serving import NodeListener
 from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness
@@ -63,8 +63,9 @@ async def node(peer: Peer, tmp_path: Path) -> AsyncGenerator[StagePods]:
     key.write_bytes(pair.key)
     ca.write_text(peer.ca)
     api = NodeApi(
-        pods=pods, runtime=runtime.as_runtime(), connect=dial, figures=StageFigures(),
-        callers=ReviewedCallers(client, "streams-node", clock), clock=clock, visits=visits_in(tmp_path / "recordings"),
+        pods=pods, runtime=runtime.as_runtime(), connect=dial, node_metrics=StageFigures(),
+        authorizer=ReviewAuthorizer(client, "streams-node", clock), clock=clock,
+        consoles=visits_in(tmp_path / "recordings"),
     )  # fmt: skip
     listener = NodeListener(api, "127.0.0.1", 0, ca)
     serving = asyncio.ensure_future(listener.run(certificate, key))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 
-from tarmac.agent.http.tunnel import PROTOCOL, STREAM, Tunnels
+from tarmac.agent.http.tunnel import PROTOCOL, STREAM, ServerTunnels
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness
@@ -95,7 +95,7 @@ async def keep(node: Stage) -> AsyncGenerator[list[str]]:
 
     config = HttpConfig("http://unused", token="secret")
     clock = _Hurried()
-    task = asyncio.ensure_future(Tunnels(node.api, "n1", lambda: config, known, clock, Randomness()).run())
+    task = asyncio.ensure_future(ServerTunnels(node.api, "n1", lambda: config, known, clock, Randomness()).run())
     yield urls
     task.cancel()
     with suppress(asyncio.CancelledError):

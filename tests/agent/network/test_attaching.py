@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tarmac.agent.network.attaching import PodInterfaces, Uncovered
+from tarmac.agent.network.attaching import InterfaceAttacher, RulesNotApplied
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.schema import JsonObject
@@ -17,19 +17,19 @@ FRONT = AttachedInterface(name="front", network="shop/default", mac="02:00:00:00
 WEB = PodIdentity("shop", "web", "u-1")
 
 
-def interfaces_for(annotation: str | None, uncovered: str = "") -> tuple[PodInterfaces, FakeDatapath]:
+def interfaces_for(annotation: str | None, uncovered: str = "") -> tuple[InterfaceAttacher, FakeDatapath]:
     datapath = FakeDatapath()
     annotations = {} if annotation is None else {ANNOTATION_INTERFACES: annotation}
     pod: JsonObject = {"metadata": {"namespace": "shop", "name": "web", "uid": "u-1", "annotations": annotations}}
 
-    async def covered(uid: str, interfaces: Sequence[AttachedInterface]) -> None:
+    async def wait_until_applied(uid: str, interfaces: Sequence[AttachedInterface]) -> None:
         if uncovered:
-            raise Uncovered(uncovered)
+            raise RulesNotApplied(uncovered)
 
     def find(namespace: str, name: str, uid: str) -> JsonObject | None:
         return pod if (namespace, name, uid) == ("shop", "web", "u-1") else None
 
-    return PodInterfaces(datapath, find, covered), datapath
+    return InterfaceAttacher(datapath, find, wait_until_applied), datapath
 
 
 async def test_a_sandbox_has_the_interfaces_of_its_pod_until_it_is_detached() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.network.attaching import PodInterfaces, Uncovered
+from tarmac.agent.network.attaching import InterfaceAttacher, RulesNotApplied
 from tarmac.agent.network.cni.files import remove_files, write_files
 from tarmac.agent.network.cni.server import CniServer
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
@@ -41,10 +41,10 @@ class Agent:
     def __init__(self, folder: Path) -> None:
         self.datapath = FakeDatapath()
         self.pod = pod(encode_interfaces([FRONT, BACK]))
-        self.covered: list[tuple[str, Sequence[AttachedInterface]]] = []
+        self.wait_until_applied: list[tuple[str, Sequence[AttachedInterface]]] = []
         self.uncovered = ""
         self.bin, self.conf, self.socket = folder / "bin", folder / "net.d", folder / "cni.sock"
-        self.server = CniServer(self.socket, PodInterfaces(self.datapath, self._find, self._covered))
+        self.server = CniServer(self.socket, InterfaceAttacher(self.datapath, self._find, self._covered))
         write_files(self.bin, self.conf, self.socket)
 
     def _find(self, namespace: str, name: str, uid: str) -> JsonObject | None:
@@ -54,9 +54,9 @@ class Agent:
         )
 
     async def _covered(self, pod: str, interfaces: Sequence[AttachedInterface]) -> None:
-        self.covered.append((pod, interfaces))
+        self.wait_until_applied.append((pod, interfaces))
         if self.uncovered:
-            raise Uncovered(self.uncovered)
+            raise RulesNotApplied(self.uncovered)
 
     async def relay(self, command: str, plugin: str = "tarmac", **more: str) -> tuple[int, Any]:
         """Run the executable as libcni does; its exit code and what it prints."""
@@ -105,7 +105,7 @@ async def test_a_pod_gets_the_interfaces_that_the_agent_knows_of(answering: Agen
     code, said = await answering.relay("ADD")
     assert code == 0
     assert answering.datapath.attached == {"sandbox-1": (FRONT, BACK)}
-    assert answering.covered == [("u-1", [FRONT, BACK])], "its rules are in force before"
+    assert answering.wait_until_applied == [("u-1", [FRONT, BACK])], "its rules are in force before"
     assert said["interfaces"][0] == {"name": "eth0", "mac": FRONT.mac, "sandbox": "/run/netns/x"}
     assert said["ips"] == [
         {"address": "10.128.0.5/20", "interface": 0, "gateway": "10.128.0.1"},

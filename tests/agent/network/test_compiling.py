@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from tarmac.agent.network.compiler import Compiler, Snapshot
+from tarmac.agent.network.compiler import NetworkCompiler, NetworkSnapshot
 from tarmac.api.declare import decode
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES, ANNOTATION_NETWORK, RESOLVERS
@@ -76,12 +76,14 @@ def policy(spec: JsonObject, namespace: str = "shop", name: str = "p") -> Policy
     return policy_of(msgspec.json.encode({"metadata": {"namespace": namespace, "name": name}, "spec": spec}))
 
 
-def compile_networks(snapshot: Snapshot, node_addresses: tuple[str, ...], kept: Set[str] = frozenset()) -> NodeNetworks:
-    return Compiler(HERE, lambda: 0.0).compile(snapshot, node_addresses, kept).networks
+def compile_networks(
+    snapshot: NetworkSnapshot, node_addresses: tuple[str, ...], kept: Set[str] = frozenset()
+) -> NodeNetworks:
+    return NetworkCompiler(HERE, lambda: 0.0).compile(snapshot, node_addresses, kept).networks
 
 
 def compiled(**snapshot: Any) -> dict[str, NetworkState]:
-    found = compile_networks(Snapshot(**snapshot), ("198.18.0.1", "fd99::1"))
+    found = compile_networks(NetworkSnapshot(**snapshot), ("198.18.0.1", "fd99::1"))
     return {network.name: network for network in found.networks}
 
 
@@ -135,7 +137,7 @@ class TestWhichNetworks:
         assert (found.vni, found.mtu, found.ranges) == (5000, 1460, ("10.128.0.0/9", "fd20::/48"))
 
     def test_a_network_may_be_kept_without_pods(self) -> None:
-        found = compile_networks(Snapshot(), ("198.18.0.1",), {"shop/gone"})
+        found = compile_networks(NetworkSnapshot(), ("198.18.0.1",), {"shop/gone"})
         assert [network.name for network in found.networks] == ["shop/gone"]
 
 
@@ -322,7 +324,7 @@ class TestServices:
         assert found == {"10.96.0.8": (), "10.96.0.9": (("10.128.0.7", 6000),)}
 
     def test_the_node_itself_reaches_what_is_outside_all_networks(self) -> None:
-        snapshot = Snapshot(
+        snapshot = NetworkSnapshot(
             services=[service(), service("api", clusterIPs=["10.96.0.1"])],
             slices=[endpoints("10.128.0.7"), endpoints("192.0.2.1", network="", name="api")],
         )
@@ -360,10 +362,10 @@ class TestServices:
 
     def test_a_node_that_moves_has_other_neighbours(self) -> None:
         slices = [hinted("10.128.0.7", "dfw", ""), hinted("10.128.0.8", "lhr", "")]
-        compiler, members = Compiler(HERE, lambda: 0.0), [member("a", "10.128.0.5")]
+        compiler, members = NetworkCompiler(HERE, lambda: 0.0), [member("a", "10.128.0.5")]
         found = [
             compiler.compile(
-                Snapshot(members=members, services=[service()], slices=slices, zone=zone), ("198.18.0.1",)
+                NetworkSnapshot(members=members, services=[service()], slices=slices, zone=zone), ("198.18.0.1",)
             ).networks.networks[0]
             for zone in ("dfw", "lhr")
         ]

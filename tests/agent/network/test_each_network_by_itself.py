@@ -61,7 +61,7 @@ async def attached(world: World, name: str, nic: AttachedInterface) -> None:
     """A pod that the network's rules are about, in time."""
     await world.pod(name, nic)
     async with asyncio.timeout(5):
-        await world.keeper.covered(await world.uid(name), [nic])
+        await world.keeper.wait_until_applied(await world.uid(name), [nic])
 
 
 async def test_rules_that_the_kernel_refuses_close_their_network_and_no_other(
@@ -98,7 +98,7 @@ async def test_a_network_that_fails_otherwise_keeps_what_it_had_until_it_works(
 async def test_what_is_too_large_is_closed_and_said(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(policies, "MAX_RANGES", 20)
     async with asyncio.TaskGroup() as group:
-        telling = group.create_task(world.keeper._complaints._recorder.run())
+        telling = group.create_task(world.keeper._failure_events._recorder.run())
         await attached(world, "first", NIC)
         await world.admin.resource(NAMESPACES).create(
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bank"}}
@@ -163,7 +163,7 @@ async def test_pods_do_not_wait_for_networks_that_come_after_theirs(
 
 
 async def _network(world: World) -> None:
-    networks = world.keeper._watching.networks.by_key
+    networks = world.keeper._informers.networks.by_key
     if NIC.network not in networks:
         networks_target = dynamic(API_VERSION, "networks", "Network")
         await world.create(networks_target, "default", spec={"ipam": {"mode": "Auto"}})

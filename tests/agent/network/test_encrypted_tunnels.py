@@ -94,7 +94,7 @@ async def test_a_node_publishes_its_key_once_it_can_encrypt(means: Means, key: s
     published = TunnelMeans(datapath.tunnels, "own key", ManualClock(), lambda: changes.append("changed"))
     assert read_tunnel(published.annotation("")) == NodeTunnel(True, "none"), "closed, and not taken for an older agent"
     assert published.annotation('{"publicKey":"own key"}') == "", "as before the agent was started anew"
-    await published.look()
-    await published.look()
+    await published.update()
+    await published.update()
     assert read_tunnel(published.annotation("")) == NodeTunnel(True, means, key)
     assert changes == ["changed"]

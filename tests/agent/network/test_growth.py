@@ -23,7 +23,7 @@ from tarmac.agent.dns.view import (
     ServiceRecord,
     SliceRecord,
 )
-from tarmac.agent.network.compiler import Compiled, Compiler, Snapshot
+from tarmac.agent.network.compiler import CompiledNetworks, NetworkCompiler, NetworkSnapshot
 from tarmac.api.networking.network import NetworkStatus
 from tarmac.controllers.network.allocated import Allocations
 from tarmac.controllers.service.selectors import SelectorIndex
@@ -71,8 +71,8 @@ def compiling(**snapshot: Any) -> Work:
     return lambda: compiled(**snapshot)
 
 
-def compiled(**snapshot: Any) -> Compiled:
-    return Compiler(HERE, lambda: 0.0).compile(Snapshot(**snapshot), ADDRESSES)
+def compiled(**snapshot: Any) -> CompiledNetworks:
+    return NetworkCompiler(HERE, lambda: 0.0).compile(NetworkSnapshot(**snapshot), ADDRESSES)
 
 
 def holes(size: int) -> list[str]:
@@ -330,10 +330,10 @@ class TestWhatIsTooLarge:
 class TestOneChange:
     def test_works_out_only_the_network_it_concerns(self) -> None:
         members = [*population(LOCAL), member("other", at(1), network="bank/default", namespace="bank")]
-        compiler = Compiler(HERE, time.monotonic)
-        first = compiler.compile(Snapshot(members=members), ADDRESSES)
+        compiler = NetworkCompiler(HERE, time.monotonic)
+        first = compiler.compile(NetworkSnapshot(members=members), ADDRESSES)
         closed = [policy({"selector": {}}, namespace="bank")]
-        second = compiler.compile(Snapshot(members=members, policies=closed), ADDRESSES)
+        second = compiler.compile(NetworkSnapshot(members=members, policies=closed), ADDRESSES)
         before, after = ({each.name: each for each in found.networks.networks} for found in (first, second))
         assert after["bank/default"].rules != before["bank/default"].rules
         assert after[NET].rules is before[NET].rules
@@ -347,18 +347,18 @@ class TestOneChange:
             return now
 
         members = [member(f"p{n}", at(n), network=f"shop/n{n:02}") for n in range(20)]
-        compiler = Compiler(HERE, slow)
+        compiler = NetworkCompiler(HERE, slow)
         turns = []
         while not turns or turns[-1].late:
-            turns.append(compiler.compile(Snapshot(members=members), ADDRESSES))
+            turns.append(compiler.compile(NetworkSnapshot(members=members), ADDRESSES))
         assert len(turns) > 2
         assert len(turns[0].networks.networks) < len(turns[-1].networks.networks) == 20
 
 
 @pytest.mark.serial
 async def test_compiling_beside_the_loop_leaves_it_to_others() -> None:
-    snapshot = Snapshot(members=population(10_000), policies=[with_holes(19_000)])
-    compiler = Compiler(HERE, time.monotonic)
+    snapshot = NetworkSnapshot(members=population(10_000), policies=[with_holes(19_000)])
+    compiler = NetworkCompiler(HERE, time.monotonic)
     gc.freeze()  # as agents do, so that no collection of what the test has made comes in between
     longest, last = 0.0, time.monotonic()
     work = asyncio.create_task(asyncio.to_thread(compiler.compile, snapshot, ADDRESSES))

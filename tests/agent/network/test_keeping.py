@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tarmac.agent.network import reconciler as keeping
-from tarmac.agent.network.attaching import Uncovered
-from tarmac.agent.network.compiler import Compiled
-from tarmac.agent.network.reconciler import NetworkKeeper
+from tarmac.agent.network.attaching import RulesNotApplied
+from tarmac.agent.network.compiler import CompiledNetworks
+from tarmac.agent.network.reconciler import NetworkReconciler
 from tarmac.api.identities import controller_user
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES, ANNOTATION_NETWORK
@@ -41,7 +41,7 @@ class World:
         self.admin = admin
         self.datapath = FakeDatapath()
         self.informers = Informers(node)
-        self.keeper = NetworkKeeper(
+        self.keeper = NetworkReconciler(
             self.informers, self.datapath, "here", lambda: ("198.18.0.1",), Recorder(node, "kubelet", "here")
         )
 
@@ -100,7 +100,7 @@ def counted_compilations(world: World, monkeypatch: pytest.MonkeyPatch) -> list[
     compiled: list[int] = []
     compile_networks = world.keeper._compiler.compile
 
-    def counted(*arguments: Any) -> Compiled:
+    def counted(*arguments: Any) -> CompiledNetworks:
         compiled.append(1)
         return compile_networks(*arguments)
 
@@ -139,7 +139,7 @@ async def test_a_pod_waits_until_its_rules_are_in_force(world: World, monkeypatc
 
     monkeypatch.setattr(world.datapath, "apply", held_up)
     await world.pod()
-    waiting = asyncio.create_task(world.keeper.covered(await world.uid("web"), [NIC]))
+    waiting = asyncio.create_task(world.keeper.wait_until_applied(await world.uid("web"), [NIC]))
     await begun.wait()
     assert not waiting.done()
     go_on.set()
@@ -151,11 +151,13 @@ async def test_a_pod_that_the_rules_do_not_name_is_not_covered(world: World, mon
     await world.pod()
     await world.until(world.network)
     uid = await world.uid("web")
-    monkeypatch.setattr(keeping, "PATIENCE", 0.05)
+    monkeypatch.setattr(keeping, "TIMEOUT", 0.05)
     for pod, address in ((uid, "10.128.0.99/20"), ("who-had-the-address-before", "10.128.0.5/20")):
-        with pytest.raises(Uncovered, match="not in force yet"):
-            await world.keeper.covered(pod, [AttachedInterface("eth0", "default/default", addresses=[address])])
-    await world.keeper.covered("without-interfaces", [])
+        with pytest.raises(RulesNotApplied, match="not in force yet"):
+            await world.keeper.wait_until_applied(
+                pod, [AttachedInterface("eth0", "default/default", addresses=[address])]
+            )
+    await world.keeper.wait_until_applied("without-interfaces", [])
 
 
 async def test_what_a_pod_here_says_of_its_node_makes_no_work(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,7 +165,7 @@ async def test_what_a_pod_here_says_of_its_node_makes_no_work(world: World, monk
     await world.until(world.network)
     await asyncio.sleep(0.2)
     compiled = counted_compilations(world, monkeypatch)
-    members = world.keeper._watching.own.by_key
+    members = world.keeper._informers.own.by_key
     pods = world.admin.resource(PODS)
     await pods.patch("web", {"status": {"hostIP": "198.18.0.1"}}, "default", subresource="status")
     await world.until(lambda: members["default/web"].hosts == ("198.18.0.1",))
@@ -181,7 +183,7 @@ async def test_pods_of_other_nodes_and_networks_make_no_work(world: World, monke
     await world.pod("stranger", AttachedInterface("eth0", "bank/default", addresses=["10.128.0.9/20"]), node="there")
     await world.pod("peer", AttachedInterface("eth0", "default/default", addresses=["10.128.0.6/20"]), node="there")
     await world.until(lambda: compiled)
-    assert len(world.keeper._watching.snapshot().members) == 3
+    assert len(world.keeper._informers.snapshot().members) == 3
     assert len(compiled) == 1
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.agent.network.attaching import PodInterfaces
+from tarmac.agent.network.attaching import InterfaceAttacher
 from tarmac.agent.network.cni.files import write_files
 from tarmac.agent.network.cni.server import CniServer
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
@@ -58,7 +58,7 @@ class Machine:
         )
         self._socket = world.lab.folder / "cni.sock"
         self._server = asyncio.create_task(
-            CniServer(self._socket, PodInterfaces(self.datapath, self._find, _covered)).run()
+            CniServer(self._socket, InterfaceAttacher(self.datapath, self._find, _covered)).run()
         )
         write_files(self.settings.cni_bin, self.settings.cni_conf, self._socket)
         self.runtime = CriRuntime(self.settings.endpoint)

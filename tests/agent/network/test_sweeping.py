@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.agent.network.orphanlinks import Sweeper
+from tarmac.agent.network.orphanlinks import OrphanLinkSweeper
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.base.clock import ManualClock
 from tarmac.datapath.fake import FakeDatapath
@@ -16,18 +16,18 @@ async def test_what_two_looks_found_without_a_sandbox_goes() -> None:
     async def living() -> set[str]:
         return live
 
-    sweeper = Sweeper(datapath, living, ManualClock())
+    sweeper = OrphanLinkSweeper(datapath, living, ManualClock())
     for sandbox_id in ("runs", "dead"):
         await datapath.attach(sandbox_id, "/nowhere", [NIC])
-    await sweeper.look()
+    await sweeper.sweep()
     assert datapath.sandboxes() == {"runs", "dead"}
     await datapath.attach("being-made", "/nowhere", [NIC])
-    await sweeper.look()
+    await sweeper.sweep()
     assert datapath.sandboxes() == {"runs", "being-made"}
     live.add("being-made")
     live.remove("runs")
-    await sweeper.look()
-    await sweeper.look()
+    await sweeper.sweep()
+    await sweeper.sweep()
     assert datapath.sandboxes() == {"being-made"}
 
 
@@ -38,6 +38,6 @@ async def test_one_that_comes_between_two_looks_stays() -> None:
         await datapath.attach("late", "/nowhere", [NIC])
         return set()
 
-    sweeper = Sweeper(datapath, living, ManualClock())
-    await sweeper.look()
+    sweeper = OrphanLinkSweeper(datapath, living, ManualClock())
+    await sweeper.sweep()
     assert datapath.sandboxes() == {"late"}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from random import Random
 
-from tarmac.agent.network.tunnels.losses import INTERVAL, MAX_PROBES, Probe, TunnelLosses, TunnelPeer
+from tarmac.agent.network.tunnels.losses import INTERVAL, MAX_PROBES, ProbedPeer, TunnelLosses, TunnelProbe
 from tarmac.api.networking.tunnels import ClosedTunnel
 
 
-def peers(count: int) -> list[TunnelPeer]:
-    return [TunnelPeer(f"n{number}", f"192.0.2.{number}", "default/default", 4789) for number in range(count)]
+def peers(count: int) -> list[ProbedPeer]:
+    return [ProbedPeer(f"n{number}", f"192.0.2.{number}", "default/default", 4789) for number in range(count)]
 
 
 class Rounds:
@@ -21,8 +21,8 @@ class Rounds:
         self.answer: set[str] = {each.address for each in peers(count)}
         self.heard: set[str] = set(self.answer)
 
-    def play(self, count: int) -> list[list[Probe]]:
-        found: list[list[Probe]] = []
+    def play(self, count: int) -> list[list[TunnelProbe]]:
+        found: list[list[TunnelProbe]] = []
         for _ in range(count):
             probes = list(self.losses.next_round(self.now))
             found.append(probes)
@@ -30,7 +30,7 @@ class Rounds:
                 self.losses.heard((address, 4789), self.now + 1)
             for probe in probes:
                 if probe.peer.address in self.answer:
-                    self.losses.answer(probe.peer.way, probe.nonce)
+                    self.losses.answer(probe.peer.route, probe.nonce)
             self.now += INTERVAL
         return found
 
@@ -60,11 +60,11 @@ def test_an_answer_counts_for_its_own_probe_once() -> None:
     losses = TunnelLosses(Random(1).randbytes)
     losses.follow(peers(2))
     first, second = losses.next_round(0.0)
-    assert not losses.answer(second.peer.way, first.nonce), "the nonce went to another node"
+    assert not losses.answer(second.peer.route, first.nonce), "the nonce went to another node"
     assert not losses.answer(("198.51.100.1", 4789), first.nonce), "of a node that is no peer"
-    assert not losses.answer(first.peer.way, b"")
-    assert losses.answer(first.peer.way, first.nonce)
-    assert not losses.answer(first.peer.way, first.nonce)
+    assert not losses.answer(first.peer.route, b"")
+    assert losses.answer(first.peer.route, first.nonce)
+    assert not losses.answer(first.peer.route, first.nonce)
     assert not losses.is_settled
 
 
@@ -116,8 +116,8 @@ def test_a_node_with_two_ways_is_judged_by_each() -> None:
     rounds.losses.follow([plain, encrypted])
     for _ in range(4):
         for probe in rounds.losses.next_round(rounds.now):
-            rounds.losses.heard(probe.peer.way, rounds.now + 1)
+            rounds.losses.heard(probe.peer.route, rounds.now + 1)
             if probe.peer.port == 4802:
-                rounds.losses.answer(probe.peer.way, probe.nonce)
+                rounds.losses.answer(probe.peer.route, probe.nonce)
         rounds.now += INTERVAL
     assert rounds.losses.closed(rounds.now) == [ClosedTunnel("n0", "to", 4789)]

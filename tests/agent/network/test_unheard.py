@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tarmac.agent.network import reconciler as keeping
-from tarmac.agent.network.attaching import PodInterfaces
+from tarmac.agent.network.attaching import InterfaceAttacher
 from tarmac.agent.network.cni.server import CniServer
-from tarmac.agent.network.reconciler import NetworkKeeper
+from tarmac.agent.network.reconciler import NetworkReconciler
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.schema import JsonObject
@@ -41,8 +41,8 @@ async def question(datapath: Datapath, namespace: Path, uid: str, interfaces: Se
     annotations = {ANNOTATION_INTERFACES: encode_interfaces(interfaces)}
     pod: JsonObject = {"metadata": {"namespace": "shop", "name": "pod", "uid": uid, "annotations": annotations}}
     client = Client(Silence())  # type: ignore[arg-type]
-    keeper = NetworkKeeper(Informers(client), datapath, "here", tuple, Recorder(client, "kubelet", "here"))
-    server = CniServer(Path("unused"), PodInterfaces(datapath, lambda *_: pod, keeper.covered))
+    keeper = NetworkReconciler(Informers(client), datapath, "here", tuple, Recorder(client, "kubelet", "here"))
+    server = CniServer(Path("unused"), InterfaceAttacher(datapath, lambda *_: pod, keeper.wait_until_applied))
     names = {"CNI_COMMAND": "ADD", "CNI_CONTAINERID": uid, "CNI_NETNS": str(namespace)}
     said = await server.answer(names)
     return json.loads(said[1:])
@@ -70,7 +70,7 @@ async def reaches(world: World, name: str, address: str) -> bool:
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "PATIENCE", 0.01)
+    monkeypatch.setattr(keeping, "TIMEOUT", 0.01)
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from tarmac.agent.config.flags import Flags
-from tarmac.agent.config.reading import API_VERSION, KIND, Stated, decode, stated
+from tarmac.agent.config.reading import API_VERSION, KIND, StatedConfig, decode, stated
 from tarmac.agent.config.settings import AgentConfig, settle
-from tarmac.agent.node.host import Machine
+from tarmac.agent.node.host import HostFacts
 from tarmac.agent.sizing.reservations import stated_reservations
 from tarmac.base.cpuset import CPUSet
 from tarmac.decide.cpus.topology import Topology
 
-MACHINE = Machine(
+MACHINE = HostFacts(
     topology=Topology.flat(range(4)),
     memory=8 << 30,
     swap=0,
@@ -27,7 +27,7 @@ MACHINE = Machine(
 )
 
 
-def agent_told(root: Path, file: dict[str, Any] | None = None, **flags: Any) -> Stated:
+def agent_told(root: Path, file: dict[str, Any] | None = None, **flags: Any) -> StatedConfig:
     """What flags and file of such an agent say."""
     told: dict[str, Any] = {
         "node_name": "dfw-0",

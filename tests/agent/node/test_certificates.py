@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from tarmac.agent.config.reading import BadConfig
-from tarmac.agent.node.certificates.cryptoprocess import CraftError, Order, craft
+from tarmac.agent.node.certificates.cryptoprocess import CryptoError, CryptoRequest, run_crypto
 from tarmac.agent.node.certificates.files import PairFile, split_pair
 from tarmac.agent.node.certificates.requests import CLIENT_SIGNER, CertificateRefused, CertificateSubject, obtain
-from tarmac.agent.node.certificates.rotation import SPREAD, Rotation
-from tarmac.agent.node.identity import Identity
+from tarmac.agent.node.certificates.rotation import SPREAD, CertificateRotation
+from tarmac.agent.node.identity import NodeIdentity
 from tarmac.agent.node.serving import ServingCertificate
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Forbidden
@@ -85,10 +85,10 @@ async def cluster(tmp_path: Path) -> AsyncGenerator[Cluster]:
         yield Cluster(admin, http)
 
 
-async def joined(cluster: Cluster, root: Path) -> tuple[Identity, Client]:
+async def joined(cluster: Cluster, root: Path) -> tuple[NodeIdentity, Client]:
     file = cluster.bootstrap_kubeconfig(root / "bootstrap")
     config = agent_config(root, bootstrap_kubeconfig=file)
-    identity = Identity(config, SystemClock(), Randomness())
+    identity = NodeIdentity(config, SystemClock(), Randomness())
     return identity, await identity.client()
 
 
@@ -149,7 +149,7 @@ async def test_a_node_knows_every_server_now_and_at_its_next_start(cluster: Clus
     url = document["clusters"][0]["cluster"]["server"]
     document["clusters"][0]["cluster"]["extensions"] = servers_extension([url, "https://192.0.2.9:6443"])
     file.write_text(json.dumps(document))
-    identity = Identity(agent_config(tmp_path, bootstrap_kubeconfig=file), SystemClock(), Randomness())
+    identity = NodeIdentity(agent_config(tmp_path, bootstrap_kubeconfig=file), SystemClock(), Randomness())
     client = await identity.client()
     try:
         assert load(str(tmp_path / "kubeconfig")).http.servers == (url, "https://192.0.2.9:6443")
@@ -169,7 +169,7 @@ async def test_a_node_knows_every_server_now_and_at_its_next_start(cluster: Clus
 
 async def test_no_kubeconfig_and_no_way_to_get_one(tmp_path: Path) -> None:
     with pytest.raises(BadConfig, match="give --bootstrap-kubeconfig"):
-        await Identity(agent_config(tmp_path), SystemClock(), Randomness()).client()
+        await NodeIdentity(agent_config(tmp_path), SystemClock(), Randomness()).client()
 
 
 async def test_a_renewed_certificate_is_used_at_once_and_after_a_restart(cluster: Cluster, tmp_path: Path) -> None:
@@ -184,8 +184,8 @@ async def test_a_renewed_certificate_is_used_at_once_and_after_a_restart(cluster
     # what the kubeconfig embeds is older now: the renewed one counts
     old = load(str(tmp_path / "kubeconfig")).http
     assert old.certificate is not None
-    again = Identity(agent_config(tmp_path), SystemClock(), Randomness())
-    shorter = await craft(Order("self-signed", "system:node:dfw-0", starts=0.0, ends=1.0))
+    again = NodeIdentity(agent_config(tmp_path), SystemClock(), Randomness())
+    shorter = await run_crypto(CryptoRequest("self-signed", "system:node:dfw-0", starts=0.0, ends=1.0))
     found = await again._newest(replace(old, certificate=shorter.certificate, key=shorter.key))
     assert found.certificate is not None
     assert found.certificate.strip() == certificate.strip()
@@ -227,7 +227,7 @@ async def test_a_node_follows_when_the_authority_is_rotated(cluster: Cluster, tm
     place = document["clusters"][0]["cluster"]
     place["extensions"] = servers_extension([place["server"]])
     file.write_text(json.dumps(document))
-    identity = Identity(agent_config(tmp_path, bootstrap_kubeconfig=file), Hasty(), Lowest())
+    identity = NodeIdentity(agent_config(tmp_path, bootstrap_kubeconfig=file), Hasty(), Lowest())
     client = await identity.client()
     told: list[str] = []
     identity.on_trust(lambda: told.append(identity.trusts()))
@@ -274,7 +274,7 @@ async def test_a_node_follows_when_the_authority_is_rotated(cluster: Cluster, tm
 
 async def test_a_certificate_of_an_authority_that_no_longer_signs_is_renewed_within_minutes(tmp_path: Path) -> None:
     clock = ManualClock(1_800_000_000.0)
-    first = await craft(Order("self-signed", "n", starts=clock.now(), ends=clock.now() + 1_000_000))
+    first = await run_crypto(CryptoRequest("self-signed", "n", starts=clock.now(), ends=clock.now() + 1_000_000))
     outdated = set[str]()
     obtained = list[float]()
 
@@ -284,7 +284,9 @@ async def test_a_certificate_of_an_authority_that_no_longer_signs_is_renewed_wit
         return first.certificate, first.key
 
     file = PairFile(tmp_path, "pair", clock)
-    rotation = Rotation(file, obtain, lambda *_: None, clock, Randomness(1), lambda issuer: issuer in outdated)
+    rotation = CertificateRotation(
+        file, obtain, lambda *_: None, clock, Randomness(1), lambda issuer: issuer in outdated
+    )
     async with background(rotation.run(first.certificate), "rotation"):
         while not rotation.issuer:
             await asyncio.sleep(0.01)
@@ -302,19 +304,19 @@ async def test_a_certificate_of_an_authority_that_no_longer_signs_is_renewed_wit
 
 async def test_a_certificate_is_renewed_between_seven_and_nine_tenths_of_its_life(tmp_path: Path) -> None:
     clock = ManualClock(1_800_000_000.0)
-    first = await craft(Order("self-signed", "n", starts=clock.now(), ends=clock.now() + 1000))
+    first = await run_crypto(CryptoRequest("self-signed", "n", starts=clock.now(), ends=clock.now() + 1000))
     obtained = asyncio.Event()
     at: list[float] = []
 
     async def obtain() -> tuple[str, str]:
         at.append(clock.now())
         obtained.set()
-        second = await craft(Order("self-signed", "n", starts=clock.now(), ends=clock.now() + 10_000))
+        second = await run_crypto(CryptoRequest("self-signed", "n", starts=clock.now(), ends=clock.now() + 10_000))
         return second.certificate, second.key
 
     heard: list[str] = []
     file = PairFile(tmp_path, "pair", clock)
-    rotation = Rotation(file, obtain, lambda certificate, _: heard.append(certificate), clock, Randomness(1))
+    rotation = CertificateRotation(file, obtain, lambda certificate, _: heard.append(certificate), clock, Randomness(1))
     work = asyncio.ensure_future(rotation.run(first.certificate))
     while not obtained.is_set():
         clock.advance(10)
@@ -330,17 +332,17 @@ async def test_a_certificate_is_renewed_between_seven_and_nine_tenths_of_its_lif
 async def test_a_clock_far_ahead_of_the_servers_asks_now_and_then_only(tmp_path: Path) -> None:
     """To it every new certificate looks old."""
     clock = ManualClock(1_800_000_000.0)
-    first = await craft(Order("self-signed", "n", starts=clock.now(), ends=clock.now() + 1000))
+    first = await run_crypto(CryptoRequest("self-signed", "n", starts=clock.now(), ends=clock.now() + 1000))
     asked = 0
 
     async def obtain() -> tuple[str, str]:
         nonlocal asked
         asked += 1
-        made = await craft(Order("self-signed", "n", starts=1_800_000_000.0, ends=1_800_001_000.0))
+        made = await run_crypto(CryptoRequest("self-signed", "n", starts=1_800_000_000.0, ends=1_800_001_000.0))
         return made.certificate, made.key
 
     clock.jump(10 * 365 * 24 * 3600.0)
-    rotation = Rotation(PairFile(tmp_path, "pair", clock), obtain, lambda *_: None, clock, Randomness(1))
+    rotation = CertificateRotation(PairFile(tmp_path, "pair", clock), obtain, lambda *_: None, clock, Randomness(1))
     work = asyncio.ensure_future(rotation.run(first.certificate))
     for times in (1, 2, 3):
         async with asyncio.timeout(20):
@@ -380,7 +382,7 @@ async def test_serving_starts_with_a_certificate_of_its_own_and_gets_the_cluster
             await changed.wait()
         work.cancel()
         await asyncio.wait((work,))
-        seen = await craft(Order("inspect", pem=serving.certificate.read_text()))
+        seen = await run_crypto(CryptoRequest("inspect", pem=serving.certificate.read_text()))
         assert set(seen.names) == {"10.0.0.7", "dfw-0"}
         again = ServingCertificate(client, agent_config(tmp_path), lambda: created)
         await again.prepare(addresses)
@@ -392,5 +394,5 @@ async def test_serving_starts_with_a_certificate_of_its_own_and_gets_the_cluster
 
 
 async def test_what_is_no_certificate_is_an_error_of_ours() -> None:
-    with pytest.raises(CraftError):
-        await craft(Order("inspect", pem="nonsense"))
+    with pytest.raises(CryptoError):
+        await run_crypto(CryptoRequest("inspect", pem="nonsense"))

@@ -9,7 +9,7 @@ from tarmac.agent.model.devices import DeviceAmounts
 from tarmac.agent.model.machines import MachineState
 from tarmac.agent.node.host import capacity
 from tarmac.agent.node.sizes import NodeSizes
-from tarmac.agent.node.status import Facts, changes, node_status
+from tarmac.agent.node.status import NodeStatusFacts, changes, node_status
 from tarmac.decide.allocatable.ledger import node_ledger, sized
 from tarmac.decide.allocatable.reservations import Reservations, Reserved
 from tarmac.runtimes.interface import Handler, Image, RuntimeStatus
@@ -18,7 +18,7 @@ from tests.agent.node.settings import MACHINE
 CAPACITY = capacity(MACHINE, 100 << 30, 110, 0)
 LENT = Reservations(system={"cpu": Reserved(500, "file")}, oversubscription=16000)
 RUNTIME = RuntimeStatus("containerd", "1.7.24", True, True, (Handler("runc"), Handler("gvisor", own_kernel=True)))
-FACTS = Facts(
+FACTS = NodeStatusFacts(
     machine=MACHINE,
     ledger=node_ledger(sized(CAPACITY, LENT)),
     addresses=[{"type": "InternalIP", "address": "10.0.0.7"}, {"type": "Hostname", "address": "h"}],
@@ -36,7 +36,7 @@ def silent(reason: str, message: str) -> None:
     pass
 
 
-def status(facts: Facts = FACTS, before: dict[str, Any] | None = None, now: float = NOW) -> dict[str, Any]:
+def status(facts: NodeStatusFacts = FACTS, before: dict[str, Any] | None = None, now: float = NOW) -> dict[str, Any]:
     return node_status(facts, before or {}, now, silent)
 
 

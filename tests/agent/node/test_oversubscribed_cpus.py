@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.node.host import Machine, capacity, machine
+from tarmac.agent.node.host import HostFacts, capacity, machine
 from tarmac.agent.node.oversubscription import oversubscription_event
 from tarmac.agent.node.ownfields import without_own_fields
 from tarmac.agent.node.reporter import NodeReporter
 from tarmac.agent.node.sizes import NodeSizes
-from tarmac.agent.node.status import Facts, changes, node_status
+from tarmac.agent.node.status import NodeStatusFacts, changes, node_status
 from tarmac.agent.sizing.reservations import stated_reservations
 from tarmac.base.clock import SystemClock
 from tarmac.cli.verbs.console import Console
@@ -44,7 +44,7 @@ PROCESSES = 32_768
 RESERVED = {"systemReserved": {"cpu": "2", "memory": "1Gi"}}
 
 
-def large(root: Path) -> Machine:
+def large(root: Path) -> HostFacts:
     """A machine of 104 processors and 64Gi, as its kernel would tell it."""
     for file, text in (("sys/devices/system/cpu/online", "0-103\n"), ("proc/meminfo", f"MemTotal: {64 << 20} kB\n")):
         (root / file).parent.mkdir(parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ class Cluster:
         reservations = stated_reservations(agent_told(self.folder, said, **flags), here.topology.cpus)
         sizes = NodeSizes(capacity(here, 100 << 30, 110, 0), PROCESSES, reservations)
 
-        async def observe() -> Facts:
+        async def observe() -> NodeStatusFacts:
             addresses = [{"type": "InternalIP", "address": "10.9.8.7"}, {"type": "Hostname", "address": self.name}]
             return replace(FACTS, machine=here, ledger=sizes.ledger(), addresses=addresses)
 

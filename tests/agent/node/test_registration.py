@@ -15,7 +15,7 @@ from tarmac import __version__
 from tarmac.agent.config.settings import AgentConfig
 from tarmac.agent.node.lease import Heartbeat
 from tarmac.agent.node.reporter import NodeReporter
-from tarmac.agent.node.status import Facts
+from tarmac.agent.node.status import NodeStatusFacts
 from tarmac.client.client import Client
 from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
@@ -39,11 +39,11 @@ class Node:
     """A reporter with facts of the test's choice."""
 
     def __init__(self, client: Client, config: AgentConfig) -> None:
-        self.facts: Facts = FACTS
+        self.facts: NodeStatusFacts = FACTS
         self.informers = Informers(client)
         self.reporter = NodeReporter(client, self.informers, config, self._observe, Recorder(client, "kubelet"))
 
-    async def _observe(self) -> Facts:
+    async def _observe(self) -> NodeStatusFacts:
         return self.facts
 
 

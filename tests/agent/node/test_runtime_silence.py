@@ -40,37 +40,37 @@ def health(
 
 async def test_before_the_first_answer_nothing_is_ready() -> None:
     found, _, _ = health(Unreachable("connection refused"))
-    await found.look()
+    await found.refresh()
     assert "connection refused" in found.unready
 
 
 async def test_a_short_silence_changes_nothing() -> None:
     found, runtime, clock = health(FINE)
-    await found.look()
+    await found.refresh()
     assert found.unready == ""
     runtime.answer = Unreachable("connection refused")
     clock.advance(29)
-    await found.look()
+    await found.refresh()
     assert found.unready == ""
     clock.advance(2)
-    await found.look()
+    await found.refresh()
     assert found.unready == "container runtime is down: it has not answered for 31s: connection refused"
 
 
 async def test_it_is_ready_again_with_the_next_answer() -> None:
     found, runtime, clock = health(FINE)
-    await found.look()
+    await found.refresh()
     clock.advance(60)
     assert found.unready
     runtime.answer = FINE
-    await found.look()
+    await found.refresh()
     assert found.unready == ""
 
 
 async def test_what_the_runtime_itself_says_is_passed_on() -> None:
     broken: dict[str, Any] = {"reason": "NetworkPluginNotReady", "message": "cni plugin not initialized"}
     found, _, _ = health(RuntimeStatus("containerd", "1", True, False, (), **broken))
-    await found.look()
+    await found.refresh()
     assert found.unready == (
         "container runtime network not ready: NetworkReady=false "
         "reason:NetworkPluginNotReady message:cni plugin not initialized"
@@ -81,7 +81,7 @@ async def test_a_handler_with_its_own_kernel_is_tried_once_before_it_is_offered(
     found, runtime, _ = health(SANDBOXED)
     assert found.handlers() == frozenset()
     for _ in range(2):
-        await found.look()
+        await found.refresh()
     assert found.handlers() == {"", "gvisor", "runc"}
     assert runtime.trials == 1
 
@@ -89,13 +89,13 @@ async def test_a_handler_with_its_own_kernel_is_tried_once_before_it_is_offered(
 async def test_a_handler_that_fails_is_not_offered_and_tried_again_when_the_runtime_comes_back() -> None:
     found, runtime, _ = health(SANDBOXED, {"gvisor": "no shim"})
     for _ in range(2):
-        await found.look()
+        await found.refresh()
     assert found.handlers() == {"", "runc"}
     assert runtime.trials == 1
     runtime.answer = Unreachable("gone")
-    await found.look()
+    await found.refresh()
     runtime.answer = SANDBOXED
-    await found.look()
+    await found.refresh()
     assert runtime.trials == 2
 
 
@@ -107,6 +107,6 @@ async def test_a_runtime_that_dies_under_the_trial_proves_nothing_about_its_hand
         return HandlerCheck(FINE, {"gvisor": "connection reset"})
 
     found = RuntimeHealth(cast("Runtime", runtime), clock, dies)
-    await found.look()
+    await found.refresh()
     assert found.handlers() == frozenset(), "nothing is known yet"
     assert found.unready

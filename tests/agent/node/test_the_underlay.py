@@ -29,11 +29,11 @@ async def test_it_is_told_on_the_nodes_own_node(tmp_path: Path, monkeypatch: pyt
     async with backends.our_server(tmp_path) as running:
         client = Client(local_transport(running.server, identity))
         teller = UnderlayAnnotation(client, "n1", lambda: list(sizes))
-        assert not await teller.look()
+        assert not await teller.update()
         sizes |= {"198.18.0.1": 1600, "fd99::1": 1500}
-        assert not await teller.look(), "there is no Node yet"
+        assert not await teller.update(), "there is no Node yet"
         await client.resource(NODES).create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})
-        assert await teller.look()
-        assert await teller.look()
+        assert await teller.update()
+        assert await teller.update()
         node = await client.resource(NODES).get("n1")
         assert node["metadata"]["annotations"][ANNOTATION_UNDERLAY_MTU] == "1500"

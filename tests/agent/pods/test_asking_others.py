@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from tarmac.agent.allocation.allocator import Allocator
 from tarmac.agent.allocation.settings import AllocationSettings
-from tarmac.agent.model.allotment import NotGiven, PodAllotment, Refusal
+from tarmac.agent.model.allotment import AllocationRefused, PodAllotment, Refusal
 from tarmac.agent.model.devices import ContainerDevices
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.api.schema import JsonObject
 from tarmac.runtimes.fake import FakeProgram
 from tarmac.runtimes.interface import Device, Mount
@@ -38,19 +38,19 @@ class Gpus:
     held: dict[str, str] = field(default_factory=dict[str, str])
     asked: list[str] = field(default_factory=list[str])
 
-    async def prepare(self, pod: Pod) -> Refusal | None:
+    async def prepare(self, pod: AgentPod) -> Refusal | None:
         self.asked.append(pod.name)
         self.held[pod.uid] = pod.name
         if pod.name in self.slow:
             await self.answer.wait()
         return self.refused.get(pod.name)
 
-    async def before_start(self, pod: Pod, container: str) -> bool:
+    async def before_start(self, pod: AgentPod, container: str) -> bool:
         if self.missing:
-            raise NotGiven(self.missing)
+            raise AllocationRefused(self.missing)
         return False
 
-    def extend(self, pod: Pod, allotment: PodAllotment) -> PodAllotment:
+    def extend(self, pod: AgentPod, allotment: PodAllotment) -> PodAllotment:
         containers = {name: replace(each, devices=GIVEN) for name, each in allotment.containers.items()}
         return replace(allotment, containers=containers)
 

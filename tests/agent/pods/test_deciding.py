@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tarmac.agent.containers.identity import container_hash
 from tarmac.agent.containers.notes import HASH
 from tarmac.agent.model.backoff import BackOffs
-from tarmac.agent.model.pod import Pod, is_sidecar
+from tarmac.agent.model.pod import AgentPod, is_sidecar
 from tarmac.agent.model.runtimestate import PodRuntimeState
 from tarmac.agent.pods.podactions import Kill, MakeSandbox, PodActions, Resize, Situation, Start, StopSandbox, decide
 from tarmac.api.schema import JsonObject
@@ -27,7 +27,7 @@ STEPS = 60
 
 
 @st.composite
-def pods(draw: st.DrawFn) -> Pod:
+def pods(draw: st.DrawFn) -> AgentPod:
     """Any shape of pod."""
     probe: JsonObject = {"tcpSocket": {"port": 1}}
 
@@ -43,13 +43,13 @@ def pods(draw: st.DrawFn) -> Pod:
     plain = [container(f"c{index}") for index in range(draw(st.integers(1, 3)))]
     policy = draw(st.sampled_from(["Always", "OnFailure", "Never"]))
     spec = {"initContainers": init, "containers": plain, "restartPolicy": policy}
-    return Pod({"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": spec})
+    return AgentPod({"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": spec})
 
 
 class Model:
     """A runtime in which everything happens at once, and what was remembered beside it."""
 
-    def __init__(self, pod: Pod, chance: random.Random) -> None:
+    def __init__(self, pod: AgentPod, chance: random.Random) -> None:
         self.pod = pod
         self.chance = chance
         self.now = 1000.0
@@ -199,7 +199,7 @@ def settle(model: Model) -> PodActions:
 
 
 @given(pods(), st.integers(0, 2**32))
-def test_every_decision_keeps_the_rules(pod: Pod, seed: int) -> None:
+def test_every_decision_keeps_the_rules(pod: AgentPod, seed: int) -> None:
     model = Model(pod, random.Random(seed))
     for _ in range(STEPS):
         plan = settle(model)
@@ -215,7 +215,7 @@ def test_every_decision_keeps_the_rules(pod: Pod, seed: int) -> None:
 
 
 @given(pods(), st.integers(0, 2**32))
-def test_a_pod_left_in_peace_gets_all_its_containers_running(pod: Pod, seed: int) -> None:
+def test_a_pod_left_in_peace_gets_all_its_containers_running(pod: AgentPod, seed: int) -> None:
     model = Model(pod, random.Random(seed))
     for _ in range(30):
         settle(model)
@@ -233,7 +233,7 @@ def test_a_pod_left_in_peace_gets_all_its_containers_running(pod: Pod, seed: int
 def test_what_chance_broke_heals(policy: str) -> None:
     spec: JsonObject = {"containers": [{"name": "c", "image": "app"}], "restartPolicy": policy}
     metadata: dict[str, Any] = {"name": "p", "namespace": "n", "uid": "u"}
-    pod = Pod({"metadata": metadata, "spec": spec})
+    pod = AgentPod({"metadata": metadata, "spec": spec})
     for seed in range(50):
         model = Model(pod, random.Random(seed))
         for _ in range(20):

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from tarmac.agent.containers.repositories import guarded
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.client.targets.target import dynamic
 from tarmac.runtimes.fake import RegistryImage
 from tarmac.runtimes.interface import Image
@@ -129,7 +129,7 @@ def test_a_crash_is_mended_while_the_server_is_away() -> None:
 async def test_nobody_is_let_in_while_nobody_can_be_asked() -> None:
     here = Image("sha256:1", (APP,), (), 1)
     with pytest.raises(SourceUnavailable, match="cannot say who may pull from team-a/app"):
-        await no_registry().refusal(APP, here, Pod({**pod(), "metadata": {**pod()["metadata"], "uid": "u"}}))
+        await no_registry().refusal(APP, here, AgentPod({**pod(), "metadata": {**pod()["metadata"], "uid": "u"}}))
 
 
 @pytest.mark.parametrize(

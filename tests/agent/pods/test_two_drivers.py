@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from tarmac.agent.collection.images import Images
+from tarmac.agent.collection.images import ImageCollector
 from tarmac.agent.config.kubelet import KubeletConfiguration
 from tarmac.agent.pods.manager import RUNTIME_CLASSES
 from tarmac.agent.stats.pods import PodStats
@@ -132,8 +132,10 @@ def test_figures_and_collection_see_both() -> None:
         other.add_image("unused:1", RegistryImage(size=3))
         clock = machine.world.clock
         recorder = cast("Recorder", None)  # nothing fails
-        images = Images(machine.driver, KubeletConfiguration(), clock, recorder, InvolvedObject("v1", "Node", "n"))
-        await images.look()
+        images = ImageCollector(
+            machine.driver, KubeletConfiguration(), clock, recorder, InvolvedObject("v1", "Node", "n")
+        )
+        await images.refresh()
         await machine.wait(3600)
         assert await images.free(1, least_age=60) == 3
         assert [each.tags for each in await other.images()] == [(IMAGE,)], "what is in use stays"

@@ -12,14 +12,14 @@ import grpc
 import grpc.aio
 import pytest
 
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.probes.checks import Checks
 from tarmac.agent.probes.outcome import ProbeFault, ProbeResult
 from tarmac.api.schema import JsonObject
 from tarmac.runtimes.fake import FakeRuntime
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-POD = Pod({"metadata": {"name": "web", "namespace": "shop", "uid": "u"}, "spec": {"containers": []}})
+POD = AgentPod({"metadata": {"name": "web", "namespace": "shop", "uid": "u"}, "spec": {"containers": []}})
 
 
 async def dial(pod: JsonObject, address: str, port: int, timeout: float) -> socket.socket:

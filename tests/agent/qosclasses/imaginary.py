@@ -14,7 +14,7 @@ from typing import Any, cast
 from tarmac.agent.allocation.allocator import Allocator
 from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.cgroups.hierarchy import BlockIo, Hierarchy
-from tarmac.agent.config.kubelet import ClassResources, OfferedClass, OfferedClassType
+from tarmac.agent.config.kubelet import KubeletClassResources, OfferedClass, OfferedClassType
 from tarmac.agent.model.qosclasses import PodClasses
 from tarmac.agent.qosclasses.classevents import ClassEvents
 from tarmac.agent.qosclasses.discovery import ClassDiscovery
@@ -108,10 +108,10 @@ class Classes:
     kernel: Kernel = field(default_factory=Kernel)
     node_events: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
-    def settings(self) -> ClassResources:
+    def settings(self) -> KubeletClassResources:
         offered = None if self.classes is None else {name: OfferedClass(most) for name, most in self.classes.items()}
         stated = OfferedClassType(str(self.file) if self.file else "", offered)
-        return ClassResources(self.unavailable, {"blockio": stated})
+        return KubeletClassResources(self.unavailable, {"blockio": stated})
 
     def begin(self, machine: Machine, recorder: Recorder) -> PodClasses | None:
         if not self.on:

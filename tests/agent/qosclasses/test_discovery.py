@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.config.kubelet import ClassResources, OfferedClass, OfferedClassType
+from tarmac.agent.config.kubelet import KubeletClassResources, OfferedClass, OfferedClassType
 from tarmac.agent.qosclasses.blockiofile import BadClassFile, BlockioFile
 from tarmac.agent.qosclasses.discovery import ClassDiscovery
 from tarmac.agent.qosclasses.resctrl import Resctrl
@@ -31,7 +31,7 @@ def status(name: str = "containerd", **more: Any) -> RuntimeStatus:
 def discovery(types: dict[str, OfferedClassType] | None = None, **more: Any) -> ClassDiscovery:
     settings: dict[str, Any] = {"block_io": Kernel(), "unified": False, "files": lambda _: RuntimeFiles()}
     settings |= {"resctrl": lambda: None, **more}
-    return ClassDiscovery(ClassResources(types=types or {}), **settings)
+    return ClassDiscovery(KubeletClassResources(types=types or {}), **settings)
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ def status(kubectl: Kubectl) -> dict[str, Any]:
     return json.loads(kubectl("get", "node", NAME, "-o", "json"))["status"]
 
 
-def figures(kubectl: Kubectl) -> dict[str, float]:
+def counters(kubectl: Kubectl) -> dict[str, float]:
     """The steps of cpu, by name."""
     text = kubectl("get", "--raw", f"/api/v1/nodes/{NAME}/proxy/metrics")
     lines = (line.rpartition(" ") for line in text.splitlines() if 'resource="cpu"' in line)
@@ -58,7 +58,7 @@ def test_a_node_lends_processors_and_takes_them_back(containerd_node: Containerd
             log = agent.log.read_text()
             for line in ("reserved pool=systemReserved resource=cpu", "node allocatable limits applied"):
                 assert any("cpu_oversubscription=1.500" in each for each in log.splitlines() if line in each), line
-            steps = figures(kubectl)
+            steps = counters(kubectl)
             assert (steps["capacity"], steps["allocatable"]) == (there / 1000, there / 1000 + 1)
             assert (steps["reserved_system"], steps["reserved_kube"], steps["oversubscription"]) == (0.5, 0, 1.5)
             assert (steps["enforced"], steps["committed"]) == (there / 1000 - 0.5, 0)
@@ -95,7 +95,7 @@ def test_processors_that_a_container_has_to_itself_are_in_every_answer(
                 pytest.skip("NOT RUN: a machine with one processor has none to give away")
             kubectl("create", "-f", "-", stdin=json.dumps(pod))
             until(lambda: kubectl("get", "pod", "alone", "-o", "jsonpath={.status.phase}") == "Running", 60)
-            steps = figures(kubectl)
+            steps = counters(kubectl)
             assert (steps["exclusive"], steps["exclusive_committed"], steps["committed"]) == (there - 1, 1, 1)
             given = json.loads(kubectl("get", "pod", "alone", "-o", "json"))["metadata"]["annotations"][
                 "node.tarmac/cpus"
@@ -105,4 +105,4 @@ def test_processors_that_a_container_has_to_itself_are_in_every_answer(
             assert found["pods"][0]["cpus"] == json.loads(given)
             assert f" 1/{there - 1} " in report(server)
             kubectl("delete", "pod", "alone")
-            until(lambda: not agent.pods and figures(kubectl)["exclusive_committed"] == 0, 60)
+            until(lambda: not agent.pods and counters(kubectl)["exclusive_committed"] == 0, 60)

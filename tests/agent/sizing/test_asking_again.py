@@ -6,7 +6,7 @@ import asyncio
 
 from tarmac.agent.config.reading import BadConfig
 from tarmac.agent.node.sizes import NodeSizes
-from tarmac.agent.sizing.periodic import Resizing
+from tarmac.agent.sizing.periodic import PeriodicSizing
 from tarmac.agent.sizing.providers import ProviderFailed
 from tarmac.base.clock import ManualClock
 from tarmac.decide.allocatable.reservations import Reservations, Reserved
@@ -27,7 +27,7 @@ class Node:
         self.says: Reservations | Exception = reservations(1000)
         self.asked = 0
         self.events: list[tuple[str, str, str]] = []
-        self.resizing = Resizing(
+        self.resizing = PeriodicSizing(
             self._size, lambda: self.sizes.reservations, self._apply, self._event, 10.0, self.clock
         )
 
@@ -97,7 +97,7 @@ async def test_it_is_asked_once_a_period_and_no_more_often_after_a_failure() -> 
 
 async def test_processors_that_containers_have_to_themselves_stay_reserved_as_they_are() -> None:
     node = Node()
-    node.resizing = Resizing(
+    node.resizing = PeriodicSizing(
         node._size, lambda: node.sizes.reservations, node._apply, node._event, 10.0, node.clock, keep_cpu=True
     )
     node.says = Reservations(kube={"cpu": Reserved(2000, "provider p"), "memory": Reserved(1 << 30, "provider p")})

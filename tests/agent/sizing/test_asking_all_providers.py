@@ -103,8 +103,8 @@ async def test_figures_tell_seconds_and_failures_of_each(programs: Programs, tmp
         await providers.ask()
     (tmp_path / "good").touch()
     await providers.ask()
-    assert providers.figures.errors == {"a": 0, "b": 1}
-    assert providers.figures.seconds.keys() == {"a", "b"}
+    assert providers.counters.errors == {"a": 0, "b": 1}
+    assert providers.counters.seconds.keys() == {"a", "b"}
 
 
 async def test_every_program_is_looked_at_before_the_first_is_run(programs: Programs, tmp_path: Path) -> None:

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.agent.sizing.execution import Ended, Limits, NotEnded, execute
+from tarmac.agent.sizing.execution import ProgramExit, ProgramLimits, ProgramNotEnded, execute
 from tests.support.agent_process import until
 
-QUICK = Limits(seconds=20, linger=0.2)
-SHORT = Limits(seconds=0.5, linger=0.2)
+QUICK = ProgramLimits(seconds=20, linger=0.2)
+SHORT = ProgramLimits(seconds=0.5, linger=0.2)
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def program(tmp_path: Path) -> Callable[..., str]:
     return make
 
 
-async def run(command: str, *args: str, stdin: bytes = b"", limits: Limits = QUICK, **env: str) -> Ended:
+async def run(command: str, *args: str, stdin: bytes = b"", limits: ProgramLimits = QUICK, **env: str) -> ProgramExit:
     return await execute((command, *args), {"PATH": os.environ["PATH"], **env}, stdin, limits)
 
 
@@ -46,7 +46,7 @@ def gone(pid: int) -> bool:
 
 async def test_it_is_told_and_heard(program: Callable[..., str]) -> None:
     made = program("cat", 'echo "$1-$WORD" >&2', "exit 3")
-    assert await run(made, "a b", stdin=b"question\n", WORD="x") == Ended(3, b"question\n", b"a b-x\n")
+    assert await run(made, "a b", stdin=b"question\n", WORD="x") == ProgramExit(3, b"question\n", b"a b-x\n")
 
 
 async def test_it_is_alone_in_its_session_in_the_root_with_no_descriptor_of_ours(program: Callable[..., str]) -> None:
@@ -100,7 +100,7 @@ async def test_one_that_does_not_end_is_killed_with_its_children_though_it_ignor
         "echo why >&2",
         "wait",
     )
-    with pytest.raises(NotEnded, match=r"^did not answer within 0\.5 s$") as caught:
+    with pytest.raises(ProgramNotEnded, match=r"^did not answer within 0\.5 s$") as caught:
         await run(made, limits=SHORT)
     assert caught.value.err == b"why\n"
     for pid in map(int, pids.read_text().split()):
@@ -112,7 +112,7 @@ async def test_a_grandchild_that_holds_the_pipes_keeps_nobody_waiting(
 ) -> None:
     made = program(f"sleep 100 & echo $! > {tmp_path}/pid", "echo answer")
     began = time.monotonic()
-    assert await run(made) == Ended(0, b"answer\n", b"")
+    assert await run(made) == ProgramExit(0, b"answer\n", b"")
     assert time.monotonic() - began < 10
     until(lambda: gone(int((tmp_path / "pid").read_text())))
 
@@ -124,7 +124,7 @@ async def test_one_that_left_the_group_keeps_nobody_waiting_either(program: Call
 
 async def test_a_flood_on_stdout_ends_at_the_limit(program: Callable[..., str]) -> None:
     began = time.monotonic()
-    with pytest.raises(NotEnded, match=r"^stdout is more than 1 MiB$"):
+    with pytest.raises(ProgramNotEnded, match=r"^stdout is more than 1 MiB$"):
         await run(program("exec cat /dev/zero"))
     assert time.monotonic() - began < 10
     full = await run(program("head -c 1048576 /dev/zero"))
@@ -137,7 +137,7 @@ async def test_of_a_flood_on_stderr_the_last_is_kept(program: Callable[..., str]
 
 
 async def test_one_that_closes_its_pipes_and_reads_nothing_is_waited_for(program: Callable[..., str]) -> None:
-    assert await run(program("exec <&- >&- 2>&-", "sleep 0.1", "exit 4"), stdin=b"x" * 100) == Ended(4, b"", b"")
+    assert await run(program("exec <&- >&- 2>&-", "sleep 0.1", "exit 4"), stdin=b"x" * 100) == ProgramExit(4, b"", b"")
 
 
 async def test_whoever_stops_waiting_leaves_nothing_behind(program: Callable[..., str], tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tarmac.agent.config.reading import BadConfig
-from tarmac.agent.sizing.configuration import API_VERSION, EXEC_VERSION, KIND, Provider, decode, read_config
+from tarmac.agent.sizing.configuration import API_VERSION, EXEC_VERSION, KIND, SizingProvider, decode, read_config
 
 HEAD = f"apiVersion: {API_VERSION}\nkind: {KIND}\n"
 GOOD: dict[str, Any] = {"name": "gke", "apiVersion": EXEC_VERSION}
@@ -42,8 +42,8 @@ def test_yaml_and_json_say_the_same() -> None:
     same = file({**GOOD, "args": ["--max-pods", "64"], "env": env}, {**GOOD, "name": "eks"})
     assert decode(body.encode()) == decode(same)
     assert decode(same) == (
-        Provider("gke", EXEC_VERSION, ("--max-pods", "64"), {"A": "2", "B": ""}),
-        Provider("eks", EXEC_VERSION),
+        SizingProvider("gke", EXEC_VERSION, ("--max-pods", "64"), {"A": "2", "B": ""}),
+        SizingProvider("eks", EXEC_VERSION),
     )
 
 

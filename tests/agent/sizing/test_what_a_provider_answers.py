@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tarmac.agent.sizing.configuration import EXEC_VERSION
-from tarmac.agent.sizing.response import BadResponse, Response, decode, request
+from tarmac.agent.sizing.response import BadResponse, SizingResponse, decode, request
 from tarmac.decide.allocatable.reservations import Reserved
 
 HEAD = {"kind": "SizingProviderResponse", "apiVersion": EXEC_VERSION}
@@ -18,7 +18,7 @@ def response(**maps: Any) -> bytes:
     return json.dumps({**HEAD, **maps}).encode()
 
 
-def read(body: bytes) -> Response:
+def read(body: bytes) -> SizingResponse:
     return decode(body, EXEC_VERSION, "provider x")
 
 
@@ -40,7 +40,7 @@ def test_amounts_of_both_maps_are_read_and_know_their_provider() -> None:
         kubeReserve={"cpu": "80m", "memory": "1843Mi", "ephemeral-storage": "1Gi", "pid": "100"},
     )
     by = "provider x"
-    assert read(body + b"\n \n") == Response(
+    assert read(body + b"\n \n") == SizingResponse(
         {"memory": Reserved(1 << 30, by)},
         {
             "cpu": Reserved(80, by),
@@ -58,7 +58,7 @@ def test_processors_are_rounded_as_kubelets_round_them() -> None:
 
 @pytest.mark.parametrize("maps", [{}, {"systemReserve": None, "kubeReserve": {}}])
 def test_nothing_to_hold_back_is_an_answer(maps: dict[str, Any]) -> None:
-    assert read(response(**maps)) == Response({}, {})
+    assert read(response(**maps)) == SizingResponse({}, {})
 
 
 def test_zero_counts_as_said() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.sources.references import ObjectReference, references
+from tarmac.agent.sources.references import PodObjectReference, references
 from tarmac.agent.sources.sources import ApiSources
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
@@ -135,8 +135,8 @@ def test_every_way_to_refer_to_an_object_counts() -> None:
         "imagePullSecrets": [ref("s5")],
     }
     found = references({"metadata": {"namespace": "default"}, "spec": spec})
-    wanted = {ObjectReference("configmaps", "default", f"c{i}") for i in (1, 2, 3, 4)}
-    assert found == wanted | {ObjectReference("secrets", "default", f"s{i}") for i in (1, 2, 3, 4, 5)}
+    wanted = {PodObjectReference("configmaps", "default", f"c{i}") for i in (1, 2, 3, 4)}
+    assert found == wanted | {PodObjectReference("secrets", "default", f"s{i}") for i in (1, 2, 3, 4, 5)}
 
 
 async def test_a_referenced_object_is_watched_by_its_name_alone(world: World) -> None:
@@ -213,7 +213,7 @@ async def test_an_immutable_object_is_not_watched_once_known(world: World) -> No
     pod = await world.pod("web", volumes=[config_volume("fixed")])
     world.sources.follow(pod)
     await world.sources.config_map("default", "fixed")
-    watched = world.sources._watched.get(ObjectReference("configmaps", "default", "fixed"))
+    watched = world.sources._watched.get(PodObjectReference("configmaps", "default", "fixed"))
     assert watched is not None
     await world.until(lambda: watched.task is not None and watched.task.done())
     assert await world.sources.config_map("default", "fixed") is not None

@@ -10,7 +10,7 @@ import pytest
 
 from tarmac.agent.stats.agent import pod_metrics, process_metrics
 from tarmac.agent.stats.hostusage import MachineStats
-from tarmac.agent.stats.summary import Figures
+from tarmac.agent.stats.summary import NodeStats
 from tarmac.runtimes.qemu.machinemetrics import MachineMetrics
 from tests.agent.stats.scene import Scene, pod, volume
 
@@ -89,7 +89,7 @@ async def test_volumes_are_walked_once_a_minute(scene: Scene) -> None:
 async def test_the_summary_in_the_shape_of_kubelets(scene: Scene, tmp_path: Path) -> None:
     uid = scene.add("a", "c0", memory=100, disk=10)
     scene.volumes[uid] = {"scratch": volume(50)}
-    figures = Figures("dfw-0", MachineStats(), scene.stats, tmp_path, lambda: "", scene.clock)
+    figures = NodeStats("dfw-0", MachineStats(), scene.stats, tmp_path, lambda: "", scene.clock)
     summary = await figures.summary()
     node, (found,) = summary["node"], summary["pods"]
     assert node["nodeName"] == "dfw-0"
@@ -111,7 +111,7 @@ async def test_the_summary_in_the_shape_of_kubelets(scene: Scene, tmp_path: Path
 async def test_metrics_of_the_agent_itself(scene: Scene, tmp_path: Path) -> None:
     running = pod("a")
     running["status"]["containerStatuses"] = [{"state": {"running": {}}}, {"state": {"waiting": {}}}]
-    figures = Figures("dfw-0", MachineStats(), scene.stats, tmp_path, lambda: "", scene.clock)
+    figures = NodeStats("dfw-0", MachineStats(), scene.stats, tmp_path, lambda: "", scene.clock)
     figures.add_metrics(process_metrics)
     figures.add_metrics(pod_metrics("dfw-0", lambda: [running]))
     lines = (await figures.metrics()).splitlines()
@@ -124,7 +124,7 @@ async def test_metrics_of_the_agent_itself(scene: Scene, tmp_path: Path) -> None
 async def test_a_histogram_is_one_family_of_the_metrics(scene: Scene, tmp_path: Path) -> None:
     counted = MachineMetrics()
     counted.boots("7", asked=10.0, now=10.2)
-    figures = Figures("dfw-0", MachineStats(), scene.stats, tmp_path, lambda: "", scene.clock)
+    figures = NodeStats("dfw-0", MachineStats(), scene.stats, tmp_path, lambda: "", scene.clock)
     figures.add_metrics(lambda: counted.samples(Counter(), Counter(), 0))
     lines = (await figures.metrics()).splitlines()
     assert [each for each in lines if "histogram" in each] == ["# TYPE tarmac_machine_start_seconds histogram"]

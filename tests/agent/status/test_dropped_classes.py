@@ -7,13 +7,15 @@ from typing import Any
 
 import msgspec
 
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.status.writer import StatusWriter
 from tarmac.client.client import Client
 from tarmac.client.transport import ClientRequest, Reply, StreamReply
 
 KEY = "node.tarmac/classes"
-POD = Pod({"metadata": {"namespace": "a", "name": "b", "uid": "u", "resourceVersion": "1"}, "spec": {}, "status": {}})
+POD = AgentPod(
+    {"metadata": {"namespace": "a", "name": "b", "uid": "u", "resourceVersion": "1"}, "spec": {}, "status": {}}
+)
 
 
 def status(classes: dict[str, str], phase: str = "Running") -> dict[str, Any]:
@@ -59,7 +61,7 @@ def told_by_annotation(body: dict[str, Any]) -> dict[str, Any] | None:
 
 async def tell(server: Server, *statuses: dict[str, Any]) -> None:
     writer = StatusWriter(Client(server))
-    writer.heard(POD)
+    writer.observe(POD)
     for each in statuses:
         writer.submit("u", each)
         await writer.settled()

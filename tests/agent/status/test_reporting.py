@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from contextlib import AbstractAsyncContextManager
 
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.status.writer import StatusWriter
 from tarmac.client.client import Client
 from tarmac.client.transport import ClientRequest, Reply, StreamReply
 
-POD = Pod({"metadata": {"namespace": "a", "name": "b", "uid": "u", "resourceVersion": "1"}, "spec": {}, "status": {}})
+POD = AgentPod(
+    {"metadata": {"namespace": "a", "name": "b", "uid": "u", "resourceVersion": "1"}, "spec": {}, "status": {}}
+)
 ANSWER = b'{"metadata":{"namespace":"a","name":"b","uid":"u","resourceVersion":"2"},"status":{"phase":"Failed"}}'
 
 
@@ -38,7 +40,7 @@ class SlowServer:
 async def test_a_request_about_a_pod_that_is_gone_is_let_finish_and_nothing_follows_it() -> None:
     server = SlowServer()
     writer = StatusWriter(Client(server))
-    writer.heard(POD)
+    writer.observe(POD)
     writer.submit("u", {"phase": "Failed"}, delete=True)
     while not server.asked:
         await asyncio.sleep(0)

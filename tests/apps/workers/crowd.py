@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tarmac.agent.http.api import NodeApi
-from tarmac.agent.http.auth import Nobody
-from tarmac.agent.http.tunnel import Tunnels
+from tarmac.agent.http.auth import DenyAll
+from tarmac.agent.http.tunnel import ServerTunnels
 from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
@@ -152,16 +152,16 @@ async def crowd(folder: Path, store: str, count: int = 3) -> AsyncGenerator[Crow
         pods=pods,
         runtime=runtime.as_runtime(),
         connect=dial,
-        figures=StageFigures(),
-        callers=Nobody(),
+        node_metrics=StageFigures(),
+        authorizer=DenyAll(),
         clock=clock,
-        visits=visits_in(folder / "recordings"),
+        consoles=visits_in(folder / "recordings"),
     )
 
     async def servers() -> list[str]:
         return [server.url]
 
-    tunnels = asyncio.ensure_future(Tunnels(api, "n1", lambda: config, servers, clock, Randomness()).run())
+    tunnels = asyncio.ensure_future(ServerTunnels(api, "n1", lambda: config, servers, clock, Randomness()).run())
     try:
         await add_node(client)
         await _account(client)

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from tarmac.agent.network.compiler import Compiler, Snapshot
+from tarmac.agent.network.compiler import NetworkCompiler, NetworkSnapshot
 from tarmac.api.compute.explanations import Reachability
 from tarmac.api.compute.names import LABEL_WORKLOAD_NAME
 from tarmac.api.declare import decode
@@ -133,7 +133,7 @@ class ReachTown:
             return [msgspec.json.encode(each) for each in self.objects.get(resource, {}).values()]
 
         members = [each for raw in raws(PODS) if (each := member_of(raw)) is not None]
-        told = Snapshot(
+        told = NetworkSnapshot(
             members=members,
             networks={key: decode(Network, each) for key, each in self.objects.get(NETWORKS, {}).items()},
             policies=[policy_of(raw) for raw in raws(POLICIES)],
@@ -141,7 +141,7 @@ class ReachTown:
             services=[decode_service(raw) for raw in raws(SERVICES)],
             slices=[decode_slice(raw) for raw in raws(SLICES)],
         )
-        return Compiler(node, lambda: 0.0).compile(told, (NODES[node],)).networks
+        return NetworkCompiler(node, lambda: 0.0).compile(told, (NODES[node],)).networks
 
     def datapath(self) -> dict[str, FakeDatapath]:
         """Fake nodes that have it so."""

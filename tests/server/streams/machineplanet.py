@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from tarmac.agent.http.api import NodeApi
-from tarmac.agent.http.auth import ReviewedCallers
+from tarmac.agent.http.auth import ReviewAuthorizer
 from tarmac.agent.http.serving import NodeListener
-from tarmac.agent.http.tunnel import Tunnels
+from tarmac.agent.http.tunnel import ServerTunnels
 from tarmac.api.identities import controller_user
 from tarmac.api.schema import JsonObject
 from tarmac.apps.control_plane import STARTING, Address, Chosen, Running, control_plane, local_transport
@@ -185,8 +185,8 @@ async def machine_planet(folder: Path, idle_seconds: float = 3600.0) -> AsyncGen
         )
         node_client = Client(HttpTransport(config), clock, Randomness())
         api = NodeApi(
-            pods=pods, runtime=runtime, connect=dial, figures=StageFigures(), clock=clock,
-            callers=ReviewedCallers(node_client, "n1", clock), visits=visits_in(folder / "recordings", told),
+            pods=pods, runtime=runtime, connect=dial, node_metrics=StageFigures(), clock=clock,
+            authorizer=ReviewAuthorizer(node_client, "n1", clock), consoles=visits_in(folder / "recordings", told),
             idle_seconds=idle_seconds,
         )  # fmt: skip
         client = Client(local_transport(running.server, STARTING), clock, Randomness())
@@ -199,7 +199,7 @@ async def machine_planet(folder: Path, idle_seconds: float = 3600.0) -> AsyncGen
             while not listener.port:
                 await asyncio.sleep(0.01)
         servers = KnownServers(node_client, lambda: running.url)
-        tunnels = Tunnels(api, "n1", lambda: config, servers, clock, Randomness())
+        tunnels = ServerTunnels(api, "n1", lambda: config, servers, clock, Randomness())
         tasks.append(asyncio.ensure_future(tunnels.run()))
         await add_node(client)
         async with asyncio.timeout(10):

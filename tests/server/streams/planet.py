@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tarmac.agent.http.api import ExternalConnections, NodeApi
-from tarmac.agent.http.auth import Nobody, ReviewedCallers
+from tarmac.agent.http.auth import DenyAll, ReviewAuthorizer
 from tarmac.agent.http.serving import NodeListener
-from tarmac.agent.http.tunnel import Tunnels
+from tarmac.agent.http.tunnel import ServerTunnels
 from tarmac.api.schema import JsonObject
 from tarmac.apps.control_plane import STARTING, Address, Chosen, Running, control_plane, local_transport
 from tarmac.apps.layout import Layout
@@ -125,21 +125,21 @@ async def planet(
             running.url, ca=pki.ca_file.read_text(), certificate=pair.certificate.decode(), key=pair.key.decode()
         )
         node_client = Client(HttpTransport(config), clock, Randomness())
-        callers = Nobody() if tunnelled else ReviewedCallers(node_client, "n1", clock)
+        callers = DenyAll() if tunnelled else ReviewAuthorizer(node_client, "n1", clock)
         api = NodeApi(
             pods=pods,
             runtime=runtime.as_runtime(),
             connect=dial,
-            figures=figures,
-            callers=callers,
+            node_metrics=figures,
+            authorizer=callers,
             clock=clock,
-            visits=visits_in(folder / "recordings"),
+            consoles=visits_in(folder / "recordings"),
             external=external,
         )
         client = Client(local_transport(running.server, STARTING), clock, Randomness())
         if tunnelled:
             servers = KnownServers(node_client, lambda: running.url)
-            task = asyncio.ensure_future(Tunnels(api, "n1", lambda: config, servers, clock, Randomness()).run())
+            task = asyncio.ensure_future(ServerTunnels(api, "n1", lambda: config, servers, clock, Randomness()).run())
             await add_node(client)
         else:
             task = await _listen(folder, api, pki, client)

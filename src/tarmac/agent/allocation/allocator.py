@@ -17,7 +17,7 @@ from tarmac.agent.allocation.containers import container_allotment
 from tarmac.agent.allocation.pods import burstable_request, pod_limits
 from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.model.allotment import PodAllotment, Refusal
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.api.kubernetes.core.pods.podresources import qos_class
 from tarmac.api.schema import JsonObject
 
@@ -25,11 +25,11 @@ from tarmac.api.schema import JsonObject
 class NodeResource(Protocol):
     """A limited resource of this node: exclusive CPUs, capacity of a class."""
 
-    def admit(self, pod: Pod) -> Refusal | None:
+    def admit(self, pod: AgentPod) -> Refusal | None:
         """Assign and persist the resource for a new pod, or return the reason to reject it. Idempotent."""
         ...
 
-    def extend(self, pod: Pod, allotment: PodAllotment) -> PodAllotment:
+    def extend(self, pod: AgentPod, allotment: PodAllotment) -> PodAllotment:
         """Return the allotment extended by the pod's assignment."""
         ...
 
@@ -41,15 +41,15 @@ class NodeResource(Protocol):
 class AskedResource(Protocol):
     """A resource that external processes provide: devices. Calls may take time."""
 
-    async def prepare(self, pod: Pod) -> Refusal | None:
+    async def prepare(self, pod: AgentPod) -> Refusal | None:
         """Obtain all that a new pod requests, before any part of it is created; or nothing, and return the reason."""
         ...
 
-    async def before_start(self, pod: Pod, container: str) -> bool:
-        """Prepare the start of a container; return True if its allotment grew. Raises NotGiven."""
+    async def before_start(self, pod: AgentPod, container: str) -> bool:
+        """Prepare the start of a container; return True if its allotment grew. Raises AllocationRefused."""
         ...
 
-    def extend(self, pod: Pod, allotment: PodAllotment) -> PodAllotment:
+    def extend(self, pod: AgentPod, allotment: PodAllotment) -> PodAllotment:
         """Return the allotment extended by the pod's assignment."""
         ...
 
@@ -82,9 +82,9 @@ class Allocator:
         self._settings = settings
         self._resources = resources
         self._asked = asked
-        self._cache: dict[str, tuple[Pod, PodAllotment]] = {}  # by uid, with the pod version it was computed for
+        self._cache: dict[str, tuple[AgentPod, PodAllotment]] = {}  # by uid, with the pod version it was computed for
 
-    def admit(self, pod: Pod) -> Refusal | None:
+    def admit(self, pod: AgentPod) -> Refusal | None:
         """Assign resources to a new pod, or return the reason to reject it; then it holds nothing."""
         for resource in self._resources:
             if (why := resource.admit(pod)) is not None:
@@ -92,7 +92,7 @@ class Allocator:
                 return why
         return None
 
-    async def prepare(self, pod: Pod) -> Refusal | None:
+    async def prepare(self, pod: AgentPod) -> Refusal | None:
         """Assign resources of external processes, which may take time. A rejected pod holds nothing."""
         self._cache.pop(pod.uid, None)
         for resource in self._asked:
@@ -101,13 +101,13 @@ class Allocator:
                 return why
         return None
 
-    async def before_start(self, pod: Pod, container: str) -> None:
-        """Prepare the start of a container. Raises NotGiven."""
+    async def before_start(self, pod: AgentPod, container: str) -> None:
+        """Prepare the start of a container. Raises AllocationRefused."""
         for resource in self._asked:
             if await resource.before_start(pod, container):
                 self._cache.pop(pod.uid, None)
 
-    def allot(self, pod: Pod) -> PodAllotment:
+    def allot(self, pod: AgentPod) -> PodAllotment:
         """Return the allotment of the pod with its allocated resources, and of each of its containers."""
         known = self._cache.get(pod.uid)
         if known is not None and known[0] is pod:
@@ -144,7 +144,7 @@ class Allocator:
                 found[container] = {**found.get(container, {}), **fields}
         return found
 
-    def _compute(self, pod: Pod) -> PodAllotment:
+    def _compute(self, pod: AgentPod) -> PodAllotment:
         capacity = self._settings.memory_capacity
         return PodAllotment(
             uid=pod.uid,

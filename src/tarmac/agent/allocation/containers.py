@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tarmac.agent.model.allotment import ContainerAllotment
 from tarmac.agent.model.limits import MAX_MEMORY, PERIOD, quota
-from tarmac.agent.model.pod import Pod, is_sidecar
+from tarmac.agent.model.pod import AgentPod, is_sidecar
 from tarmac.api.kubernetes.core.pods.podresources import qos_class
 from tarmac.api.schema import JsonObject
 from tarmac.base.quantity import Quantity
@@ -15,7 +15,7 @@ BEST_EFFORT_SCORE = 1000
 _NODE_CRITICAL = 2_000_001_000
 
 
-def container_allotment(pod: Pod, container: JsonObject, memory_capacity: int) -> ContainerAllotment:
+def container_allotment(pod: AgentPod, container: JsonObject, memory_capacity: int) -> ContainerAllotment:
     """Return the allotment of a container; pod-level limits apply to containers without their own."""
     cpu_limit = _amount(container, "limits", "cpu") or _amount(pod.spec, "limits", "cpu")
     memory_limit = _amount(container, "limits", "memory") or _amount(pod.spec, "limits", "memory")
@@ -30,7 +30,7 @@ def container_allotment(pod: Pod, container: JsonObject, memory_capacity: int) -
     )
 
 
-def oom_score(pod: Pod, container: JsonObject, memory_capacity: int) -> int:
+def oom_score(pod: AgentPod, container: JsonObject, memory_capacity: int) -> int:
     """Return the OOM score adjustment: the larger the memory request, the later the container is killed."""
     quality = qos_class(pod.spec)
     if quality == "Guaranteed" or (pod.spec.get("priority") or 0) >= _NODE_CRITICAL:
@@ -45,7 +45,7 @@ def oom_score(pod: Pod, container: JsonObject, memory_capacity: int) -> int:
     return max(1000 + GUARANTEED_SCORE, min(score, BEST_EFFORT_SCORE - 1))
 
 
-def _spare_per_container(pod: Pod) -> int:
+def _spare_per_container(pod: AgentPod) -> int:
     """Return each container's share of a pod-level request beyond the sum of the containers' requests."""
     whole = _memory(pod.spec)
     lasting = [*pod.containers, *(each for each in pod.init_containers if is_sidecar(each))]

@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tarmac.agent.allocation.settings import AllocationSettings
-from tarmac.agent.model.limits import MAX_MEMORY, NONE, Limits, quota
+from tarmac.agent.model.limits import MAX_MEMORY, NONE, CgroupLimits, quota
 from tarmac.api.kubernetes.core.pods.podresources import pod_amounts, qos_class
 from tarmac.api.schema import JsonObject
 from tarmac.decide.allocatable.weights import shares
 from tarmac.decide.scheduling.amounts import CPU, MEMORY
 
 
-def pod_limits(spec: JsonObject, settings: AllocationSettings) -> Limits:
+def pod_limits(spec: JsonObject, settings: AllocationSettings) -> CgroupLimits:
     """Return the limits of a pod's cgroup."""
     requests, limits = pod_amounts(spec, "requests"), pod_amounts(spec, "limits")
     cpu, memory = limits.get(CPU), limits.get(MEMORY)
-    return Limits(
+    return CgroupLimits(
         shares=shares(requests[CPU].milli() if CPU in requests and qos_class(spec) != "BestEffort" else 0),
         quota=quota(cpu.milli(), settings.period) if settings.enforce_cpu and cpu and _all_declare(spec, CPU) else NONE,
         period=settings.period,

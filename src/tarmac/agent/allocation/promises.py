@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from tarmac.agent.model.allotment import Postponed
-from tarmac.agent.model.pod import Pod, is_sidecar
+from tarmac.agent.model.pod import AgentPod, is_sidecar
 from tarmac.api.schema import JsonObject
 
 Resizes = Mapping[str, JsonObject]
 
 
-Fits = Callable[[Pod, Pod], Postponed | None]
+Fits = Callable[[AgentPod, AgentPod], Postponed | None]
 """Returns the reason why a pod, as allocated, cannot be resized to its spec."""
 
 WHOLE_POD: Final = ""
@@ -28,11 +28,11 @@ WHOLE_POD: Final = ""
 class PodPromises:
     """The allocated resources of one pod."""
 
-    def __init__(self, pod: Pod, promised: Resizes | None = None) -> None:
+    def __init__(self, pod: AgentPod, promised: Resizes | None = None) -> None:
         self.promised: dict[str, JsonObject] = {**resources_of(pod), **(promised or {})}
         self.postponed: Postponed | None = None
 
-    def consider(self, pod: Pod, fits: Fits) -> bool:
+    def consider(self, pod: AgentPod, fits: Fits) -> bool:
         """Allocate the resources of a new version of the pod if they fit; return True if they changed."""
         asked = resources_of(pod)
         new = {name: each for name, each in asked.items() if self.promised.get(name) != each}
@@ -42,7 +42,7 @@ class PodPromises:
         self.promised.update(asked)
         return True
 
-    def effective(self, pod: Pod) -> Pod:
+    def effective(self, pod: AgentPod) -> AgentPod:
         """Return the pod with its allocated resources."""
         if all(self.promised.get(name, each) == each for name, each in resources_of(pod).items()):
             return pod
@@ -54,9 +54,9 @@ class PodPromises:
         for field in ("containers", "initContainers"):
             if pod.spec.get(field):
                 spec[field] = [self._held(each) for each in pod.spec[field]]
-        return Pod({**pod.raw, "spec": spec})
+        return AgentPod({**pod.raw, "spec": spec})
 
-    def conditions(self, pod: Pod, applied: Resizes) -> list[JsonObject]:
+    def conditions(self, pod: AgentPod, applied: Resizes) -> list[JsonObject]:
         """Return the pod conditions of a resize."""
         generation = {"observedGeneration": pod.generation} if pod.generation else {}
         found: list[JsonObject] = []
@@ -71,7 +71,7 @@ class PodPromises:
         return {**container, "resources": self.promised.get(container["name"], container.get("resources") or {})}
 
 
-def resources_of(pod: Pod) -> dict[str, JsonObject]:
+def resources_of(pod: AgentPod) -> dict[str, JsonObject]:
     """Return the resources of the pod, of its containers and of its sidecars, by name."""
     lasting = [*pod.containers, *(each for each in pod.init_containers if is_sidecar(each))]
     named = {each["name"]: each.get("resources") or {} for each in lasting}

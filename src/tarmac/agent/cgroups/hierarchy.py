@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from tarmac.agent.model.limits import Limits
+from tarmac.agent.model.limits import CgroupLimits
 from tarmac.base.cpuset import CPUSet
 from tarmac.decide.qosclasses.blockio import BlockioParameters
 
@@ -38,7 +38,7 @@ class Hierarchy(Protocol):
         """Create the group and its parents, ready for processes; return True if it is new. Raises CgroupError."""
         ...
 
-    def limit(self, path: str, limits: Limits) -> None:
+    def limit(self, path: str, limits: CgroupLimits) -> None:
         """Set limits on a group. Raises CgroupError."""
         ...
 
@@ -77,7 +77,7 @@ class Hierarchy(Protocol):
         ...
 
     def shares(self, path: str) -> int:
-        """Return the weight of a group, on the scale of `Limits`; 0 without such a group."""
+        """Return the weight of a group, on the scale of `CgroupLimits`; 0 without such a group."""
         ...
 
     def inhabitants(self, path: str) -> set[int]:

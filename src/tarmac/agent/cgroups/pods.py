@@ -17,7 +17,7 @@ from typing import Final
 
 from tarmac.agent.cgroups.hierarchy import CgroupError, Hierarchy
 from tarmac.agent.model.allotment import PodAllotment
-from tarmac.agent.model.limits import NONE, UNLIMITED, Limits, unlike
+from tarmac.agent.model.limits import NONE, UNLIMITED, CgroupLimits, unlike
 from tarmac.api.kubernetes.resourcenames import HUGE_PAGES
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
@@ -38,7 +38,7 @@ class KubePods:
         self._hierarchy = hierarchy
         self._clock = clock
         self._burstable: dict[str, int] = {}
-        self._known: dict[str, Limits] = {}  # limits known to be set, by path
+        self._known: dict[str, CgroupLimits] = {}  # limits known to be set, by path
 
     def prepare(self) -> None:
         """Create the upper levels. Raises CgroupError."""
@@ -47,7 +47,7 @@ class KubePods:
         for level in ("/burstable", "/besteffort"):
             self._hierarchy.make(self.top + level)
             self._hierarchy.widen(self.top + level)
-        self._hierarchy.limit(self.top + "/besteffort", Limits(shares=MIN_SHARES))
+        self._hierarchy.limit(self.top + "/besteffort", CgroupLimits(shares=MIN_SHARES))
         level = f"{self.top}/burstable"
         for name in self._hierarchy.children(level):
             if name.startswith(_PREFIX):
@@ -60,7 +60,7 @@ class KubePods:
         huge = {
             name.removeprefix(HUGE_PAGES): amount for name, amount in all_pods.items() if name.startswith(HUGE_PAGES)
         }
-        limits = Limits(shares=shares(all_pods[CPU]), memory=all_pods[MEMORY], pids=pids, huge_pages=huge)
+        limits = CgroupLimits(shares=shares(all_pods[CPU]), memory=all_pods[MEMORY], pids=pids, huge_pages=huge)
         self._hierarchy.limit(self.top, limits)
 
     async def create(self, allotment: PodAllotment) -> str:
@@ -69,7 +69,7 @@ class KubePods:
         wanted = allotment.limits
         if self._hierarchy.make(path):
             self._known[path] = replace(UNLIMITED, period=wanted.period)
-        known = self._known.get(path, Limits())
+        known = self._known.get(path, CgroupLimits())
         self._limit(path, replace(wanted, quota=known.quota, period=known.period))
         self._count(allotment)
         return path
@@ -130,9 +130,9 @@ class KubePods:
         """Return the path of the pod's cgroup in the runtime's form."""
         return f"{self.top}{_LEVELS[allotment.quality]}/{_PREFIX}{allotment.uid}"
 
-    def _limit(self, path: str, wanted: Limits) -> None:
+    def _limit(self, path: str, wanted: CgroupLimits) -> None:
         """Write only limits that differ: each is a file."""
-        known = self._known.pop(path, Limits())
+        known = self._known.pop(path, CgroupLimits())
         self._hierarchy.limit(path, unlike(wanted, known))
         self._known[path] = wanted
 
@@ -142,7 +142,7 @@ class KubePods:
             self._weigh_burstable()
 
     def _weigh_burstable(self) -> None:
-        self._hierarchy.limit(self.top + "/burstable", Limits(shares=shares(sum(self._burstable.values()))))
+        self._hierarchy.limit(self.top + "/burstable", CgroupLimits(shares=shares(sum(self._burstable.values()))))
 
     async def _remove(self, path: str) -> None:
         for delay in _RETRY_DELAYS:

@@ -31,7 +31,7 @@ from tarmac.agent.cgroups.hierarchy import (
     processes,
     rmdir_tree,
 )
-from tarmac.agent.model.limits import NONE, Limits
+from tarmac.agent.model.limits import NONE, CgroupLimits
 from tarmac.base.cpuset import CPUSet
 
 _MADE_IN: Final = ("cpu", "cpuacct", "cpuset", "memory", "pids", "hugetlb", "blkio", "freezer", "devices")
@@ -54,7 +54,7 @@ class V1:
                 self._inherit(self._mounts["cpuset"] / path.lstrip("/"), file)
         return all(new)
 
-    def limit(self, path: str, limits: Limits) -> None:
+    def limit(self, path: str, limits: CgroupLimits) -> None:
         """Set limits on a group. Raises CgroupError."""
         if limits.shares is not None:
             attempt(self._file("cpu", path, "cpu.shares"), str(limits.shares))

@@ -22,7 +22,7 @@ from tarmac.agent.cgroups.hierarchy import (
     processes,
     rmdir_tree,
 )
-from tarmac.agent.model.limits import NONE, Limits
+from tarmac.agent.model.limits import NONE, CgroupLimits
 from tarmac.base.cpuset import CPUSet
 from tarmac.decide.allocatable.weights import MAX_SHARES
 
@@ -44,7 +44,7 @@ class V2:
             new = make_folder(above)
         return new
 
-    def limit(self, path: str, limits: Limits) -> None:
+    def limit(self, path: str, limits: CgroupLimits) -> None:
         """Set limits on a group. Raises CgroupError."""
         folder = self._folder(path)
         if limits.shares is not None:

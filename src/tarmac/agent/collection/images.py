@@ -31,7 +31,7 @@ class _Known:
     used: float = 0.0
 
 
-class Images:
+class ImageCollector:
     """The images of a node."""
 
     def __init__(
@@ -63,7 +63,7 @@ class Images:
         collected = self._clock.monotonic()
         while True:
             try:
-                await self.look()
+                await self.refresh()
                 if self._clock.monotonic() - collected >= INTERVAL:
                     collected = self._clock.monotonic()
                     await self.collect()
@@ -71,7 +71,7 @@ class Images:
                 _log.warning("image collection failed, will retry", why=str(error))
             await self._clock.sleep(_LIST_INTERVAL)
 
-    async def look(self) -> set[str]:
+    async def refresh(self) -> set[str]:
         """List images and mark those in use; return their ids. Raises RuntimeFault."""
         self._present = await self._runtime.images()
         self.mount_point = (await self._runtime.image_space())[0]
@@ -128,7 +128,7 @@ class Images:
 
     async def _unused(self, least_age: float) -> list[Image]:
         """Return removable images, the least recently used first."""
-        used, now = await self.look(), self._clock.now()
+        used, now = await self.refresh(), self._clock.now()
         free = [
             image
             for image in self._present

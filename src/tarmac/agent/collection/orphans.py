@@ -19,7 +19,7 @@ INTERVAL: Final = 60.0
 _log = log("collection")
 
 
-class Leftovers:
+class OrphanCollector:
     """Sweeps logs and cgroups of pods that are neither bound here nor known to the runtime.
 
     `pods` must only be called once all pods are known: `run` starts after that.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tarmac.agent.config.reading import BadConfig, Stated
+from tarmac.agent.config.reading import BadConfig, StatedConfig
 from tarmac.decide.allocatable.reservations import Reservations
 from tarmac.decide.cpus.pools import reserved_count
 
@@ -18,13 +18,13 @@ def is_strict(options: dict[str, str]) -> bool:
     return options.get(STRICT, "false").lower() == "true"
 
 
-def check_processors(stated: Stated, reservations: Reservations) -> None:
+def check_cpus(stated: StatedConfig, reservations: Reservations) -> None:
     """Validate the settings. Raises BadConfig."""
     if findings := list(_findings(stated, reservations)):
         raise BadConfig("; ".join(findings))
 
 
-def _findings(stated: Stated, reservations: Reservations) -> Iterator[str]:
+def _findings(stated: StatedConfig, reservations: Reservations) -> Iterator[str]:
     kubelet = stated.kubelet
     if reservations.reserved_cpus is not None and (kubelet.system_reserved_cgroup or kubelet.kube_reserved_cgroup):
         yield (

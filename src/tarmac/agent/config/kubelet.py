@@ -53,7 +53,7 @@ class X509(_Section, frozen=True):
     client_ca_file: str = msgspec.field(name="clientCAFile", default="")
 
 
-class Authentication(_Section, frozen=True):
+class KubeletAuthentication(_Section, frozen=True):
     """Authentication at the node's HTTP API."""
 
     anonymous: Anonymous = Anonymous()
@@ -68,7 +68,7 @@ class WebhookAuthorization(_Section, frozen=True):
     cache_unauthorized_ttl: Seconds = msgspec.field(name="cacheUnauthorizedTTL", default=Seconds(30))
 
 
-class Authorization(_Section, frozen=True):
+class KubeletAuthorization(_Section, frozen=True):
     """Authorization at the node's HTTP API."""
 
     mode: Literal["Webhook"] = "Webhook"
@@ -81,7 +81,7 @@ class CrashLoopBackOff(_Section, frozen=True):
     max_container_restart_period: Seconds = Seconds(300)
 
 
-class Taint(_Section, frozen=True, kw_only=True):
+class KubeletTaint(_Section, frozen=True, kw_only=True):
     """A taint the node is registered with."""
 
     key: str
@@ -102,7 +102,7 @@ class OfferedClassType(_Section, frozen=True):
     classes: dict[str, OfferedClass] | None = None
 
 
-class ClassResources(_Section, frozen=True):
+class KubeletClassResources(_Section, frozen=True):
     """QoS-class resources, and the handling of pods that request classes not offered."""
 
     unavailable: Literal["reject", "ignore"] = "reject"
@@ -119,13 +119,13 @@ class KubeletConfiguration(_Section, frozen=True):
     tls_private_key_file: str = ""
     server_tls_bootstrap: bool = msgspec.field(name="serverTLSBootstrap", default=True)
     rotate_certificates: bool = True
-    authentication: Authentication = Authentication()
-    authorization: Authorization = Authorization()
+    authentication: KubeletAuthentication = KubeletAuthentication()
+    authorization: KubeletAuthorization = KubeletAuthorization()
     enable_debugging_handlers: bool = True
     streaming_connection_idle_timeout: Seconds = Seconds(4 * 3600)
     # registration and status
     register_node: bool = True
-    register_with_taints: tuple[Taint, ...] = ()
+    register_with_taints: tuple[KubeletTaint, ...] = ()
     provider_id: str = msgspec.field(name="providerID", default="")
     node_status_update_frequency: Seconds = Seconds(10)
     node_status_report_frequency: Seconds | None = None
@@ -184,7 +184,7 @@ class KubeletConfiguration(_Section, frozen=True):
     # shutdown
     shutdown_grace_period: Seconds = Seconds(0)
     shutdown_grace_period_critical_pods: Seconds = Seconds(0)
-    class_resources: ClassResources = ClassResources()
+    class_resources: KubeletClassResources = KubeletClassResources()
     feature_gates: dict[str, bool] = msgspec.field(default_factory=dict[str, bool])
 
     @property

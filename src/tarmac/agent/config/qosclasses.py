@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from tarmac.agent.config.kubelet import ClassResources, OfferedClassType
+from tarmac.agent.config.kubelet import KubeletClassResources, OfferedClassType
 from tarmac.api.kubernetes.core.pods.podclasses import BLOCKIO, POD_QOS, stored_type
 from tarmac.base import names
 
 
-def class_findings(stated: ClassResources) -> Iterator[str]:
+def class_findings(stated: KubeletClassResources) -> Iterator[str]:
     """Yield the errors."""
     for name, each in stated.types.items():
         path = f"classResources.types.{name}"

@@ -34,7 +34,7 @@ class BadConfig(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class StatedConfig:
     """The settings of flags and file, unmerged."""
 
     flags: Flags
@@ -42,14 +42,16 @@ class Stated:
     gates: FeatureGates
 
 
-def stated(flags: Flags, kubelet: KubeletConfiguration) -> Stated:
+def stated(flags: Flags, kubelet: KubeletConfiguration) -> StatedConfig:
     """Combine flags and file; a feature gate of the flag overrides the file's. Raises BadConfig."""
     if unsupported := list(_unsupported(kubelet)):
         if not flags.ignore_unsupported_policies:
             raise BadConfig("; ".join(unsupported) + "; or start with --ignore-unsupported-policies")
         _log.warning("policies of the configuration are not implemented", fields=unsupported)
     try:
-        return Stated(flags, kubelet, FeatureGates("agent", merge_gates(kubelet.feature_gates, flags.feature_gates)))
+        return StatedConfig(
+            flags, kubelet, FeatureGates("agent", merge_gates(kubelet.feature_gates, flags.feature_gates))
+        )
     except BadGate as error:
         raise BadConfig(f"--feature-gates: {error}") from error
 

@@ -16,7 +16,7 @@ import msgspec
 
 from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.kubelet import KubeletConfiguration
-from tarmac.agent.config.reading import BadConfig, Stated
+from tarmac.agent.config.reading import BadConfig, StatedConfig
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.base import names
 from tarmac.base.gates import FeatureGates
@@ -62,7 +62,7 @@ class AgentConfig:
         return self.flags.pod_logs_dir or Path(self.kubelet.pod_logs_dir)
 
 
-def settle(stated: Stated, reservations: Reservations) -> AgentConfig:
+def settle(stated: StatedConfig, reservations: Reservations) -> AgentConfig:
     """Merge flags, file and reservations: the last of three steps. Raises BadConfig."""
     flags, kubelet = stated.flags, stated.kubelet
     if problems := names.dns1123_subdomain(flags.node_name):

@@ -14,7 +14,7 @@ from tarmac.agent.environment.expansion import expand
 from tarmac.agent.environment.hosts import hosts_file, write_hosts_file
 from tarmac.agent.environment.variables import PodEnvironment, environment
 from tarmac.agent.model.allotment import ContainerAllotment
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.model.settings import PodSettings
 from tarmac.api.schema import JsonObject
 from tarmac.runtimes.interface import ContainerConfig, Image, Mount
@@ -25,7 +25,7 @@ from tarmac.volumes.interface import MountedVolume, Sources, Volumes
 class ContainerToMake:
     """All inputs for the configuration of one container."""
 
-    pod: Pod
+    pod: AgentPod
     container: JsonObject
     attempt: int
     image: Image

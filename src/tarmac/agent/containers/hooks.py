@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tarmac.agent.model.interfaces import Connector
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.probes.http import get, request_of
 from tarmac.agent.probes.outcome import ProbeFault
 from tarmac.api.schema import JsonObject
@@ -26,7 +26,7 @@ class Hooks:
         self._connect = connect
         self._clock = clock
 
-    async def run(self, pod: Pod, container: JsonObject, id: str, hook: JsonObject, address: str) -> None:
+    async def run(self, pod: AgentPod, container: JsonObject, id: str, hook: JsonObject, address: str) -> None:
         """Run the hook to completion, without a timeout of its own. Raises HookFailed."""
         where = f'for Container "{container["name"]}" in Pod "{pod}" failed - error'
         if "exec" in hook:
@@ -44,7 +44,7 @@ class Hooks:
         elif "sleep" in hook:
             await self._clock.sleep(hook["sleep"].get("seconds") or 0)
 
-    async def _http(self, pod: Pod, container: JsonObject, action: JsonObject, address: str, where: str) -> None:
+    async def _http(self, pod: AgentPod, container: JsonObject, action: JsonObject, address: str, where: str) -> None:
         """Send the request. Any HTTP response counts as success, as with kubelet."""
         try:
             url, headers = request_of(action, container, address, "lifecycle")

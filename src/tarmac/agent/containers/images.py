@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from tarmac.agent.containers.credentials import with_tag
 from tarmac.agent.containers.repositories import RepositoryAccess, pull_with_each
 from tarmac.agent.model.backoff import BackOffs
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.api.kubernetes.runtimeclasses import MACHINE_CLASS
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock
@@ -41,20 +41,20 @@ class Pulling:
 
 
 @dataclass(frozen=True, slots=True)
-class Unavailable:
+class ImageUnavailable:
     """Reason and message, and the monotonic time of the next attempt."""
 
     reason: str
     message: str
-    ask_again: float
+    retry_at: float
 
 
-Outcome = Image | Pulling | Unavailable
+Outcome = Image | Pulling | ImageUnavailable
 _FAILED, _MISMATCH = "ErrImagePull", "ImageRefused"
 _PULLING = Pulling()
 
 
-class Images:
+class ImagePuller:
     """The images of this node's pods."""
 
     def __init__(
@@ -67,13 +67,13 @@ class Images:
         self._slots = asyncio.Semaphore(max(1, parallel))
         self._tasks = Tasks()
         self._pulls: dict[str, asyncio.Task[None]] = {}
-        self._results: dict[str, Image | Unavailable] = {}
+        self._results: dict[str, Image | ImageUnavailable] = {}
         self._errors: dict[str, tuple[float, str]] = {}  # monotonic time and message of the last failed pull
         self._back_offs = BackOffs()
         self._expected: dict[str, asyncio.Future[Image | None]] = {}
         self._entitled: set[str] = set()  # checked once: containers must restart without the server too
 
-    def expect(self, pod: Pod, handler: str) -> None:
+    def expect(self, pod: AgentPod, handler: str) -> None:
         """Look up the images a pod starts with while its sandbox is being created."""
         for container in pod.init_containers[:1] or pod.containers:
             key = f"{pod.uid}_{container['image']}"
@@ -86,7 +86,7 @@ class Images:
             return await self._runtime.image(name, handler)
         return None
 
-    async def ensure(self, pod: Pod, container: JsonObject, handler: str, wake: Callable[[], None]) -> Outcome:
+    async def ensure(self, pod: AgentPod, container: JsonObject, handler: str, wake: Callable[[], None]) -> Outcome:
         """Return the image from the handler's image store, or start a pull. Raises RuntimeFault."""
         name = container["image"]
         key = f"{pod.uid}_{name}"
@@ -115,7 +115,7 @@ class Images:
             return self._never(pod, container, "is not present with pull policy of Never")
         return self._waiting(pod, container, key) or self._start(pod, container, key, handler, wake)
 
-    async def _refusal(self, pod: Pod, name: str, image: Image, key: str, handler: str) -> str:
+    async def _refusal(self, pod: AgentPod, name: str, image: Image, key: str, handler: str) -> str:
         """Return the reason why a pod may not use an image that is present; empty if it may."""
         if key in self._entitled or handler == MACHINE_CLASS:
             return ""
@@ -124,10 +124,10 @@ class Images:
             self._entitled.add(key)
         return refusal
 
-    def _never(self, pod: Pod, container: JsonObject, what: str) -> Unavailable:
+    def _never(self, pod: AgentPod, container: JsonObject, what: str) -> ImageUnavailable:
         message = f'Container image "{container["image"]}" {what}'
         self._warn(pod, container, "ErrImageNeverPull", message)
-        return Unavailable("ErrImageNeverPull", message, self._clock.monotonic() + 10)
+        return ImageUnavailable("ErrImageNeverPull", message, self._clock.monotonic() + 10)
 
     def forget(self, uid: str) -> None:
         """Cancel the pulls of a removed pod and drop its state."""
@@ -144,7 +144,7 @@ class Images:
         """Cancel all pulls."""
         await self._tasks.close()
 
-    def _waiting(self, pod: Pod, container: JsonObject, key: str) -> Unavailable | None:
+    def _waiting(self, pod: AgentPod, container: JsonObject, key: str) -> ImageUnavailable | None:
         """Return the back-off state, if a pull has failed recently."""
         failed_at, error = self._errors.get(key, (0.0, ""))
         until = failed_at + self._back_offs.delay(key, failed_at)
@@ -154,9 +154,9 @@ class Images:
         self._event(pod, container, "BackOff", message)
         # A mismatch keeps its own reason: a retry cannot fix it.
         reason = _MISMATCH if error.startswith(f"{_MISMATCH}: ") else "ImagePullBackOff"
-        return Unavailable(reason, f"{message}: {error}", until)
+        return ImageUnavailable(reason, f"{message}: {error}", until)
 
-    def _start(self, pod: Pod, container: JsonObject, key: str, handler: str, wake: Callable[[], None]) -> Pulling:
+    def _start(self, pod: AgentPod, container: JsonObject, key: str, handler: str, wake: Callable[[], None]) -> Pulling:
         self._event(pod, container, "Pulling", f'Pulling image "{container["image"]}"')
 
         def done(_task: asyncio.Task[None]) -> None:
@@ -168,7 +168,7 @@ class Images:
         task.add_done_callback(done)
         return _PULLING
 
-    async def _pull(self, pod: Pod, container: JsonObject, key: str, handler: str) -> None:
+    async def _pull(self, pod: AgentPod, container: JsonObject, key: str, handler: str) -> None:
         name = container["image"]
         asked = self._clock.monotonic()
         try:
@@ -199,7 +199,7 @@ class Images:
         self._entitled.add(key)
         self._results[key] = image
 
-    def _progress(self, pod: Pod, container: JsonObject) -> Progress:
+    def _progress(self, pod: AgentPod, container: JsonObject) -> Progress:
         """Return a callback that records an event about a long pull at intervals."""
         told = self._clock.monotonic()
 
@@ -212,21 +212,23 @@ class Images:
 
         return progress
 
-    def _failed(self, pod: Pod, container: JsonObject, key: str, error: str, reason: str = _FAILED) -> Unavailable:
+    def _failed(
+        self, pod: AgentPod, container: JsonObject, key: str, error: str, reason: str = _FAILED
+    ) -> ImageUnavailable:
         name, now = container["image"], self._clock.monotonic()
         self._warn(pod, container, "Failed", f'Failed to pull image "{name}": {error}')
         self._back_offs.next(key, now, now)
         self._errors[key] = (now, f"{reason}: {error}")
-        return Unavailable(reason, error, now + BACKOFF_STATUS_DELAY)
+        return ImageUnavailable(reason, error, now + BACKOFF_STATUS_DELAY)
 
-    def _event_present(self, pod: Pod, container: JsonObject) -> None:
+    def _event_present(self, pod: AgentPod, container: JsonObject) -> None:
         present = "already present on machine and can be accessed by the pod"
         self._event(pod, container, "Pulled", f'Container image "{container["image"]}" {present}')
 
-    def _event(self, pod: Pod, container: JsonObject, reason: str, message: str) -> None:
+    def _event(self, pod: AgentPod, container: JsonObject, reason: str, message: str) -> None:
         self._recorder.event(pod.container_reference(container["name"]), "Normal", reason, message)
 
-    def _warn(self, pod: Pod, container: JsonObject, reason: str, message: str) -> None:
+    def _warn(self, pod: AgentPod, container: JsonObject, reason: str, message: str) -> None:
         self._recorder.event(pod.container_reference(container["name"]), "Warning", reason, message)
 
 

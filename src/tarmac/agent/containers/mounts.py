@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from tarmac.agent.environment.expansion import expand
 from tarmac.agent.environment.variables import ConfigMissing
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.api.schema import JsonObject
 from tarmac.runtimes.interface import Device, Mount
 from tarmac.volumes.interface import MountedVolume, VolumeError, Volumes
@@ -16,7 +16,7 @@ HOSTS = "/etc/hosts"
 
 
 async def volume_mounts(
-    pod: Pod,
+    pod: AgentPod,
     container: JsonObject,
     mounted: Mapping[str, MountedVolume],
     volumes: Volumes,

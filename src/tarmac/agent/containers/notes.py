@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from tarmac.agent.containers.identity import container_hash
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.api.schema import JsonObject
 from tarmac.runtimes.labels import DISK_VOLUMES, INSTANCE_UID
 
@@ -21,7 +21,7 @@ PORTS = "io.kubernetes.container.ports"
 TERMINATION_GRACE = "io.kubernetes.pod.terminationGracePeriod"
 
 
-def container_notes(pod: Pod, container: JsonObject, attempt: int) -> dict[str, str]:
+def container_notes(pod: AgentPod, container: JsonObject, attempt: int) -> dict[str, str]:
     """The annotations of a container."""
     found = {
         HASH: container_hash(container),

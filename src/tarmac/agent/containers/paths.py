@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +31,14 @@ class PodPaths:
         """The file for a container's termination message."""
         return self.home(uid) / "containers" / container / f"{attempt}.message"
 
-    def pod_logs(self, pod: Pod) -> Path:
+    def pod_logs(self, pod: AgentPod) -> Path:
         """The directory that the sandbox's log paths are relative to."""
         return self.logs / f"{pod.namespace}_{pod.name}_{pod.uid}"
 
-    def container_logs(self, pod: Pod, container: str) -> Path:
+    def container_logs(self, pod: AgentPod, container: str) -> Path:
         """The logs of one container, one file per attempt."""
         return self.pod_logs(pod) / container
 
-    def container_log(self, pod: Pod, container: str, attempt: int) -> Path:
+    def container_log(self, pod: AgentPod, container: str, attempt: int) -> Path:
         """The log of one attempt."""
         return self.container_logs(pod, container) / f"{attempt}.log"

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from tarmac.agent.containers.credentials import credentials_for, repository
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.api.compute.machineimage import registry_repository
 from tarmac.api.compute.names import ANNOTATION_MACHINE_IMAGES
 from tarmac.api.repositories import GROUP, PULL, REGISTRY, RESOURCE, Repository, is_own, parse_repository
@@ -52,7 +52,7 @@ class RepositoryAccess:
         self._reviews = client.resource(ACCESS_REVIEWS)
         self._sources = sources
 
-    async def refusal(self, asked: str, image: Image, pod: Pod) -> str:
+    async def refusal(self, asked: str, image: Image, pod: AgentPod) -> str:
         """Return the reason why a pod may not use a present image under the requested name; empty if it may.
 
         Raises SourceUnavailable if the API server cannot be asked.
@@ -64,7 +64,7 @@ class RepositoryAccess:
                 return ""
         return why
 
-    async def credentials(self, image: str, pod: Pod) -> list[Credentials | None]:
+    async def credentials(self, image: str, pod: AgentPod) -> list[Credentials | None]:
         """Return the credentials to try in order; None stands for an anonymous pull.
 
         Raises ImageRefused if no credentials can succeed, and SourceUnavailable.
@@ -80,7 +80,7 @@ class RepositoryAccess:
         token, _ = await self._sources.token(pod.raw, REGISTRY, _TOKEN_SECONDS)
         return [*found, Credentials(pod.service_account, token)]
 
-    async def for_machine(self, image: str, pod: Pod) -> Credentials | None:
+    async def for_machine(self, image: str, pod: AgentPod) -> Credentials | None:
         """Return the credentials for a machine image that was uploaded; None for one that comes from elsewhere.
 
         Raises ImageRefused if the pod's account may not pull it, and SourceUnavailable.
@@ -93,7 +93,7 @@ class RepositoryAccess:
         token, _ = await self._sources.token(pod.raw, REGISTRY, _TOKEN_SECONDS)
         return Credentials(pod.service_account, token)
 
-    async def _why_not(self, name: str, pod: Pod) -> str:
+    async def _why_not(self, name: str, pod: AgentPod) -> str:
         place = parse_repository(name.partition("/")[2])
         if place is None:
             return f"{name} is no repository: in {REGISTRY} they are called NAMESPACE/NAME"
@@ -102,7 +102,7 @@ class RepositoryAccess:
         needs = f'it needs the verb {PULL} on {RESOURCE}.{GROUP} in the namespace "{place.namespace}"'
         return f'the service account "{pod.namespace}/{pod.service_account}" may not pull from {place}: {needs}'
 
-    async def _may_pull(self, place: Repository, pod: Pod) -> bool:
+    async def _may_pull(self, place: Repository, pod: AgentPod) -> bool:
         attributes = {"verb": PULL, "group": GROUP, "resource": RESOURCE} | place._asdict()
         spec: JsonObject = {**account_of(pod), "resourceAttributes": attributes}
         body = {"kind": ACCESS_REVIEWS.kind, "apiVersion": ACCESS_REVIEWS.api_version, "metadata": {}, "spec": spec}
@@ -132,7 +132,7 @@ def guarded(asked: str, image: Image) -> list[str]:
     return [] if name in known or own != known else sorted(own)
 
 
-def account_of(pod: Pod) -> JsonObject:
+def account_of(pod: AgentPod) -> JsonObject:
     """The pod's service account as an access review names it."""
     groups = ["system:serviceaccounts", f"system:serviceaccounts:{pod.namespace}", "system:authenticated"]
     return {"user": f"system:serviceaccount:{pod.namespace}:{pod.service_account}", "groups": groups}

@@ -6,12 +6,12 @@ from tarmac.agent.containers.paths import PodPaths
 from tarmac.agent.containers.security import sandbox_security
 from tarmac.agent.environment.hosts import kernel_hostname
 from tarmac.agent.environment.resolving import Resolving
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.runtimes.interface import PodIdentity, PortMapping, SandboxConfig
 
 
 def sandbox_config(
-    pod: Pod, attempt: int, paths: PodPaths, cgroup: str, dns: Resolving, cluster_domain: str
+    pod: AgentPod, attempt: int, paths: PodPaths, cgroup: str, dns: Resolving, cluster_domain: str
 ) -> SandboxConfig:
     """Return the runtime configuration. Raises HostnameTooLong."""
     sysctls = (pod.spec.get("securityContext") or {}).get("sysctls") or ()
@@ -31,7 +31,7 @@ def sandbox_config(
     )
 
 
-def _ports(pod: Pod) -> tuple[PortMapping, ...]:
+def _ports(pod: AgentPod) -> tuple[PortMapping, ...]:
     if pod.host_network:
         return ()
     return tuple(

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.api.schema import JsonObject
 from tarmac.runtimes.interface import Image, LinuxSecurity
 
@@ -36,7 +36,7 @@ class SecurityRefused(Exception):
     """The container may not run with its settings. `kubectl describe` shows the message."""
 
 
-def sandbox_security(pod: Pod) -> LinuxSecurity:
+def sandbox_security(pod: AgentPod) -> LinuxSecurity:
     """Return the security settings shared by all containers of the pod."""
     stated = pod.spec.get("securityContext") or {}
     return LinuxSecurity(
@@ -54,7 +54,7 @@ def sandbox_security(pod: Pod) -> LinuxSecurity:
 
 
 def container_security(
-    pod: Pod,
+    pod: AgentPod,
     container: JsonObject,
     image: Image | None,
     seccomp_root: Path,
@@ -96,7 +96,7 @@ def container_security(
     )
 
 
-def wants_strict_groups(pod: Pod) -> bool:
+def wants_strict_groups(pod: AgentPod) -> bool:
     """Return True if groups defined only in the image must not apply."""
     return (pod.spec.get("securityContext") or {}).get("supplementalGroupsPolicy") == "Strict"
 
@@ -135,7 +135,7 @@ def _seccomp(of_pod: JsonObject, container: JsonObject, root: Path, by_default: 
     return "Localhost", str(path)
 
 
-def _check_not_root(pod: Pod, container: JsonObject, stated: JsonObject, image: Image | None) -> None:
+def _check_not_root(pod: AgentPod, container: JsonObject, stated: JsonObject, image: Image | None) -> None:
     if not stated.get("runAsNonRoot"):
         return
     whose = f'(pod: "{pod}", container: {container["name"]})'

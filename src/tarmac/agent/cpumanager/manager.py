@@ -15,7 +15,7 @@ import msgspec
 
 from tarmac.agent.cpumanager.statefile import Assignments, StateFile
 from tarmac.agent.model.allotment import PodAllotment, Postponed, Refusal
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.stats.summary import UNLABELLED, Sample
 from tarmac.api.kubernetes.core.pods.podresources import qos_class
 from tarmac.api.schema import JsonObject
@@ -34,7 +34,7 @@ _log = log("processors")
 
 
 @dataclass(frozen=True, slots=True)
-class Processors:
+class NodeCpus:
     """The CPUs of the host and the reserved ones. `strict`: the shared pool excludes these."""
 
     topology: Topology
@@ -48,7 +48,7 @@ class CPUManager:
     Assigned CPUs need no such signal: the container that gets them has them vacated before it starts.
     """
 
-    def __init__(self, machine: Processors, file: StateFile, assignments: Assignments | None) -> None:
+    def __init__(self, machine: NodeCpus, file: StateFile, assignments: Assignments | None) -> None:
         self.begins = assignments is None
         """True if no agent with this policy ran here before."""
         self.changed = asyncio.Event()
@@ -64,7 +64,7 @@ class CPUManager:
 
     # --- node resource ----------------------------------------------------------------------------------------------
 
-    def admit(self, pod: Pod) -> Refusal | None:
+    def admit(self, pod: AgentPod) -> Refusal | None:
         """Assign CPUs to a new pod. A pod admitted before keeps its CPUs."""
         self._specs[pod.uid] = pod.spec
         if pod.uid in self._assigned or not exclusive_cpus(pod.spec):
@@ -75,7 +75,7 @@ class CPUManager:
             return refused(error)
         return None
 
-    def extend(self, pod: Pod, allotment: PodAllotment) -> PodAllotment:
+    def extend(self, pod: AgentPod, allotment: PodAllotment) -> PodAllotment:
         """Add exclusive CPUs to the allotment. The shared pool changes over time, so the runtime gets it at start."""
         self._specs[pod.uid] = pod.spec
         own = self._assigned.get(pod.uid) or {}
@@ -115,9 +115,9 @@ class CPUManager:
         except (NotEnough, OSError) as error:
             _log.info("pod stays on shared CPUs", pod=uid, why=str(error))
 
-    def postponed(self, has: Pod, asks: Pod) -> Postponed | None:
+    def postponed(self, current: AgentPod, requested: AgentPod) -> Postponed | None:
         """Reject a change of CPU requests: CPUs are assigned once."""
-        return processors_postponed(has, asks)
+        return cpus_postponed(current, requested)
 
     def forget(self, live: Set[str]) -> None:
         """Free the CPUs of pods that no longer exist."""
@@ -181,14 +181,14 @@ class CPUManager:
         self.changes += 1
 
 
-def processors_postponed(has: Pod, asks: Pod) -> Postponed | None:
+def cpus_postponed(current: AgentPod, requested: AgentPod) -> Postponed | None:
     """The processors of a container are chosen once: what it asks for cannot change."""
-    if qos_class(has.spec) != "Guaranteed" or _cpu(has) == _cpu(asks):
+    if qos_class(current.spec) != "Guaranteed" or _cpu(current) == _cpu(requested):
         return None
     return Postponed("Infeasible", INFEASIBLE)
 
 
-def _cpu(pod: Pod) -> dict[str, tuple[str | None, str | None]]:
+def _cpu(pod: AgentPod) -> dict[str, tuple[str | None, str | None]]:
     """Return the CPU request and limit of each container, as written."""
     resources = {each["name"]: each.get("resources") or {} for each in pod.every_container()}
     return {

@@ -32,7 +32,7 @@ _PREFIX = "crio-"  # prefix of the cgroup names of one runtime
 _log = log("processors")
 
 
-class Placement:
+class CpuPlacer:
     """Places processes on their CPUs. `runtime` is only used to list containers."""
 
     def __init__(
@@ -47,7 +47,7 @@ class Placement:
         self._names: dict[str, tuple[str, str]] = {}  # pod uid and name of each container, by id
         self._beginning: dict[object, tuple[str, CPUSet]] = {}  # pod uid and CPUs of each start in progress
         self._begun = asyncio.Event()
-        self._looked: float | None = None
+        self._refreshed_at: float | None = None
         self._vacated: set[str] = set()  # pods whose CPUs are vacated
 
     async def run(self, known: Callable[[], Set[str] | None]) -> None:
@@ -58,7 +58,7 @@ class Placement:
         while True:
             self._cpus.changed.clear()
             try:
-                await self._look_if_due()
+                await self._refresh_if_due()
                 self._place_all()
             except RuntimeFault as fault:
                 _log.debug("containers cannot be listed", why=str(fault))
@@ -67,32 +67,32 @@ class Placement:
                 self._cpus.forget(pods | self._groups.uids())
             await first(self._clock.sleep(self._period), self._cpus.changed.wait())
 
-    def learn(self, id: str, uid: str, name: str) -> None:
+    def add_container(self, id: str, uid: str, name: str) -> None:
         """Record a created container."""
         self._names[id] = uid, name
 
-    def unlearn(self, id: str) -> None:
+    def remove_container(self, id: str) -> None:
         """Forget a removed container."""
         self._names.pop(id, None)
 
-    async def whose(self, id: str) -> tuple[str, str]:
+    async def owner_of(self, id: str) -> tuple[str, str]:
         """Return the pod uid and the name of a container. Raises RuntimeFault."""
         if id not in self._names:
             found = await self._runtime.container(id)
             self._names[id] = found.labels.get(POD_UID, ""), found.name
         return self._names[id]
 
-    async def _look(self) -> None:
+    async def _refresh(self) -> None:
         """List the containers, to find those of earlier agents. Raises RuntimeFault."""
         known = set(self._names)
         listed = {each.id: (each.labels.get(POD_UID, ""), each.name) for each in await self._runtime.containers()}
         # Keep containers created while the list was in flight: they are missing in it.
         self._names = {one: each for one, each in self._names.items() if one in listed or one not in known} | listed
-        self._looked = self._clock.monotonic()
+        self._refreshed_at = self._clock.monotonic()
 
-    async def _look_if_due(self) -> None:
-        if self._looked is None or self._clock.monotonic() - self._looked >= self._period:
-            await self._look()
+    async def _refresh_if_due(self) -> None:
+        if self._refreshed_at is None or self._clock.monotonic() - self._refreshed_at >= self._period:
+            await self._refresh()
 
     def _place_all(self) -> None:
         """Place all pods on their CPUs."""
@@ -115,8 +115,8 @@ class Placement:
         while any(other != uid and cpus & own for other, cpus in self._beginning.values()):
             self._begun.clear()
             await self._begun.wait()
-        if self._looked is None:
-            await self._look()
+        if self._refreshed_at is None:
+            await self._refresh()
         self._place_all()
         # In a thread: a pod may have thousands of processes, and each is read.
         if left := await asyncio.to_thread(self._others_on, uid, own):

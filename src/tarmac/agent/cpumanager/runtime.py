@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tarmac.agent.cpumanager.manager import CPUManager
-from tarmac.agent.cpumanager.placement import Placement
+from tarmac.agent.cpumanager.placement import CpuPlacer
 from tarmac.base.cpuset import CPUSet
 from tarmac.runtimes.forwarding import ForwardingRuntime
 from tarmac.runtimes.interface import ContainerConfig, Resources, Runtime, SandboxConfig
@@ -19,11 +19,11 @@ from tarmac.runtimes.interface import ContainerConfig, Resources, Runtime, Sandb
 class PinningRuntime(ForwardingRuntime):
     """Implements `Runtime`."""
 
-    def __init__(self, runtime: Runtime, cpus: CPUManager, placement: Placement) -> None:
+    def __init__(self, runtime: Runtime, cpus: CPUManager, placement: CpuPlacer) -> None:
         super().__init__(runtime)
         self._cpus = cpus
         self._placement = placement
-        self._told: dict[str, CPUSet] = {}  # CPUs of created containers that have not started, by id
+        self._cpus_at_creation: dict[str, CPUSet] = {}  # CPUs of created containers that have not started, by id
 
     async def run_sandbox(self, config: SandboxConfig, handler: str) -> str:
         """Run a sandbox, confined by its pod's cgroup from its first process on."""
@@ -39,31 +39,31 @@ class PinningRuntime(ForwardingRuntime):
         cpus = self._cpus.of_container(uid, config.name)
         config = replace(config, resources=replace(config.resources, cpuset_cpus=str(cpus)))
         made = await super().create_container(sandbox_id, config, sandbox)
-        self._told[made] = cpus
-        self._placement.learn(made, uid, config.name)
+        self._cpus_at_creation[made] = cpus
+        self._placement.add_container(made, uid, config.name)
         return made
 
     async def start_container(self, id: str) -> None:
         """Start the container after its CPUs are vacated. One created by an earlier agent gets its CPUs first."""
-        uid, name = await self._placement.whose(id)
+        uid, name = await self._placement.owner_of(id)
         await self._placement.vacate(uid)
-        while self._told.get(id) != (cpus := self._cpus.of_container(uid, name)):
+        while self._cpus_at_creation.get(id) != (cpus := self._cpus.of_container(uid, name)):
             await super().update_container(id, Resources(cpuset_cpus=str(cpus)))
-            self._told[id] = cpus
+            self._cpus_at_creation[id] = cpus
         # From here on these CPUs cannot be taken away before the start: `vacate` waits for it.
         with self._placement.beginning(uid, self._cpus.of_pod(uid) or cpus):
             await super().start_container(id)
-        self._told.pop(id, None)
+        self._cpus_at_creation.pop(id, None)
 
     async def update_container(
         self, id: str, resources: Resources | None, classes: Mapping[str, str] | None = None
     ) -> None:
         """Update limits with the current CPUs: the runtime would restore older ones otherwise."""
-        cpus = self._cpus.of_container(*await self._placement.whose(id))
+        cpus = self._cpus.of_container(*await self._placement.owner_of(id))
         limits = replace(resources, cpuset_cpus=str(cpus)) if resources else None
         await super().update_container(id, limits, classes)
 
     async def remove_container(self, id: str) -> None:
         await super().remove_container(id)
-        self._told.pop(id, None)
-        self._placement.unlearn(id)
+        self._cpus_at_creation.pop(id, None)
+        self._placement.remove_container(id)

@@ -20,7 +20,7 @@ _RETRY_INTERVAL = 1.0
 _log = log("processors")
 
 
-class Widening:
+class Unpinning:
     """Undoes the pinning once."""
 
     def __init__(
@@ -54,9 +54,9 @@ class Widening:
             self._hierarchy.pin(path, self._online, {})
         for each in await self._runtime.containers():
             if each.state != "exited":
-                await self._tell(each.id)
+                await self._update_runtime(each.id)
 
-    async def _tell(self, id: str) -> None:
+    async def _update_runtime(self, id: str) -> None:
         try:
             await self._runtime.update_container(id, Resources(cpuset_cpus=str(self._online)))
         except Unreachable:

@@ -15,25 +15,25 @@ from tarmac.agent.devices._generated import deviceplugin_subset_pb2 as pb
 from tarmac.agent.model.devices import ContainerDevices
 from tarmac.runtimes.interface import Device, Mount
 
-LONGEST: Final = 64 * 1024
+MAX_TEXT: Final = 64 * 1024
 """Maximum bytes of an answer: it is kept on disk for as long as the pod lives."""
-MOST: Final = 1024
+MAX_ENTRIES: Final = 1024
 """Maximum entries of each sort in an answer."""
 _SHOWN: Final = 256  # characters of an invalid name or path
 
 
-class BadAnswer(Exception):
+class InvalidPluginResponse(Exception):
     """A plugin's answer is invalid."""
 
 
 def of_one_container(answer: bytes) -> bytes:
-    """Return the part for the one requested container, validated. Raises BadAnswer."""
+    """Return the part for the one requested container, validated. Raises InvalidPluginResponse."""
     try:
         response = pb.AllocateResponse.FromString(answer)
     except DecodeError as error:
-        raise BadAnswer("an allocation response that is no message of the device plugin API") from error
+        raise InvalidPluginResponse("an allocation response that is no message of the device plugin API") from error
     if not response.container_responses:
-        raise BadAnswer("no containers return in allocation response")
+        raise InvalidPluginResponse("no containers return in allocation response")
     part = response.container_responses[0]
     _check(part)
     return part.SerializeToString()
@@ -63,23 +63,25 @@ def together(answers: Iterable[bytes]) -> ContainerDevices:
 
 def _check(part: pb.ContainerAllocateResponse) -> None:
     sorts = (part.envs, part.mounts, part.devices, part.annotations, part.cdi_devices)
-    if any(len(each) > MOST for each in sorts):
-        raise BadAnswer(f"an allocation response with more than {MOST} entries of one sort")
+    if any(len(each) > MAX_ENTRIES for each in sorts):
+        raise InvalidPluginResponse(f"an allocation response with more than {MAX_ENTRIES} entries of one sort")
     for mount in part.mounts:
         _absolute("mount", mount.container_path, mount.host_path)
     for each in part.devices:
         _absolute("device", each.container_path, each.host_path)
         if set(each.permissions) - set("rwm"):
-            raise BadAnswer(f"device {each.container_path}: permissions {each.permissions!r} are not out of r, w, m")
+            raise InvalidPluginResponse(
+                f"device {each.container_path}: permissions {each.permissions!r} are not out of r, w, m"
+            )
     for name, value in part.envs.items():
         if not name or "=" in name or "\0" in name:
-            raise BadAnswer(f"{name[:_SHOWN]!r} is no name of an environment variable")
+            raise InvalidPluginResponse(f"{name[:_SHOWN]!r} is no name of an environment variable")
         if "\0" in value:
-            raise BadAnswer(f"environment variable {name[:_SHOWN]!r}: the value has a NUL character")
+            raise InvalidPluginResponse(f"environment variable {name[:_SHOWN]!r}: the value has a NUL character")
 
 
 def _absolute(what: str, *paths: str) -> None:
     for path in paths:
         # With `..` in it, the path that is checked or shown is not the one that is mounted.
         if not path.startswith("/") or "\0" in path or ".." in path.split("/"):
-            raise BadAnswer(f"{what}: {path[:_SHOWN]!r} is not an absolute path without ..")
+            raise InvalidPluginResponse(f"{what}: {path[:_SHOWN]!r} is not an absolute path without ..")

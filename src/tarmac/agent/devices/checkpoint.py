@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from tarmac.agent.config.reading import BadConfig
-from tarmac.agent.devices.holdings import Held, Holder, Holdings
+from tarmac.agent.devices.holdings import DeviceHolder, DeviceHoldings, HeldDevices
 from tarmac.base.statefiles import read_state, replace_state
 
 FILE: Final = "device_manager_state"
@@ -50,12 +50,12 @@ class DeviceCheckpoint:
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
 
-    def read(self) -> tuple[Holdings, dict[str, list[str]]]:
+    def read(self) -> tuple[DeviceHoldings, dict[str, list[str]]]:
         """Return the devices in use and the registered ones. Raises BadConfig."""
         try:
             text = read_state(self._path, _MAX_BYTES)
         except FileNotFoundError:
-            return Holdings(), {}
+            return DeviceHoldings(), {}
         except OSError as error:
             raise self._damaged(error.strerror or str(error)) from error
         try:
@@ -67,7 +67,7 @@ class DeviceCheckpoint:
             raise self._damaged(str(error)) from error
         return self._holdings(data), data.registered_devices
 
-    def write(self, holdings: Holdings, registered: Mapping[str, Sequence[str]]) -> None:
+    def write(self, holdings: DeviceHoldings, registered: Mapping[str, Sequence[str]]) -> None:
         """Replace it. Raises OSError; the old one is intact then."""
         entries = [
             _Entry(holder.uid, holder.container, holder.resource, {_NO_NODE: list(held.ids)}, held.answer)
@@ -76,8 +76,8 @@ class DeviceCheckpoint:
         data = _encode(_Data(entries, {name: list(ids) for name, ids in registered.items()}))
         replace_state(self._path, b'{"Data":%b,"Checksum":%d}' % (data, zlib.crc32(data)))
 
-    def _holdings(self, data: _Data) -> Holdings:
-        holdings = Holdings()
+    def _holdings(self, data: _Data) -> DeviceHoldings:
+        holdings = DeviceHoldings()
         owners: dict[tuple[str, str], str] = {}
         for entry in data.pod_device_entries:
             ids = tuple(device for part in entry.device_ids.values() for device in part)
@@ -86,8 +86,8 @@ class DeviceCheckpoint:
                 if owner != entry.pod_uid:
                     both = f"pods {owner} and {entry.pod_uid}"
                     raise self._damaged(f"device {device} of {entry.resource_name} belongs to {both}")
-            holder = Holder(entry.pod_uid, entry.container_name, entry.resource_name)
-            holdings.put(holder, Held(ids, entry.alloc_resp))
+            holder = DeviceHolder(entry.pod_uid, entry.container_name, entry.resource_name)
+            holdings.put(holder, HeldDevices(ids, entry.alloc_resp))
         return holdings
 
     def _damaged(self, why: str) -> BadConfig:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from tarmac.agent.model.pod import Pod, is_sidecar
+from tarmac.agent.model.pod import AgentPod, is_sidecar
 from tarmac.api.kubernetes.resourcenames import is_extended
 from tarmac.api.schema import JsonObject
 from tarmac.base.quantity import Quantity
 
 
-class Wanted(NamedTuple):
+class DeviceRequest(NamedTuple):
     """A number of devices of one kind, for one container."""
 
     container: str
@@ -24,42 +24,44 @@ class Wanted(NamedTuple):
     number: int
 
 
-class Chosen(NamedTuple):
+class ChosenDevices(NamedTuple):
     """The devices of a container in order, and the number of reused ones at the front."""
 
     ids: tuple[str, ...]
     reused: int
 
 
-class NotEnough(Exception):
+class NotEnoughDevices(Exception):
     """Fewer devices are free than requested; the text is kubelet's."""
 
 
-def wanted_by(pod: Pod) -> Iterator[Wanted]:
+def wanted_by(pod: AgentPod) -> Iterator[DeviceRequest]:
     """Yield the extended resources that the pod's containers request, in the order of allocation."""
     for container in (*pod.init_containers, *pod.containers):
         limits: JsonObject = (container.get("resources") or {}).get("limits") or {}
         for resource in sorted(limits):
             number = Quantity.parse(limits[resource]).value() if is_extended(resource) else 0
             if number > 0:
-                yield Wanted(container["name"], resource, number)
+                yield DeviceRequest(container["name"], resource, number)
 
 
-def choose(wanted: Wanted, reusable: Iterable[str], free: Collection[str], preferred: Iterable[str] = ()) -> Chosen:
-    """Return the devices for one container. `free` in the plugin's order. Raises NotEnough."""
+def choose(
+    wanted: DeviceRequest, reusable: Iterable[str], free: Collection[str], preferred: Iterable[str] = ()
+) -> ChosenDevices:
+    """Return the devices for one container. `free` in the plugin's order. Raises NotEnoughDevices."""
     again = tuple(sorted(reusable))[: wanted.number]
     needed = wanted.number - len(again)
     available = dict.fromkeys(each for each in free if each not in again)
     if len(available) < needed:
-        raise NotEnough(
+        raise NotEnoughDevices(
             f"requested number of devices unavailable for {wanted.resource}. "
             f"Requested: {needed}, Available: {len(available)}"
         )
     liked = dict.fromkeys(each for each in preferred if each in available)
-    return Chosen((*again, *tuple({**liked, **available})[:needed]), len(again))
+    return ChosenDevices((*again, *tuple({**liked, **available})[:needed]), len(again))
 
 
-def reusable_after(pod: Pod, container: str, held: Mapping[str, Collection[str]]) -> set[str]:
+def reusable_after(pod: AgentPod, container: str, held: Mapping[str, Collection[str]]) -> set[str]:
     """Return the devices of one kind that this container may reuse; `held`: those of each container of the pod."""
     found: set[str] = set()
     for each in (*pod.init_containers, *pod.containers):

@@ -18,7 +18,7 @@ from tarmac.base.log import log
 SOCKET: Final = "kubelet.sock"
 FLAG: Final = "--device-plugin-dir"
 _RIGHTS: Final = 0o700
-_LONGEST_PATH: Final = 107  # limit of the kernel for a socket
+_MAX_PATH: Final = 107  # limit of the kernel for a socket
 _log = log("devices")
 
 
@@ -31,8 +31,8 @@ def check_folder(folder: Path) -> None:
     path = folder / SOCKET
     if not folder.is_absolute():
         raise BadConfig(f"{FLAG}: bad socketPath, must be an absolute path: {path}")
-    if len(os.fsencode(path)) > _LONGEST_PATH:
-        raise BadConfig(f"{FLAG}: {path} is longer than the {_LONGEST_PATH} bytes that a socket's path may have")
+    if len(os.fsencode(path)) > _MAX_PATH:
+        raise BadConfig(f"{FLAG}: {path} is longer than the {_MAX_PATH} bytes that a socket's path may have")
     try:
         found = os.lstat(folder)
     except FileNotFoundError:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 
-class Holder(NamedTuple):
+class DeviceHolder(NamedTuple):
     """A container that has devices of one kind."""
 
     uid: str
@@ -16,20 +16,20 @@ class Holder(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldDevices:
     """The devices, and the plugin's answer to their allocation: None until it has come."""
 
     ids: tuple[str, ...]
     answer: bytes | None = None
 
 
-class Holdings:
+class DeviceHoldings:
     """All devices in use. No method awaits, so a choice is made in one step of the event loop."""
 
     def __init__(self) -> None:
-        self._pods: dict[str, dict[Holder, Held]] = {}
+        self._pods: dict[str, dict[DeviceHolder, HeldDevices]] = {}
 
-    def __iter__(self) -> Iterator[tuple[Holder, Held]]:
+    def __iter__(self) -> Iterator[tuple[DeviceHolder, HeldDevices]]:
         for entries in self._pods.values():
             yield from entries.items()
 
@@ -38,19 +38,19 @@ class Holdings:
         """Pods with devices."""
         return self._pods.keys()
 
-    def of(self, uid: str) -> dict[Holder, Held]:
+    def of(self, uid: str) -> dict[DeviceHolder, HeldDevices]:
         """Return the devices of one pod."""
         return self._pods.get(uid, {})
 
-    def get(self, holder: Holder) -> Held | None:
+    def get(self, holder: DeviceHolder) -> HeldDevices | None:
         """Return the devices of one kind of one container."""
         return self.of(holder.uid).get(holder)
 
-    def put(self, holder: Holder, held: Held) -> None:
+    def put(self, holder: DeviceHolder, held: HeldDevices) -> None:
         """Set or replace the devices of a container."""
         self._pods.setdefault(holder.uid, {})[holder] = held
 
-    def take(self, holder: Holder) -> None:
+    def take(self, holder: DeviceHolder) -> None:
         """Free a container's devices of one kind."""
         entries = self.of(holder.uid)
         entries.pop(holder, None)

@@ -41,7 +41,7 @@ class Inventory:
     def __len__(self) -> int:
         return len(self._kinds)
 
-    def came(self, resource: str) -> None:
+    def connected(self, resource: str) -> None:
         """Record a new plugin for this kind, which will list its devices."""
         known = self._kinds.get(resource)
         self._kinds[resource] = _Kind(dict.fromkeys(known.devices if known else (), False), None)
@@ -53,7 +53,7 @@ class Inventory:
         before, kind.devices, kind.listed = kind.devices, devices, True
         return frozenset(device for device in {*before, *devices} if before.get(device) != devices.get(device))
 
-    def left(self, resource: str) -> None:
+    def disconnected(self, resource: str) -> None:
         """Record the loss of a plugin."""
         kind = self._kinds[resource]
         kind.left_at = self._clock.monotonic()

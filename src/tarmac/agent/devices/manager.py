@@ -19,13 +19,20 @@ from typing import Final
 
 from tarmac.agent.devices.answers import together
 from tarmac.agent.devices.checkpoint import FILE, DeviceCheckpoint
-from tarmac.agent.devices.choice import Chosen, NotEnough, Wanted, choose, reusable_after, wanted_by
-from tarmac.agent.devices.holdings import Held, Holder
+from tarmac.agent.devices.choice import (
+    ChosenDevices,
+    DeviceRequest,
+    NotEnoughDevices,
+    choose,
+    reusable_after,
+    wanted_by,
+)
+from tarmac.agent.devices.holdings import DeviceHolder, HeldDevices
 from tarmac.agent.devices.inventory import Inventory
-from tarmac.agent.devices.plugins import PACE, DeviceFault, Plugin
-from tarmac.agent.model.allotment import NotGiven, PodAllotment, Refusal
+from tarmac.agent.devices.plugins import PACE, DeviceFault, DevicePlugin
+from tarmac.agent.model.allotment import AllocationRefused, PodAllotment, Refusal
 from tarmac.agent.model.devices import DeviceAmounts
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.model.waits import within
 from tarmac.agent.stats.summary import Sample
 from tarmac.api.schema import JsonObject
@@ -34,7 +41,7 @@ from tarmac.base.log import log
 from tarmac.base.tasks import Tasks
 from tarmac.client.events import EventType
 
-MOST_KINDS: Final = 64
+MAX_KINDS: Final = 64
 """Maximum number of resources that plugins may register."""
 RETURN: Final = 30.0
 """Seconds that a pod waits for the first list of a known plugin, and for devices after a start of the agent."""
@@ -59,9 +66,9 @@ class DeviceManager:
         self._holdings, registered = checkpoint.read()
         self._inherited = set(self._holdings.uids)  # pods that had devices before this agent
         self._inventory = Inventory(clock, registered)
-        self._plugins: dict[str, Plugin] = {}
+        self._plugins: dict[str, DevicePlugin] = {}
         self._tasks = Tasks()
-        self._news = asyncio.Event()
+        self._changed_event = asyncio.Event()
         self._registrations: Counter[str] = Counter()
         self._allocations: Counter[str] = Counter()
         self._seconds: dict[str, float] = {}
@@ -70,15 +77,15 @@ class DeviceManager:
 
     async def register(self, resource: str, path: Path) -> None:
         """Register a plugin for a resource, replacing a previous one. Raises DeviceFault."""
-        if not self._inventory.knows(resource) and len(self._inventory) >= MOST_KINDS:
-            raise DeviceFault(f"{MOST_KINDS} resources are registered, which is the most")
-        plugin = await Plugin.dial(resource, path, self._clock)
+        if not self._inventory.knows(resource) and len(self._inventory) >= MAX_KINDS:
+            raise DeviceFault(f"{MAX_KINDS} resources are registered, which is the most")
+        plugin = await DevicePlugin.dial(resource, path, self._clock)
         self._registrations[resource] += 1
         before = self._plugins.get(resource)
         self._plugins[resource] = plugin
         if before is not None:
             before.close()
-        self._inventory.came(resource)
+        self._inventory.connected(resource)
         self._tasks.begin(self._follow(plugin), f"devices of {resource}")
         _log.info("device plugin registered", resource=resource, socket=path.name)
         self.tell("Normal", "DevicePluginRegistered", f"{path.name} stands for {resource}")
@@ -90,37 +97,37 @@ class DeviceManager:
         for plugin in self._plugins.values():
             plugin.close()
 
-    async def _follow(self, plugin: Plugin) -> None:
+    async def _follow(self, plugin: DevicePlugin) -> None:
         """Process a plugin's lists until it goes or is replaced."""
         why = "ListAndWatch ended"
         try:
             async for devices in plugin.lists():
                 if self._plugins.get(plugin.resource) is not plugin:
                     return
-                self._listed(plugin.resource, devices)
+                self._on_list(plugin.resource, devices)
         except DeviceFault as fault:
             why = str(fault)
         finally:
             plugin.close()
         # A successor has its own list by now: the end of its predecessor does not affect the devices.
         if self._plugins.get(plugin.resource) is plugin:
-            self._left(plugin.resource, why)
+            self._on_disconnect(plugin.resource, why)
 
-    def _listed(self, resource: str, devices: Mapping[str, bool]) -> None:
+    def _on_list(self, resource: str, devices: Mapping[str, bool]) -> None:
         known = set(self._inventory.registered().get(resource, ()))
         changed = self._inventory.listed(resource, devices)
         if known != set(devices):
             self._save_if_possible()
-        self._heard(resource, changed)
+        self._on_change(resource, changed)
 
-    def _left(self, resource: str, why: str) -> None:
+    def _on_disconnect(self, resource: str, why: str) -> None:
         del self._plugins[resource]
-        self._inventory.left(resource)
+        self._inventory.disconnected(resource)
         _log.warning("device plugin lost, its devices are not allocated", resource=resource, why=why)
         self.tell("Warning", "DevicePluginLost", f"No plugin stands for {resource} any more: {why}")
-        self._heard(resource, frozenset(self._inventory.registered()[resource]))
+        self._on_change(resource, frozenset(self._inventory.registered()[resource]))
 
-    def _heard(self, resource: str, changed: frozenset[str]) -> None:
+    def _on_change(self, resource: str, changed: frozenset[str]) -> None:
         self._wake()
         if changed:
             self.changed()
@@ -130,8 +137,8 @@ class DeviceManager:
 
     def _wake(self) -> None:
         """Wake all waiters for devices."""
-        self._news.set()
-        self._news = asyncio.Event()
+        self._changed_event.set()
+        self._changed_event = asyncio.Event()
 
     # --- inventory --------------------------------------------------------------------------------------------------
 
@@ -143,7 +150,7 @@ class DeviceManager:
             self._save_if_possible()
         return amounts
 
-    def asked_by(self, pod: Pod) -> list[str]:
+    def asked_by(self, pod: AgentPod) -> list[str]:
         """Return the kinds of devices that a pod requests."""
         return sorted({each.resource for each in wanted_by(pod) if self._is_device(each.resource)})
 
@@ -158,33 +165,33 @@ class DeviceManager:
 
     # --- allocator interface ----------------------------------------------------------------------------------------
 
-    async def prepare(self, pod: Pod) -> Refusal | None:
+    async def prepare(self, pod: AgentPod) -> Refusal | None:
         """Allocate all devices of a new pod; on failure none, and return the reason. Idempotent."""
         try:
             for wanted in wanted_by(pod):
-                await self._give(pod, wanted)
+                await self._allocate(pod, wanted)
         except DeviceFault as fault:
             self.release(pod.uid)
             return "UnexpectedAdmissionError", f"Allocate failed due to {fault}, which is unexpected"
         return None
 
-    async def before_start(self, pod: Pod, container: str) -> bool:
-        """Run before each creation of a container. Return True if it got new devices. Raises NotGiven."""
+    async def before_start(self, pod: AgentPod, container: str) -> bool:
+        """Run before each creation of a container. Return True if it got new devices. Raises AllocationRefused."""
         given = False
         try:
             for wanted in wanted_by(pod):
                 if wanted.container == container and self._is_device(wanted.resource):
-                    given = await self._give(pod, wanted) or given
+                    given = await self._allocate(pod, wanted) or given
                     plugin = await self._plugin(wanted.resource)
-                    held = self._holdings.get(Holder(pod.uid, container, wanted.resource))
+                    held = self._holdings.get(DeviceHolder(pod.uid, container, wanted.resource))
                     # Without its plugin a container restarts with the same devices: no other pod has them.
                     if plugin is not None and held is not None:
                         await plugin.pre_start(held.ids)
         except DeviceFault as fault:
-            raise NotGiven(str(fault)) from fault
+            raise AllocationRefused(str(fault)) from fault
         return given
 
-    def extend(self, pod: Pod, allotment: PodAllotment) -> PodAllotment:
+    def extend(self, pod: AgentPod, allotment: PodAllotment) -> PodAllotment:
         """Add the plugins' settings to the pod's containers."""
         answers: dict[str, list[bytes]] = {}
         for holder, held in sorted(self._holdings.of(pod.uid).items()):
@@ -225,12 +232,12 @@ class DeviceManager:
 
     # --- allocation -------------------------------------------------------------------------------------------------
 
-    async def _give(self, pod: Pod, wanted: Wanted) -> bool:
+    async def _allocate(self, pod: AgentPod, wanted: DeviceRequest) -> bool:
         """Allocate devices of one kind to a container, unless it has them.
 
         Return True if it had none. Raises DeviceFault.
         """
-        holder = Holder(pod.uid, wanted.container, wanted.resource)
+        holder = DeviceHolder(pod.uid, wanted.container, wanted.resource)
         held = self._holdings.get(holder)
         if not self._is_device(wanted.resource) or (held is not None and held.answer is not None):
             return False
@@ -243,7 +250,7 @@ class DeviceManager:
         try:
             # Before Allocate: after a crash in between no second pod may get these devices.
             self._save()
-            answered = Held(held.ids, await self._allocated(plugin, held))
+            answered = HeldDevices(held.ids, await self._allocated(plugin, held))
         except DeviceFault:
             self._holdings.take(holder)
             self._save_if_possible()
@@ -254,11 +261,11 @@ class DeviceManager:
         self._save()
         return True
 
-    async def _choose(self, pod: Pod, wanted: Wanted, plugin: Plugin) -> Held:
+    async def _choose(self, pod: AgentPod, wanted: DeviceRequest, plugin: DevicePlugin) -> HeldDevices:
         """Choose, hold, and choose again by the plugin's preference. Raises DeviceFault."""
-        holder = Holder(pod.uid, wanted.container, wanted.resource)
+        holder = DeviceHolder(pod.uid, wanted.container, wanted.resource)
         first = await self._chosen_in_time(pod, wanted)
-        held = Held(first.ids)
+        held = HeldDevices(first.ids)
         self._holdings.put(holder, held)
         available = {**dict.fromkeys(first.ids), **dict.fromkeys(self._free(holder))}
         try:
@@ -266,14 +273,14 @@ class DeviceManager:
             if self._holdings.get(holder) is not held:
                 raise DeviceFault("the pod has ended")
             if preferred:
-                held = Held(self._chosen(pod, wanted, preferred).ids)
+                held = HeldDevices(self._chosen(pod, wanted, preferred).ids)
         except DeviceFault:
             self._holdings.take(holder)
             raise
         self._holdings.put(holder, held)
         return held
 
-    async def _chosen_in_time(self, pod: Pod, wanted: Wanted) -> Chosen:
+    async def _chosen_in_time(self, pod: AgentPod, wanted: DeviceRequest) -> ChosenDevices:
         """Choose, waiting for pods that a new agent inherited: their devices become free when they have ended."""
         while True:
             try:
@@ -282,9 +289,9 @@ class DeviceManager:
                 left = self._began + RETURN - self._clock.monotonic()
                 if left <= 0 or not self._inherited & self._holdings.uids - {pod.uid}:
                     raise
-                await within(self._clock, left, self._news.wait())
+                await within(self._clock, left, self._changed_event.wait())
 
-    def _chosen(self, pod: Pod, wanted: Wanted, preferred: Sequence[str] = ()) -> Chosen:
+    def _chosen(self, pod: AgentPod, wanted: DeviceRequest, preferred: Sequence[str] = ()) -> ChosenDevices:
         held = {
             holder.container: each.ids
             for holder, each in self._holdings.of(pod.uid).items()
@@ -293,11 +300,11 @@ class DeviceManager:
         healthy = self._healthy(wanted.resource)
         again = reusable_after(pod, wanted.container, held) & healthy.keys()
         try:
-            return choose(wanted, again, self._free(Holder(pod.uid, *wanted[:2])), preferred)
-        except NotEnough as error:
+            return choose(wanted, again, self._free(DeviceHolder(pod.uid, *wanted[:2])), preferred)
+        except NotEnoughDevices as error:
             raise DeviceFault(str(error)) from error
 
-    def _free(self, holder: Holder) -> list[str]:
+    def _free(self, holder: DeviceHolder) -> list[str]:
         """Return healthy devices that no other container has."""
         others = (held for other, held in self._holdings if other.resource == holder.resource and other != holder)
         in_use = {device for held in others for device in held.ids}
@@ -311,7 +318,7 @@ class DeviceManager:
             raise DeviceFault(f"no healthy devices present; cannot allocate unhealthy devices {resource}")
         return healthy
 
-    async def _allocated(self, plugin: Plugin, held: Held) -> bytes:
+    async def _allocated(self, plugin: DevicePlugin, held: HeldDevices) -> bytes:
         began = self._clock.monotonic()
         try:
             return await plugin.allocate(held.ids)
@@ -320,11 +327,11 @@ class DeviceManager:
             passed = self._clock.monotonic() - began
             self._seconds[plugin.resource] = self._seconds.get(plugin.resource, 0.0) + passed
 
-    async def _plugin(self, resource: str) -> Plugin | None:
+    async def _plugin(self, resource: str) -> DevicePlugin | None:
         """Return the plugin, once it has listed its devices; waits for a known one that is not back yet."""
         until = self._clock.monotonic() + RETURN
         while self._inventory.is_awaited(resource) and (left := until - self._clock.monotonic()) > 0:
-            await within(self._clock, left, self._news.wait())
+            await within(self._clock, left, self._changed_event.wait())
         return self._plugins.get(resource)
 
     def _is_device(self, resource: str) -> bool:

@@ -15,15 +15,15 @@ from typing import Final
 from google.protobuf.message import DecodeError, Message
 
 from tarmac.agent.devices._generated import deviceplugin_subset_pb2 as pb
-from tarmac.agent.devices.answers import LONGEST, BadAnswer, of_one_container
+from tarmac.agent.devices.answers import MAX_TEXT, InvalidPluginResponse, of_one_container
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.http.grpc import Code, GrpcConnection, GrpcError
 
-MOST_DEVICES: Final = 10_000
+MAX_DEVICES: Final = 10_000
 """Maximum devices of one plugin."""
-LONGEST_LIST: Final = 1 << 20
-LONGEST_ID: Final = 256
+MAX_LIST: Final = 1 << 20
+MAX_ID: Final = 256
 PACE: Final = 0.1
 """Seconds between two lists of a plugin."""
 _DIAL: Final = 10.0
@@ -33,7 +33,7 @@ _ALLOCATE: Final = 60.0
 _SERVICE: Final = "v1beta1.DevicePlugin/"
 _WORDS: Final = 1024  # characters of a plugin's error that are passed on
 _DEVICE: Final = 0x0A  # the tag of the only field of a list
-_LONGEST_SHIFT: Final = 28
+_MAX_SHIFT: Final = 28
 
 _CODES: Final = (
     "OK", "Canceled", "Unknown", "InvalidArgument", "DeadlineExceeded", "NotFound", "AlreadyExists", "PermissionDenied",
@@ -47,7 +47,7 @@ class DeviceFault(Exception):
     """Devices cannot be allocated; the text is kubelet's, or the plugin's."""
 
 
-class Plugin:
+class DevicePlugin:
     """A registered plugin. Create it with `dial`."""
 
     def __init__(self, resource: str, calls: GrpcConnection, lists: GrpcConnection, clock: Clock) -> None:
@@ -58,18 +58,18 @@ class Plugin:
         self._clock = clock
 
     @staticmethod
-    async def dial(resource: str, path: Path, clock: Clock) -> Plugin:
+    async def dial(resource: str, path: Path, clock: Clock) -> DevicePlugin:
         """Connect, and query its options. Raises DeviceFault."""
         made: list[GrpcConnection] = []
         try:
             async with asyncio.timeout(_DIAL):
-                made.append(await _connected(path, LONGEST))
-                made.append(await _connected(path, LONGEST_LIST))
+                made.append(await _connected(path, MAX_TEXT))
+                made.append(await _connected(path, MAX_LIST))
         except (OSError, TimeoutError) as error:
             for each in made:
                 each.close()
             raise DeviceFault(f"failed to dial device plugin: {error or 'context deadline exceeded'}") from error
-        plugin = Plugin(resource, made[0], made[1], clock)
+        plugin = DevicePlugin(resource, made[0], made[1], clock)
         try:
             plugin.options = await plugin._options()
         except DeviceFault as fault:
@@ -103,7 +103,7 @@ class Plugin:
             available_deviceIDs=available, must_include_deviceIDs=included, allocation_size=number
         )
         request = pb.PreferredAllocationRequest(container_requests=[one])
-        longest = 1024 + number * (LONGEST_ID + 8)
+        longest = 1024 + number * (MAX_ID + 8)
         try:
             answer = await self._call("GetPreferredAllocation", request, _QUICK, longest)
             told = pb.PreferredAllocationResponse.FromString(answer).container_responses
@@ -114,10 +114,10 @@ class Plugin:
     async def allocate(self, ids: Sequence[str]) -> bytes:
         """Allocate devices to one container; return its settings. Raises DeviceFault."""
         request = pb.AllocateRequest(container_requests=[pb.ContainerAllocateRequest(devices_ids=ids)])
-        answer = await self._call("Allocate", request, _ALLOCATE, LONGEST)
+        answer = await self._call("Allocate", request, _ALLOCATE, MAX_TEXT)
         try:
             return of_one_container(answer)
-        except BadAnswer as error:
+        except InvalidPluginResponse as error:
             raise DeviceFault(str(error)) from error
 
     async def pre_start(self, ids: Sequence[str]) -> None:
@@ -126,7 +126,7 @@ class Plugin:
             return
         try:
             request = pb.PreStartContainerRequest(devices_ids=ids)
-            await self._call("PreStartContainer", request, _PRE_START, LONGEST)
+            await self._call("PreStartContainer", request, _PRE_START, MAX_TEXT)
         except DeviceFault as fault:
             raise DeviceFault(f"device plugin PreStartContainer rpc failed with err: {fault}") from fault
 
@@ -148,13 +148,13 @@ class Plugin:
 
 def devices_of(message: bytes, resource: str) -> dict[str, bool]:
     """Return the devices of one list and their health. Raises GrpcError if it is invalid, or too long."""
-    if _devices_in(message, MOST_DEVICES) > MOST_DEVICES:
-        raise GrpcError(Code.RESOURCE_EXHAUSTED, f"a list of more than {MOST_DEVICES} devices")
+    if _devices_in(message, MAX_DEVICES) > MAX_DEVICES:
+        raise GrpcError(Code.RESOURCE_EXHAUSTED, f"a list of more than {MAX_DEVICES} devices")
     try:
         listed = pb.ListAndWatchResponse.FromString(message).devices
     except DecodeError as error:
         raise GrpcError(Code.INTERNAL, "a list that is no message of the device plugin API") from error
-    found = {each.ID: each.health == "Healthy" for each in listed if 0 < len(each.ID) <= LONGEST_ID}
+    found = {each.ID: each.health == "Healthy" for each in listed if 0 < len(each.ID) <= MAX_ID}
     if len(found) < len(listed):
         _log.warning("devices without a unique id are left out", resource=resource, count=len(listed) - len(found))
     return found
@@ -170,7 +170,7 @@ def _devices_in(message: bytes, most: int) -> int:
         if message[at] != _DEVICE:
             raise GrpcError(Code.INTERNAL, "a list of something else than devices")
         length, shift, at = 0, 0, at + 1
-        while at < len(message) and shift <= _LONGEST_SHIFT:
+        while at < len(message) and shift <= _MAX_SHIFT:
             length |= (message[at] & 0x7F) << shift
             shift, at = shift + 7, at + 1
             if not message[at - 1] & 0x80:

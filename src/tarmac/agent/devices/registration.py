@@ -41,16 +41,16 @@ class Registration:
         # Per resource, so that the newer of two registrations wins, and a slow plugin does not delay other resources.
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._under_way = 0
-        self._told = ""
+        self._logged = ""
 
     async def run(self) -> None:
         """Serve until cancelled. Returns on failure, when the node has no devices; the caller retries."""
         try:
             await self._serve()
         except (FolderInUse, OSError) as error:
-            if self._told != str(error):
-                self._told = str(error)
-                _log.warning("device plugins cannot register", folder=str(self._folder), why=self._told)
+            if self._logged != str(error):
+                self._logged = str(error)
+                _log.warning("device plugins cannot register", folder=str(self._folder), why=self._logged)
 
     async def _serve(self) -> None:
         await asyncio.to_thread(prepare_folder, self._folder)

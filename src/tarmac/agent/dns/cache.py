@@ -16,7 +16,7 @@ Key = tuple[Question, bool]
 """The question, and True with EDNS."""
 
 
-class Known(NamedTuple):
+class CachedReply(NamedTuple):
     """A cached reply, and its age in seconds."""
 
     reply: UpstreamReply
@@ -30,7 +30,7 @@ class DnsCache:
         self._clock = clock
         self._entries: OrderedDict[Key, tuple[float, UpstreamReply]] = OrderedDict()
 
-    def get(self, key: Key) -> Known | None:
+    def get(self, key: Key) -> CachedReply | None:
         """Return an unexpired reply."""
         entry = self._entries.get(key)
         if entry is None:
@@ -39,7 +39,7 @@ class DnsCache:
         if age >= _ttl(entry[1]):
             del self._entries[key]
             return None
-        return Known(entry[1], age)
+        return CachedReply(entry[1], age)
 
     def put(self, key: Key, reply: UpstreamReply) -> None:
         """Cache a reply, if it is cacheable."""

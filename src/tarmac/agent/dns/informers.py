@@ -42,7 +42,7 @@ class _Path(NamedTuple):
     name: str
 
 
-class Following:
+class DnsInformers:
     """Keeps a view up to date; the informers must run."""
 
     def __init__(self, informers: Informers, view: DnsView) -> None:

@@ -76,7 +76,7 @@ class Record(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DnsAnswer:
     """A response to a question. `follow`: the records end in an alias whose target must still be resolved."""
 
     code: int = NO_ERROR
@@ -168,16 +168,16 @@ def _records(packet: bytes, offset: int, count: int) -> Iterator[_Seen]:
         offset = end
 
 
-def write_answer(query: Query, answer: Answer, limit: int) -> bytes:
+def write_answer(query: Query, answer: DnsAnswer, limit: int) -> bytes:
     """Write a response within a size limit: first drop additional records, then truncate."""
     for additional in (answer.additional, ()):
         packet = _write(query, answer, additional)
         if len(packet) <= limit:
             return packet
-    return _write(query, Answer(answer.code, authoritative=answer.authoritative), (), _TRUNCATED)
+    return _write(query, DnsAnswer(answer.code, authoritative=answer.authoritative), (), _TRUNCATED)
 
 
-def _write(query: Query, answer: Answer, additional: Sequence[Record], flags: int = 0) -> bytes:
+def _write(query: Query, answer: DnsAnswer, additional: Sequence[Record], flags: int = 0) -> bytes:
     flags |= _RESPONSE | _AVAILABLE | query.flags & (_OPCODE | _DESIRED) | answer.code & 0xF
     flags |= _AUTHORITATIVE if answer.authoritative else 0
     sections = (answer.answers, answer.authority, additional)
@@ -252,7 +252,7 @@ def _copied(packet: bytes, seen: _Seen) -> Record:
 def relay(query: Query, reply: UpstreamReply, age: int, limit: int) -> bytes:
     """Rewrite an upstream reply for this client: its question, TTLs reduced by the age, within a size limit."""
     if len(reply.packet) > limit:
-        return _write(query, Answer(reply.code, authoritative=False), (), _TRUNCATED)
+        return _write(query, DnsAnswer(reply.code, authoritative=False), (), _TRUNCATED)
     packet = bytearray(reply.packet)
     flags = _HEADER.unpack_from(packet)[1] & ~_AUTHORITATIVE | _AVAILABLE | query.flags & _DESIRED
     struct.pack_into("!HH", packet, 0, query.id, flags)

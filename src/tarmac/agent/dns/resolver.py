@@ -26,7 +26,7 @@ from tarmac.agent.dns.messages import (
     SOA,
     SRV,
     A,
-    Answer,
+    DnsAnswer,
     Question,
     Record,
     address_record,
@@ -72,7 +72,7 @@ class Resolver:
         self._view = view
         self._zone = name_of(zone)
 
-    def answer(self, question: Question, networks: Networks) -> Answer | None:
+    def answer(self, question: Question, networks: Networks) -> DnsAnswer | None:
         """Return the response; None if the name belongs to an upstream resolver."""
         name, zone = question.name, self._zone
         address = address_of(name)
@@ -82,26 +82,26 @@ class Resolver:
             return None
         found = self._records(question, name[: len(name) - len(zone)], networks)
         if found is None:
-            return Answer(NO_SUCH_NAME, authority=(start_record(zone, TTL),))
+            return DnsAnswer(NO_SUCH_NAME, authority=(start_record(zone, TTL),))
         if not found.answers:
-            return Answer(authority=(start_record(zone, TTL),))
+            return DnsAnswer(authority=(start_record(zone, TTL),))
         return found
 
-    def _records(self, question: Question, labels: Name, networks: Networks) -> Answer | None:
+    def _records(self, question: Question, labels: Name, networks: Networks) -> DnsAnswer | None:
         """Resolve a name of the zone: None if it does not exist, an empty response if it has no such data."""
         if not labels:
-            return Answer(answers=(start_record(self._zone, TTL),)) if question.type in (SOA, ANY) else Answer()
+            return DnsAnswer(answers=(start_record(self._zone, TTL),)) if question.type in (SOA, ANY) else DnsAnswer()
         match labels:
             case ("svc",) | ("inst",) | ("external-services",) | ("external-services", "svc"):
-                return Answer()
+                return DnsAnswer()
             case (*inner, "external-services"):
                 return self._external(question, tuple(inner), networks)
             case (*inner, name, "external-services", "svc") if self._view.external_named(name, networks) is not None:
                 return self._external(question, (*inner, name), networks)
             case (namespace, "svc"):
-                return Answer() if self._view.has(namespace, "svc", networks) else None
+                return DnsAnswer() if self._view.has(namespace, "svc", networks) else None
             case (namespace, "inst"):
-                return Answer() if self._view.has(namespace, "inst", networks) else None
+                return DnsAnswer() if self._view.has(namespace, "inst", networks) else None
             case (*inner, service, namespace, "svc"):
                 return self._service(question, tuple(inner), (namespace, service), networks)
             case (workload, namespace, "inst"):
@@ -113,7 +113,7 @@ class Resolver:
 
     # Services
 
-    def _service(self, question: Question, inner: Name, key: tuple[str, str], networks: Networks) -> Answer | None:
+    def _service(self, question: Question, inner: Name, key: tuple[str, str], networks: Networks) -> DnsAnswer | None:
         service = self._view.services.get(key)
         if service is None:
             return None
@@ -130,7 +130,7 @@ class Resolver:
             case (port, protocol) if protocol in _PROTOCOLS and port.startswith("_"):
                 return self._port(question, service, seen, port[1:], protocol[1:])
             case (label,) if label in _PROTOCOLS:
-                return Answer()
+                return DnsAnswer()
             case (label,):
                 named = self._view.endpoints(key, label)
                 ready = [each.place.address for of, each in named if each.ready and of in ("", *networks)]
@@ -138,15 +138,15 @@ class Resolver:
             case _:
                 return None
 
-    def _alias(self, question: Question, target: str) -> Answer:
+    def _alias(self, question: Question, target: str) -> DnsAnswer:
         try:
             aim = name_of(target)
         except MalformedPacket:
-            return Answer()
+            return DnsAnswer()
         alias = (name_record(CNAME, question.name, aim, TTL),)
-        return Answer(answers=alias, follow=aim if question.type in (A, AAAA, ANY) else None)
+        return DnsAnswer(answers=alias, follow=aim if question.type in (A, AAAA, ANY) else None)
 
-    def _whole(self, question: Question, service: ServiceRecord, slices: list[SliceRecord]) -> Answer:
+    def _whole(self, question: Question, service: ServiceRecord, slices: list[SliceRecord]) -> DnsAnswer:
         if question.type == SRV:
             offered = _offered(service, slices)
             ports = [port for port in offered if port.name]
@@ -156,13 +156,13 @@ class Resolver:
 
     def _port(
         self, question: Question, service: ServiceRecord, slices: list[SliceRecord], name: str, protocol: str
-    ) -> Answer | None:
+    ) -> DnsAnswer | None:
         offered = _offered(service, slices)
         wanted = [port for port in offered if (port.name.lower(), port.protocol) == (name, protocol)]
         if not wanted:
             return None
         if question.type not in (SRV, ANY):
-            return Answer()
+            return DnsAnswer()
         return self._with_addresses(question, service, slices, self._targets(question, service, offered, wanted))
 
     def _targets(
@@ -178,7 +178,7 @@ class Resolver:
 
     def _with_addresses(
         self, question: Question, service: ServiceRecord, slices: list[SliceRecord], records: Iterable[Record]
-    ) -> Answer:
+    ) -> DnsAnswer:
         """Return service records with the addresses of their targets."""
         base, records = self._base(question), tuple(dict.fromkeys(islice(records, MAX_RECORDS)))
         if service.addresses:
@@ -186,7 +186,7 @@ class Resolver:
         else:
             endpoints = islice(_endpoints(slices), MAX_RECORDS)
             extra = [address_record((label_of(each).lower(), *base), each.place.address, TTL) for each in endpoints]
-        return Answer(answers=records, additional=tuple(extra) if records else ())
+        return DnsAnswer(answers=records, additional=tuple(extra) if records else ())
 
     def _base(self, question: Question) -> Name:
         """Return the Service name in a question."""
@@ -194,7 +194,7 @@ class Resolver:
 
     # Instances
 
-    def _workload(self, question: Question, key: tuple[str, str], networks: Networks) -> Answer | None:
+    def _workload(self, question: Question, key: tuple[str, str], networks: Networks) -> DnsAnswer | None:
         members = self._view.workloads.get(key, {}).values()
         seen = [member for member in members if any(place.network in networks for place in member.places)]
         if not seen:
@@ -202,14 +202,14 @@ class Resolver:
         ready = (place for member in seen if member.ready for place in member.places)
         return _addresses(question, (place.address for place in ready if place.network in networks))
 
-    def _instance(self, question: Question, name: str, key: tuple[str, str], networks: Networks) -> Answer | None:
+    def _instance(self, question: Question, name: str, key: tuple[str, str], networks: Networks) -> DnsAnswer | None:
         member = self._view.workloads.get(key, {}).get(name)
         found = _on(member.places, networks) if member is not None else []
         return _addresses(question, found) if found else None
 
     # ExternalServices
 
-    def _external(self, question: Question, labels: Name, networks: Networks) -> Answer | None:
+    def _external(self, question: Question, labels: Name, networks: Networks) -> DnsAnswer | None:
         """Resolve by name and namespace, or by name alone; port and protocol labels may precede either."""
         inner = tuple(takewhile(lambda label: label.startswith("_"), labels))
         match labels[len(inner) :]:
@@ -223,9 +223,9 @@ class Resolver:
         if found is not None:
             return self._of_external(question, inner, found)
         # A namespace with names below it exists.
-        return Answer() if len(labels) == 1 and self._view.has(labels[0], EXTERNAL, networks) else None
+        return DnsAnswer() if len(labels) == 1 and self._view.has(labels[0], EXTERNAL, networks) else None
 
-    def _of_external(self, question: Question, inner: Name, found: ExternalRecord) -> Answer | None:
+    def _of_external(self, question: Question, inner: Name, found: ExternalRecord) -> DnsAnswer | None:
         named = [port for port in found.ports if port.name]
         match inner:
             case () if question.type != SRV:
@@ -237,15 +237,15 @@ class Resolver:
                 if not asked:
                     return None
             case (label,) if label in _PROTOCOLS:
-                return Answer()
+                return DnsAnswer()
             case _:
                 return None
         if question.type not in (SRV, ANY) or not found.addresses:
-            return Answer()
+            return DnsAnswer()
         base = question.name[len(inner) :]
         records = tuple(service_record(question.name, port.number, base, TTL) for port in asked)
         extra = tuple(address_record(base, each, TTL) for each in found.addresses)
-        return Answer(answers=records, additional=extra if records else ())
+        return DnsAnswer(answers=records, additional=extra if records else ())
 
     def _seen_external(self, key: Key, networks: Networks) -> ExternalRecord | None:
         """Return an ExternalService, if the client is on a network of its source pods or of its namespace."""
@@ -256,18 +256,20 @@ class Resolver:
 
     # Reverse lookups
 
-    def _reverse(self, question: Question, address: str, networks: Networks) -> Answer | None:
+    def _reverse(self, question: Question, address: str, networks: Networks) -> DnsAnswer | None:
         here = (NetworkAddress(network, address) for network in ("", *networks))
         found = ((place.network, name) for place in here for name in self._view.reverse.get(place, ()))
         asked = islice(found, MAX_RECORDS)
         names = [name for network, name in asked if self._may_know(network, name, networks)]
         if names:
             if question.type not in (PTR, ANY):
-                return Answer(authority=(start_record(question.name, TTL),))
-            return Answer(answers=tuple(name_record(PTR, question.name, (*name, *self._zone), TTL) for name in names))
+                return DnsAnswer(authority=(start_record(question.name, TTL),))
+            return DnsAnswer(
+                answers=tuple(name_record(PTR, question.name, (*name, *self._zone), TTL) for name in names)
+            )
         # upstream resolvers know nothing about private addresses, and should not see these queries
         if ip_address(address).is_private:
-            return Answer(NO_SUCH_NAME, authority=(start_record(question.name, TTL),))
+            return DnsAnswer(NO_SUCH_NAME, authority=(start_record(question.name, TTL),))
         return None
 
     def _may_know(self, network: str, name: Name, networks: Networks) -> bool:
@@ -308,10 +310,10 @@ def _on(places: Iterable[NetworkAddress], networks: Networks) -> list[str]:
     return [place.address for place in places if place.network in networks]
 
 
-def _addresses(question: Question, addresses: Iterable[str]) -> Answer:
+def _addresses(question: Question, addresses: Iterable[str]) -> DnsAnswer:
     wanted = _ADDRESSES.get(question.type)
     if wanted is None and question.type != ANY:
-        return Answer()
+        return DnsAnswer()
     asked = (each for each in addresses if wanted in (None, 6 if ":" in each else 4))
     found = dict.fromkeys(islice(asked, MAX_RECORDS))
-    return Answer(answers=tuple(address_record(question.name, each, TTL) for each in found))
+    return DnsAnswer(answers=tuple(address_record(question.name, each, TTL) for each in found))

@@ -18,7 +18,7 @@ from tarmac.agent.dns.messages import (
     MAX_TCP,
     NO_ERROR,
     SERVER_FAILURE,
-    Answer,
+    DnsAnswer,
     Query,
     Question,
     Record,
@@ -30,7 +30,7 @@ from tarmac.agent.dns.names import Name
 from tarmac.agent.dns.resolver import Resolver
 from tarmac.agent.dns.upstream import Upstream
 from tarmac.agent.ingresslink import link_of_connection, link_of_message, tell_links
-from tarmac.agent.routerservices import Door
+from tarmac.agent.routerservices import RouterService
 from tarmac.api.networking.names import RESOLVERS
 from tarmac.base.log import log
 
@@ -56,21 +56,21 @@ class NameServer:
         self._upstream = upstream
         self._networks_of = networks_of
 
-    def doors(self) -> list[Door]:
+    def services(self) -> list[RouterService]:
         """Return the sockets to serve in each network."""
         return [
             door
             for address in RESOLVERS
             for door in (
-                Door("names", address, PORT, "udp", self.serve_datagrams),
-                Door("names", address, PORT, "tcp", self.serve_connections),
+                RouterService("names", address, PORT, "udp", self.serve_datagrams),
+                RouterService("names", address, PORT, "tcp", self.serve_connections),
             )
         ]
 
     def at_once(self, query: Query, networks: Collection[str], limit: int) -> bytes | None:
         """Return the response, if no upstream resolver is needed."""
         if query.trouble != NO_ERROR or query.question is None:
-            return write_answer(query, Answer(query.trouble, authoritative=False), limit)
+            return write_answer(query, DnsAnswer(query.trouble, authoritative=False), limit)
         answer = self._resolver.answer(query.question, networks)
         if answer is None or answer.follow is not None:
             return None
@@ -84,20 +84,20 @@ class NameServer:
             return write_answer(query, await self._followed(query.question, answer, networks), limit)
         known = await self._upstream.ask(query.question, query.edns)
         if known is None:
-            return write_answer(query, Answer(SERVER_FAILURE, authoritative=False), limit)
+            return write_answer(query, DnsAnswer(SERVER_FAILURE, authoritative=False), limit)
         return relay(query, known.reply, known.age, limit)
 
-    async def _followed(self, question: Question, answer: Answer, networks: Collection[str]) -> Answer:
+    async def _followed(self, question: Question, answer: DnsAnswer, networks: Collection[str]) -> DnsAnswer:
         """Return the response with the records of its alias target."""
         records, target = answer.answers, answer.follow
         for _ in range(_MAX_ALIASES):
             if target is None:
-                return Answer(answers=records)
+                return DnsAnswer(answers=records)
             found = self._resolver.answer(Question(target, question.type), networks)
             if found is None:
-                return Answer(answers=(*records, *await self._addresses(target, question.type)))
+                return DnsAnswer(answers=(*records, *await self._addresses(target, question.type)))
             records, target = (*records, *found.answers), found.follow
-        return Answer(SERVER_FAILURE, authoritative=False)
+        return DnsAnswer(SERVER_FAILURE, authoritative=False)
 
     async def _addresses(self, name: Name, type: int) -> tuple[Record, ...]:
         known = await self._upstream.ask(Question(name, type), False)

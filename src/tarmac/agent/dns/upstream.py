@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
-from tarmac.agent.dns.cache import DnsCache, Known
+from tarmac.agent.dns.cache import CachedReply, DnsCache
 from tarmac.agent.dns.messages import MAX_TCP, SERVER_FAILURE, Question, UpstreamReply, read_reply, write_query
 from tarmac.agent.dns.names import MalformedPacket
 from tarmac.base.clock import Clock
@@ -35,7 +35,7 @@ class Upstream:
         self._timeout = timeout
         self._cache = DnsCache(clock)
 
-    async def ask(self, question: Question, edns: bool) -> Known | None:
+    async def ask(self, question: Question, edns: bool) -> CachedReply | None:
         """Return the reply; None if no resolver replied."""
         known = self._cache.get((question, edns))
         if known is not None:
@@ -46,9 +46,9 @@ class Upstream:
                 reply = await self._ask(server, question, edns)
                 if reply is not None and reply.code != SERVER_FAILURE:
                     self._cache.put((question, edns), reply)
-                    return Known(reply, 0)
+                    return CachedReply(reply, 0)
                 failed = reply or failed
-        return Known(failed, 0) if failed is not None else None
+        return CachedReply(failed, 0) if failed is not None else None
 
     async def _ask(self, server: tuple[str, int], question: Question, edns: bool) -> UpstreamReply | None:
         number = int(self._randomness.uuid()[:4], 16)

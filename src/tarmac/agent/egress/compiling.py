@@ -38,11 +38,11 @@ class NoOutsideInterface(LookupError):
 
 
 @dataclass(slots=True)
-class Compiled:
+class CompiledEgress:
     """The desired state, and by object name the rules that could not become part of it."""
 
     state: EgressState
-    carriable: frozenset[str]  # addresses
+    ownable: frozenset[str]  # addresses
     problems: dict[str, list[RuleError]] = field(default_factory=dict[str, list[RuleError]])
 
 
@@ -74,7 +74,7 @@ def compile_state(
     partner: str = "",
     *,
     encrypt: bool = True,
-) -> Compiled:
+) -> CompiledEgress:
     """Compute the node's whole desired state. Without `encrypt`, tunnels between cities are not encrypted."""
     problems: dict[str, list[RuleError]] = {}
     forwardings = [
@@ -84,12 +84,12 @@ def compile_state(
     for way in (way for each in forwardings for way in each.ways):
         sources.setdefault(way.source, None)
     known = tuple(each for each in sources.values() if each is not None)
-    carriable = frozenset(each.address for each in known if each.outside is not None)
+    ownable = frozenset(each.address for each in known if each.outside is not None)
     nodes = {each.name: each.address for gateway in gateways for each in gateway.spec.candidates}
     state = EgressState(node_address, tuple(forwardings), known, nodes.get(partner, ""))
     if encrypt:
         state = replace(state, peers=tunnel_peers(node, state, gateways))
-    return Compiled(state, carriable, problems)
+    return CompiledEgress(state, ownable, problems)
 
 
 def service_of(forwarder: Forwarder) -> str:

@@ -19,8 +19,8 @@ from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
 from tarmac.client.targets.untyped import NODES
 
-CHECK_EVERY: Final = 10.0
-AGAIN_SECONDS: Final = 2.0
+CHECK_INTERVAL: Final = 10.0
+RETRY_INTERVAL: Final = 2.0
 
 _log = log("external")
 
@@ -46,19 +46,19 @@ class FactsAnnotation:
 
     def __init__(self, client: Client, node: str, facts: Callable[[], Awaitable[NodeFacts | None]]) -> None:
         self._client, self._node, self._facts = client, node, facts
-        self._told: str | None = ""
+        self._published: str | None = ""
         self._refused = ""  # logged once
 
     async def run(self) -> NoReturn:
         """Update the annotation periodically until cancelled."""
         while True:
-            await self._client.clock.sleep(CHECK_EVERY if await self.look() else AGAIN_SECONDS)
+            await self._client.clock.sleep(CHECK_INTERVAL if await self.update() else RETRY_INTERVAL)
 
-    async def look(self) -> bool:
+    async def update(self) -> bool:
         """Write the annotation if it changed. Return False if the write failed and must be retried."""
         facts = await self._facts()
         text = write_facts(facts) if facts is not None else None
-        if text == self._told:
+        if text == self._published:
             return True
         patch = {"metadata": {"annotations": {ANNOTATION_NODE_FACTS: text}}}
         try:
@@ -71,5 +71,5 @@ class FactsAnnotation:
         except (ApiError, ClientError) as error:
             _log.debug("facts annotation write failed, will retry", node=self._node, why=str(error))
             return False
-        self._told = text
+        self._published = text
         return True

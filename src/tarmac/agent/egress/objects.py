@@ -32,7 +32,7 @@ from tarmac.decide.reach.members import member_of
 _log = log("external")
 
 
-class Remembered(msgspec.Struct):
+class EgressCheckpoint(msgspec.Struct):
     """Content of the checkpoint."""
 
     forwarders: list[msgspec.Raw] = []
@@ -42,7 +42,7 @@ class Remembered(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Objects:
+class EgressObjects:
     """The objects that concern this node by name.
 
     `places` are the Networks and addresses of the pods that rules refer to, by uid.
@@ -61,10 +61,10 @@ class Objects:
 
 
 _forwarder, _gateway = decoder(Forwarder), decoder(Gateway)
-_read = msgspec.json.Decoder(Remembered).decode
+_read = msgspec.json.Decoder(EgressCheckpoint).decode
 
 
-class ObjectSource:
+class EgressObjectSource:
     """Watches these objects and calls `changed` whenever some of them may differ."""
 
     def __init__(self, informers: Informers, node: str, path: Path, changed: Callable[[], None]) -> None:
@@ -77,7 +77,7 @@ class ObjectSource:
         self._gateways.on_change(lambda *_: changed())
         self._pods.on_change(self._pod_changed)
         self._wanted: set[str] = set()
-        self._kept = b""  # digest of the checkpoint's content
+        self._saved = b""  # digest of the checkpoint's content
 
     @property
     def synced(self) -> bool:
@@ -90,7 +90,7 @@ class ObjectSource:
         await self._gateways.synced()
         await self._pods.synced()
 
-    def current(self) -> tuple[Objects, Remembered]:
+    def current(self) -> tuple[EgressObjects, EgressCheckpoint]:
         """Return the objects as the server has them, and the checkpoint to write."""
         # Decoded here and not by the caches, which would keep the result: thousands of rules are read once per change.
         forwarders = [
@@ -102,13 +102,13 @@ class ObjectSource:
         gateways = [(each, made) for each, made in every if concerns(made, self._node, used)]
         self._wanted = wanted_pods(known)
         places = self._places() if self._wanted else {}
-        objects = Objects(
+        objects = EgressObjects(
             {each.metadata.name: each for each in known},
             {made.metadata.name: made for _, made in gateways},
             places,
             sync_pairs(made for _, made in every).get(self._node, ""),
         )
-        kept = Remembered(
+        kept = EgressCheckpoint(
             [msgspec.Raw(each.raw) for each, _ in sorted(forwarders, key=lambda pair: pair[0].key)],
             [msgspec.Raw(each.raw) for each, _ in sorted(gateways, key=lambda pair: pair[0].key)],
             {uid: sorted(of) for uid, of in sorted(places.items())},
@@ -116,33 +116,33 @@ class ObjectSource:
         )
         return objects, kept
 
-    def remembered(self) -> Objects:
+    def load_checkpoint(self) -> EgressObjects:
         """Return the objects of the checkpoint; empty if there is none."""
         try:
             found = _read(self._path.read_bytes())
             forwarders, gateways = map(_forwarder, found.forwarders), map(_gateway, found.gateways)
-            return Objects(
+            return EgressObjects(
                 {each.metadata.name: each for each in forwarders},
                 {each.metadata.name: each for each in gateways},
                 {uid: {(network, address) for network, address in of} for uid, of in found.pods.items()},
                 found.partner,
             )
         except FileNotFoundError:
-            return Objects({}, {}, {})
+            return EgressObjects({}, {}, {})
         except (OSError, ValueError) as error:
             _log.warning("checkpoint of external services cannot be read", file=str(self._path), why=str(error))
-            return Objects({}, {}, {})
+            return EgressObjects({}, {}, {})
 
-    async def keep(self, what: Remembered) -> None:
+    async def save(self, checkpoint: EgressCheckpoint) -> None:
         """Write the checkpoint, or remove it if this node has no part in external services."""
-        if not what.forwarders and not what.gateways:
+        if not checkpoint.forwarders and not checkpoint.gateways:
             self._path.unlink(missing_ok=True)
-            self._kept = b""
+            self._saved = b""
             return
-        content = msgspec.json.encode(what)
-        if (kept := sha256(content).digest()) != self._kept:
+        content = msgspec.json.encode(checkpoint)
+        if (kept := sha256(content).digest()) != self._saved:
             await asyncio.to_thread(replace_file, self._path, content)
-            self._kept = kept
+            self._saved = kept
 
     def _is_own(self, forwarder: Forwarder) -> bool:
         return forwarder.spec.node_name == self._node

@@ -17,28 +17,28 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
-from tarmac.agent.egress.compiling import Compiled, compile_state, service_of, used_gateways
-from tarmac.agent.egress.leases.addressconfig import Terms, terms_of
-from tarmac.agent.egress.leases.checkpoint import LeaseFile
+from tarmac.agent.egress.compiling import CompiledEgress, compile_state, service_of, used_gateways
+from tarmac.agent.egress.leases.addressconfig import AddressConfig, address_config
+from tarmac.agent.egress.leases.checkpoint import LeaseCheckpoint
 from tarmac.agent.egress.leases.thread import LeaseThread
-from tarmac.agent.egress.objects import Objects, ObjectSource, Remembered
-from tarmac.agent.egress.statuswriter import Acknowledgements, Applied
+from tarmac.agent.egress.objects import EgressCheckpoint, EgressObjects, EgressObjectSource
+from tarmac.agent.egress.statuswriter import AppliedGeneration, EgressStatusWriter
 from tarmac.api.egress.forwarding import RuleError
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.datapath.egress import EgressDatapath, EgressState
 
-GATHER: Final = 0.02
-MEND_EVERY: Final = 1.0
-_LOOKS: Final = 5  # link checks per check of the rules
-CHECK_EVERY: Final = 60.0
-_AGAIN: Final = 2.0
+DEBOUNCE: Final = 0.02
+REPAIR_INTERVAL: Final = 1.0
+_LINK_CHECKS: Final = 5  # link checks per check of the rules
+CHECK_INTERVAL: Final = 60.0
+_RETRY_INTERVAL: Final = 2.0
 
 _log = log("external")
 
 
 @dataclass(slots=True)
-class Figures:
+class EgressMetrics:
     """Counters for metrics."""
 
     applies: int = 0
@@ -47,7 +47,7 @@ class Figures:
     drift: int = 0
 
 
-class ExternalKeeper:
+class EgressReconciler:
     """Reconciler of one node. `addresses` are the node's own; the first is the end of its tunnels."""
 
     def __init__(
@@ -55,22 +55,22 @@ class ExternalKeeper:
         node: str,
         datapath: EgressDatapath,
         leases: LeaseThread,
-        lease_file: LeaseFile,
-        source: Callable[[Callable[[], None]], ObjectSource],
-        telling: Acknowledgements,
+        lease_file: LeaseCheckpoint,
+        source: Callable[[Callable[[], None]], EgressObjectSource],
+        status_writer: EgressStatusWriter,
         addresses: Callable[[], Sequence[str]],
         clock: Clock,
         *,
         encrypt: bool,
     ) -> None:
-        self._node, self._datapath, self._leases, self._telling = node, datapath, leases, telling
+        self._node, self._datapath, self._leases, self._status_writer = node, datapath, leases, status_writer
         self._lease_file, self._addresses, self._clock = lease_file, addresses, clock
         self._encrypt = encrypt
         self._wake = asyncio.Event()
         self._source = source(self._wake.set)
         self._applied: EgressState | None = None  # None while the state of the kernel is unknown
         self._failures: Mapping[str, Exception] = {}
-        self._carriable: Set[str] = frozenset()
+        self._ownable: Set[str] = frozenset()
         self._named = False  # a Gateway names this node as a candidate, with or without working links
         self.gateway_names: Mapping[str, str] = {}  # by address
         self._interfaces: Mapping[str, Sequence[str]] = {}  # as of the last pass
@@ -78,12 +78,12 @@ class ExternalKeeper:
         self._address = ""  # the node's address as of the last pass
         self._idle = False  # the last pass found nothing to do
         self._handed_over = False
-        self.figures = Figures()
+        self.metrics = EgressMetrics()
 
     @property
-    def stands(self) -> bool:
+    def is_candidate(self) -> bool:
         """True if this node may own addresses."""
-        return bool(self._carriable)
+        return bool(self._ownable)
 
     def wake(self) -> None:
         """Start a pass: an input of the rules has changed, such as the Networks of this node."""
@@ -92,27 +92,27 @@ class ExternalKeeper:
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
-        owners = self._lease_file.kept.owners
+        owners = self._lease_file.saved.owners
         # Before any rule is written: an adopted egress namespace keeps routing packets to their gateways.
         self._datapath.follow({address: owner.node_address for address, owner in owners.items()})
-        before = self._source.remembered()
+        before = self._source.load_checkpoint()
         while not self._source.synced:
             if not before.empty:
-                await self._turn(before, None)
-            await self._wait(self._source.wait(), MEND_EVERY)
+                await self._reconcile(before, None)
+            await self._wait(self._source.wait(), REPAIR_INTERVAL)
         while True:
             self._wake.clear()  # before the objects are read, so that a later change starts another pass
-            await self._turn(*self._source.current())
+            await self._reconcile(*self._source.current())
             while not await self._changed():
-                await self._mend()
+                await self._repair()
 
     async def _changed(self) -> bool:
         """Wait until the next check of the rules. Return True if a full pass is due instead."""
         unsettled = self._applied is None or bool(self._failures)
         busy = not self._idle and (unsettled or self._named or not self._without_rules)
-        for _ in range(_LOOKS if busy else 1):
-            if await self._wait(self._wake.wait(), MEND_EVERY / _LOOKS if busy else None):
-                await self._clock.sleep(GATHER)
+        for _ in range(_LINK_CHECKS if busy else 1):
+            if await self._wait(self._wake.wait(), REPAIR_INTERVAL / _LINK_CHECKS if busy else None):
+                await self._clock.sleep(DEBOUNCE)
                 return True
             # Lost or restored: a node without its external link has no rules that the periodic check would cover.
             if self._named and await self._datapath.interfaces(connected=True) != self._interfaces:
@@ -129,8 +129,8 @@ class ExternalKeeper:
         await self._leases.hand_over()
         await self._leases.close()
 
-    async def _turn(self, objects: Objects, kept: Remembered | None) -> None:
-        """Run one pass. `kept` is the checkpoint to write; it is None while the server is unreachable."""
+    async def _reconcile(self, objects: EgressObjects, kept: EgressCheckpoint | None) -> None:
+        """Run one pass. `saved` is the checkpoint to write; it is None while the server is unreachable."""
         address = self._address = self._own_address()
         if objects.empty and self._idle:
             return
@@ -139,21 +139,21 @@ class ExternalKeeper:
             return
         if kept is not None:
             # Before acknowledging: the next agent process must know at least the state that peers rely on.
-            await self._source.keep(kept)
+            await self._source.save(kept)
         compiled = await self._compiled(objects, address)
-        await self._serve(address, self._terms(objects, compiled.carriable & self._carriable))
+        await self._serve(address, self._configs(objects, compiled.ownable & self._ownable))
         await self._apply(compiled.state)
-        self._carriable = compiled.carriable - self._failures.keys()
-        await self._serve(address, self._terms(objects, self._carriable))
+        self._ownable = compiled.ownable - self._failures.keys()
+        await self._serve(address, self._configs(objects, self._ownable))
         self._idle = objects.empty and kept is not None and not self._failures
         if kept is not None:
             self._acknowledge(objects, compiled)
 
-    async def _serve(self, address: str, terms: Mapping[str, Terms]) -> None:
+    async def _serve(self, address: str, configs: Mapping[str, AddressConfig]) -> None:
         if not self._handed_over:  # a pass may be under way or follow: it must not campaign for the addresses again
-            await self._leases.serve(address, terms)
+            await self._leases.serve(address, configs)
 
-    async def _compiled(self, objects: Objects, address: str) -> Compiled:
+    async def _compiled(self, objects: EgressObjects, address: str) -> CompiledEgress:
         candidates = (each for known in objects.gateways.values() for each in known.spec.candidates)
         self.gateway_names = {each.address: each.name for each in candidates}
         self._named = any(
@@ -176,7 +176,7 @@ class ExternalKeeper:
         """Apply the rules if they differ from the last applied ones; otherwise only repair external changes."""
         now = self._clock.monotonic()
         if state == self._applied and not self._failures and now < self._check_at:
-            await self._mend()
+            await self._repair()
             return
         try:
             failures = await self._datapath.apply(state)
@@ -184,15 +184,15 @@ class ExternalKeeper:
             failures = {each.name: error for each in state.forwardings} | {
                 each.address: error for each in state.sources
             }
-        self._note(failures, now)
+        self._record(failures, now)
         self._applied, self._failures = state, failures
-        self._check_at = now + CHECK_EVERY
+        self._check_at = now + CHECK_INTERVAL
 
-    async def _mend(self) -> None:
+    async def _repair(self) -> None:
         if self._without_rules:
             return
         if mended := await self._datapath.mend():
-            self.figures.drift += len(mended)
+            self.metrics.drift += len(mended)
             _log.warning("repaired rules that another program changed", where=", ".join(mended))
 
     @property
@@ -203,38 +203,38 @@ class ExternalKeeper:
     def _own_address(self) -> str:
         return next(iter(self._addresses()), "")
 
-    def _note(self, failures: Mapping[str, Exception], began: float) -> None:
-        self.figures.applies += 1
-        self.figures.seconds += self._clock.monotonic() - began
-        self.figures.failures += len(failures)
+    def _record(self, failures: Mapping[str, Exception], began: float) -> None:
+        self.metrics.applies += 1
+        self.metrics.seconds += self._clock.monotonic() - began
+        self.metrics.failures += len(failures)
         if failures and {key: str(error) for key, error in failures.items()} != {
             key: str(error) for key, error in self._failures.items()
         }:
             for key, error in failures.items():
                 _log.warning("rules cannot be applied", of=key, why=str(error) or repr(error))
 
-    def _terms(self, objects: Objects, carriable: Set[str]) -> dict[str, Terms]:
+    def _configs(self, objects: EgressObjects, can_own: Set[str]) -> dict[str, AddressConfig]:
         used, now = used_gateways(objects.forwarders.values()), self._clock.now()
         return {
-            each.spec.gateway_ip: terms_of(
-                each, node=self._node, carriable=each.spec.gateway_ip in carriable, follows=name in used, now=now
+            each.spec.gateway_ip: address_config(
+                each, node=self._node, can_own=each.spec.gateway_ip in can_own, routes_through=name in used, now=now
             )
             for name, each in objects.gateways.items()
             if each.spec.gateway_ip
         }
 
-    def _acknowledge(self, objects: Objects, compiled: Compiled) -> None:
+    def _acknowledge(self, objects: EgressObjects, compiled: CompiledEgress) -> None:
         for name, forwarder in objects.forwarders.items():
             errors = [*compiled.problems.get(name, ()), *self._failed(service_of(forwarder))]
             said = forwarder.status.conditions if forwarder.status is not None else []
-            self._telling.forwarder(name, Applied(forwarder.metadata.generation, tuple(errors)), said)
+            self._status_writer.forwarder(name, AppliedGeneration(forwarder.metadata.generation, tuple(errors)), said)
         for name, gateway in objects.gateways.items():
             if self._node in gateway.spec.concerned:
                 errors = [*compiled.problems.get(name, ()), *self._failed(gateway.spec.gateway_ip)]
-                stands = any(each.name == self._node for each in gateway.spec.candidates)
-                applied = Applied(gateway.metadata.generation, tuple(errors), stands)
-                self._telling.gateway(name, gateway.spec.gateway_ip, applied)
-        self._telling.keep_only(objects.forwarders.keys(), objects.gateways.keys())
+                is_candidate = any(each.name == self._node for each in gateway.spec.candidates)
+                applied = AppliedGeneration(gateway.metadata.generation, tuple(errors), is_candidate)
+                self._status_writer.gateway(name, gateway.spec.gateway_ip, applied)
+        self._status_writer.keep_only(objects.forwarders.keys(), objects.gateways.keys())
 
     def _failed(self, key: str) -> list[RuleError]:
         error = self._failures.get(key)

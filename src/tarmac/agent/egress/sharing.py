@@ -13,7 +13,7 @@ REASON = "StateSyncMissing"
 class SharedConnections:
     """State of connection sharing.
 
-    `stands` tells if the node may own addresses; `names` maps node addresses to names.
+    `is_candidate` tells if the node may own addresses; `names` maps node addresses to names.
     """
 
     def __init__(
@@ -21,10 +21,10 @@ class SharedConnections:
         sync: ConnectionSync,
         node: str,
         recorder: Recorder | None,
-        stands: Callable[[], bool],
+        is_candidate: Callable[[], bool],
         names: Callable[[], Mapping[str, str]],
     ) -> None:
-        self._sync, self._recorder, self._stands, self._names = sync, recorder, stands, names
+        self._sync, self._recorder, self._is_candidate, self._names = sync, recorder, is_candidate, names
         self._about = InvolvedObject("v1", "Node", node, uid=node)
         self._said = ""
         self.backlog: int | None = None
@@ -34,12 +34,12 @@ class SharedConnections:
         """The name of the node that connections are shared with at this moment."""
         return self._names().get(self._sync.partner, "") if self._sync.partner else ""
 
-    async def look(self) -> bool:
+    async def update(self) -> bool:
         """Emit an event once if sharing fails. Return True if the node is able to share connections at all."""
         possible = await self._sync.possible()
         self.backlog = await self._sync.backlog()
         missing = "" if possible and not self._sync.problem else self._sync.problem or "conntrackd is not to be had"
-        if not self._stands():
+        if not self._is_candidate():
             missing = ""
         if missing and missing != self._said and self._recorder is not None:
             message = f"Connections of external services end with this gateway if their port had to change: {missing}."

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 
-from tarmac.agent.egress.leases.participant import Carrying
+from tarmac.agent.egress.leases.participant import Ownership
 from tarmac.api.declare import encode
 from tarmac.api.egress.forwarding import RuleError
 from tarmac.api.egress.names import API_VERSION, NAMESPACE
@@ -27,22 +27,22 @@ from tarmac.decide.egress.relayconditions import forwarder_findings
 from tarmac.decide.rollup import merge
 
 _WORKERS = 4
-_MOST_ERRORS = 8
+_MAX_ERRORS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class AppliedGeneration:
     """The generation that was read, and its rules that are not in force."""
 
     generation: int
     errors: tuple[RuleError, ...] = ()
-    stands: bool = False  # this node may own the address
+    is_candidate: bool = False  # this node may own the address
 
 
-class Acknowledgements:
+class EgressStatusWriter:
     """Status writer of one node.
 
-    `carrying` and `strangers` return the state of the lease thread by address; `partner` names the gateway that this
+    `owned` and `foreign_hosts` return the state of the lease thread by address; `partner` names the gateway that this
     one shares its connections with.
     """
 
@@ -50,35 +50,35 @@ class Acknowledgements:
         self,
         client: Client,
         node: str,
-        carrying: Callable[[], Mapping[str, Carrying]],
-        strangers: Callable[[], Mapping[str, str]],
+        owned: Callable[[], Mapping[str, Ownership]],
+        foreign_hosts: Callable[[], Mapping[str, str]],
         partner: Callable[[], str] = str,
     ) -> None:
-        self._node, self._carrying, self._strangers, self._partner = node, carrying, strangers, partner
+        self._node, self._owned, self._foreign_hosts, self._partner = node, owned, foreign_hosts, partner
         self._forwarders, self._gateways = client.resource(FORWARDERS), client.resource(GATEWAYS.unread)
-        self._wanted: dict[str, Applied] = {}
+        self._wanted: dict[str, AppliedGeneration] = {}
         self._in_force: dict[str, int] = {}  # key -> the last generation applied without errors
         self._addresses: dict[str, str] = {}  # address -> key of its Gateway
-        self._said: dict[str, JsonObject] = {}
+        self._written: dict[str, JsonObject] = {}
         self._conditions: dict[str, Sequence[Condition]] = {}  # of Forwarders, with their transition times
         self._clock = client.clock
         self._controller = Controller(
-            "external-status", self._tell, clock=client.clock, randomness=client.randomness, workers=_WORKERS
+            "external-status", self._write, clock=client.clock, randomness=client.randomness, workers=_WORKERS
         )
 
     async def run(self) -> None:
         """Write statuses, with retries, until cancelled."""
         await self._controller.run()
 
-    def forwarder(self, name: str, applied: Applied, conditions: Sequence[Condition] = ()) -> None:
+    def forwarder(self, name: str, applied: AppliedGeneration, conditions: Sequence[Condition] = ()) -> None:
         """Report a Forwarder as applied. `conditions` are those of its status when it was read."""
         self._conditions.setdefault(f"forwarder/{name}", conditions)  # conditions written here since then are newer
-        self._put(f"forwarder/{name}", applied)
+        self._enqueue(f"forwarder/{name}", applied)
 
-    def gateway(self, name: str, address: str, applied: Applied) -> None:
+    def gateway(self, name: str, address: str, applied: AppliedGeneration) -> None:
         """Report a Gateway as applied."""
         self._addresses[address] = f"gateway/{name}"
-        self._put(f"gateway/{name}", applied)
+        self._enqueue(f"gateway/{name}", applied)
 
     def moved(self, address: str) -> None:
         """Update the Gateway of an address that this node has acquired or lost."""
@@ -88,33 +88,33 @@ class Acknowledgements:
     def keep_only(self, forwarders: Set[str], gateways: Set[str]) -> None:
         """Drop the state of deleted objects."""
         kept = {f"forwarder/{each}" for each in forwarders} | {f"gateway/{each}" for each in gateways}
-        for known in (self._wanted, self._in_force, self._said, self._conditions):
+        for known in (self._wanted, self._in_force, self._written, self._conditions):
             for key in known.keys() - kept:
                 del known[key]
         self._addresses = {address: key for address, key in self._addresses.items() if key in kept}
 
-    def _put(self, key: str, applied: Applied) -> None:
+    def _enqueue(self, key: str, applied: AppliedGeneration) -> None:
         self._wanted[key] = applied
         if not applied.errors:
             self._in_force[key] = applied.generation
         self._controller.queue.add(key)
 
-    async def _tell(self, key: str) -> None:
+    async def _write(self, key: str) -> None:
         applied = self._wanted.get(key)
         if applied is None:
             return
-        what, _, name = key.partition("/")
-        word = self._forwarder_status(key, applied) if what == "forwarder" else self._entry(key, applied)
-        if word == self._said.get(key):
+        kind, _, name = key.partition("/")
+        status = self._forwarder_status(key, applied) if kind == "forwarder" else self._entry(key, applied)
+        if status == self._written.get(key):
             return
         with suppress(NotFound):  # just deleted; its rules go next
-            if what == "forwarder":
-                await self._forwarders.patch(name, {"status": word}, NAMESPACE, subresource="status")
+            if kind == "forwarder":
+                await self._forwarders.patch(name, {"status": status}, NAMESPACE, subresource="status")
             else:
-                await self._apply(name, word)
-            self._said[key] = word
+                await self._apply(name, status)
+            self._written[key] = status
 
-    def _forwarder_status(self, key: str, applied: Applied) -> JsonObject:
+    def _forwarder_status(self, key: str, applied: AppliedGeneration) -> JsonObject:
         in_force = self._in_force.get(key, 0)
         findings = forwarder_findings(applied.generation, in_force, applied.errors)
         conditions = merge(self._conditions.get(key, ()), findings, applied.generation, self._clock.now())
@@ -125,16 +125,16 @@ class Acknowledgements:
             "rulegeneration": applied.generation,
             "syncgeneration": in_force,
             "conditions": [encode(each) for each in conditions],
-            "errors": [encode(each) for each in applied.errors[:_MOST_ERRORS]],
+            "errors": [encode(each) for each in applied.errors[:_MAX_ERRORS]],
         }
 
-    def _entry(self, key: str, applied: Applied) -> JsonObject:
+    def _entry(self, key: str, applied: AppliedGeneration) -> JsonObject:
         """Return this node's entry of a Gateway's status."""
         address = next((each for each, of in self._addresses.items() if of == key), "")
-        carrying, stranger = self._carrying().get(address), self._strangers().get(address)
-        errors = [encode(each) for each in applied.errors[:_MOST_ERRORS]]
-        if stranger:
-            message = f"{address} is in use on its segment by {stranger}, which is none of the gateways"
+        owned, foreign_host = self._owned().get(address), self._foreign_hosts().get(address)
+        errors = [encode(each) for each in applied.errors[:_MAX_ERRORS]]
+        if foreign_host:
+            message = f"{address} is in use on its segment by {foreign_host}, which is none of the gateways"
             errors.append({"rule": reasons.ADDRESS_CONFLICT, "message": message})
         in_force = self._in_force.get(key, 0)
         entry: JsonObject = {
@@ -142,13 +142,13 @@ class Acknowledgements:
             "appliedGeneration": in_force,
             "rulegeneration": applied.generation,
             "syncgeneration": in_force,
-            "owner": carrying is not None,
+            "owner": owned is not None,
         }
-        if carrying is not None:
-            entry |= {"epoch": carrying.epoch, "since": rfc3339(carrying.since), "cause": carrying.cause}
-            entry |= {"formerOwner": carrying.former} if carrying.former else {}
-            entry |= {"gapMilliseconds": round(carrying.gap * 1000)} if carrying.gap is not None else {}
-        if (partner := self._partner()) and applied.stands:
+        if owned is not None:
+            entry |= {"epoch": owned.epoch, "since": rfc3339(owned.since), "cause": owned.cause}
+            entry |= {"formerOwner": owned.former} if owned.former else {}
+            entry |= {"gapMilliseconds": round(owned.gap * 1000)} if owned.gap is not None else {}
+        if (partner := self._partner()) and applied.is_candidate:
             entry |= {"syncedWith": partner}
         return entry | ({"errors": errors} if errors else {})
 

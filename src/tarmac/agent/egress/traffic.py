@@ -20,18 +20,18 @@ FRESH: Final = 5.0
 _log = log("external")
 
 
-class TrafficFigures:
-    """Collects the metrics. `stands` tells if the node may own addresses."""
+class TrafficMetrics:
+    """Collects the metrics. `is_candidate` tells if the node may own addresses."""
 
-    def __init__(self, datapath: EgressDatapath, stands: Callable[[], bool], clock: Clock) -> None:
-        self._datapath, self._stands, self._clock = datapath, stands, clock
+    def __init__(self, datapath: EgressDatapath, is_candidate: Callable[[], bool], clock: Clock) -> None:
+        self._datapath, self._is_candidate, self._clock = datapath, is_candidate, clock
         self._known, self._until = GatewayTraffic(), 0.0
         self._reading = asyncio.Lock()
 
     async def refresh(self) -> None:
         """Query the kernel unless the last result is still fresh."""
         async with self._reading:
-            if not self._stands():
+            if not self._is_candidate():
                 self._known, self._until = GatewayTraffic(), 0.0
             elif self._clock.monotonic() >= self._until:
                 try:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.volumes.content import downward
 
 
-def pod_field(pod: Pod, path: str, pod_addresses: Sequence[str], host_addresses: Sequence[str]) -> str:
+def pod_field(pod: AgentPod, path: str, pod_addresses: Sequence[str], host_addresses: Sequence[str]) -> str:
     """Return the value of a `fieldRef`. Raises ContentUnsupported."""
     here = {
         "spec.nodeName": pod.spec.get("nodeName", ""),

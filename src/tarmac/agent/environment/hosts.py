@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.api.schema import JsonObject
 
 MAX_HOSTNAME = 63
@@ -26,7 +26,7 @@ class HostnameTooLong(ValueError):
     """The requested hostname exceeds the kernel's limit."""
 
 
-def hostname_and_domain(pod: Pod, cluster_domain: str) -> tuple[str, str]:
+def hostname_and_domain(pod: AgentPod, cluster_domain: str) -> tuple[str, str]:
     """Return the short hostname, truncated to the kernel's limit, and its domain, if any."""
     if override := pod.spec.get("hostnameOverride"):
         return _cut(override), ""
@@ -36,7 +36,7 @@ def hostname_and_domain(pod: Pod, cluster_domain: str) -> tuple[str, str]:
     return _cut(pod.spec.get("hostname") or pod.name), domain
 
 
-def kernel_hostname(pod: Pod, cluster_domain: str) -> str:
+def kernel_hostname(pod: AgentPod, cluster_domain: str) -> str:
     """Return the hostname inside the pod. Raises HostnameTooLong."""
     name, domain = hostname_and_domain(pod, cluster_domain)
     if not (domain and pod.spec.get("setHostnameAsFQDN")):
@@ -54,7 +54,7 @@ def _cut(name: str) -> str:
     return name if len(name) <= MAX_HOSTNAME else name[:MAX_HOSTNAME].rstrip("-.")
 
 
-def hosts_file(pod: Pod, addresses: Sequence[str], cluster_domain: str) -> str:
+def hosts_file(pod: AgentPod, addresses: Sequence[str], cluster_domain: str) -> str:
     """Return the content of the hosts file that all containers of the pod share."""
     if pod.host_network:
         content = _HOST_HEADER + Path("/etc/hosts").read_text(errors="replace")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.api.networking.names import RESOLVERS
 from tarmac.api.schema import JsonObject
 
@@ -45,7 +45,7 @@ def read_resolv_conf(path: Path | None) -> Resolving:
     return Resolving(tuple(servers), tuple(searches), tuple(options.values()))
 
 
-def resolving(pod: Pod, node: Resolving, cluster_dns: tuple[str, ...], cluster_domain: str) -> Resolving:
+def resolving(pod: AgentPod, node: Resolving, cluster_dns: tuple[str, ...], cluster_domain: str) -> Resolving:
     """Return the pod's resolv.conf."""
     policy = pod.spec.get("dnsPolicy") or "ClusterFirst"
     cluster = policy == "ClusterFirstWithHostNet" or (policy == "ClusterFirst" and not pod.host_network)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tarmac.agent.environment.expansion import expand
 from tarmac.agent.environment.fields import pod_field
 from tarmac.agent.environment.servicelinks import service_links
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.api.schema import JsonObject
 from tarmac.volumes.content.downward import container_resource
 from tarmac.volumes.content.files import ContentUnsupported
@@ -36,7 +36,7 @@ class PodEnvironment:
 
 
 async def environment(
-    pod: Pod, container: JsonObject, sources: Sources, surroundings: PodEnvironment
+    pod: AgentPod, container: JsonObject, sources: Sources, surroundings: PodEnvironment
 ) -> tuple[tuple[str, str], ...]:
     """Return the variables in the order of the spec. Raises ConfigMissing."""
     stated = _Stated(pod, container, sources, surroundings)
@@ -57,7 +57,7 @@ async def environment(
 class _Stated:
     """Reads the references of `env` and `envFrom`, each object once."""
 
-    def __init__(self, pod: Pod, container: JsonObject, sources: Sources, surroundings: PodEnvironment) -> None:
+    def __init__(self, pod: AgentPod, container: JsonObject, sources: Sources, surroundings: PodEnvironment) -> None:
         self._pod = pod
         self._container = container
         self._sources = sources

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol
 
 from tarmac.agent.collection.containers import DeadContainers
-from tarmac.agent.collection.images import Images
+from tarmac.agent.collection.images import ImageCollector
 from tarmac.agent.eviction.admission import REASON, refusal
 from tarmac.agent.eviction.judgement import Judgement, condition_of
 from tarmac.agent.eviction.localstorage import is_limited, overdrawn
 from tarmac.agent.eviction.ranking import message, ranked, resource_of
-from tarmac.agent.eviction.signals import Signals
-from tarmac.agent.stats.pods import PodFigures, PodStats
+from tarmac.agent.eviction.signals import EvictionSignals
+from tarmac.agent.stats.pods import PodMetrics, PodStats
 from tarmac.agent.stats.summary import Sample
 from tarmac.api.kubernetes.core.pods.phases import is_terminal
 from tarmac.api.schema import JsonObject
@@ -43,17 +43,17 @@ class EvictedPods(Protocol):
     def evict(self, pod: JsonObject, reason: str, message: str, grace: float | None = None) -> None: ...
 
 
-class Evictions:
+class EvictionManager:
     """Keeps the node above its thresholds. `changed` is called when the conditions change."""
 
     def __init__(
         self,
         *,
-        signals: Signals,
+        signals: EvictionSignals,
         judgement: Judgement,
         pods: EvictedPods,
         stats: PodStats,
-        images: Images,
+        images: ImageCollector,
         containers: DeadContainers,
         recorder: Recorder,
         about: InvolvedObject,
@@ -79,13 +79,13 @@ class Evictions:
         """Check every ten seconds until cancelled."""
         while True:
             try:
-                evicted = await self.look()
+                evicted = await self.check()
             except RuntimeFault as error:
                 _log.warning("pod usage cannot be read, no eviction", why=str(error))
                 evicted = None
             await (self._clock.sleep(INTERVAL) if evicted is None else self._wait_for_end(evicted))
 
-    async def look(self) -> str | None:
+    async def check(self) -> str | None:
         """Check once; return the uid of an evicted pod, if any. Raises RuntimeFault."""
         due, conditions = self._judgement.judge(self._signals.read(), self._clock.monotonic())
         if conditions != self.conditions:
@@ -110,10 +110,10 @@ class Evictions:
         limited = [pod for pod in self._active() if is_limited(pod)]
         if not limited:
             return None
-        figures = await self._figures(INTERVAL)
+        metrics = await self._pod_metrics(INTERVAL)
         last: str | None = None
         for pod in limited:
-            found = figures.get(pod["metadata"]["uid"])
+            found = metrics.get(pod["metadata"]["uid"])
             if found is not None and (why := overdrawn(pod, found)):
                 self._evict(pod, why, _HARD_GRACE, "ephemeralpodfs.limit")
                 last = pod["metadata"]["uid"]
@@ -136,11 +136,11 @@ class Evictions:
 
     async def _evict_one(self, threshold: Threshold) -> str | None:
         reading = self._signals.read()[threshold.signal]
-        figures = await self._figures(0.0)
-        for pod in ranked(threshold.signal, self._active(), figures):
+        metrics = await self._pod_metrics(0.0)
+        for pod in ranked(threshold.signal, self._active(), metrics):
             uid = pod["metadata"]["uid"]
             least = threshold.least.of(reading.capacity)
-            said = message(threshold.signal, pod, figures.get(uid), least, reading.available)
+            said = message(threshold.signal, pod, metrics.get(uid), least, reading.available)
             self._evict(pod, said, _HARD_GRACE if threshold.hard else self._soft_grace, threshold.signal)
             return uid
         _log.warning("no pod can be evicted", signal=threshold.signal)
@@ -154,7 +154,7 @@ class Evictions:
     def _active(self) -> list[JsonObject]:
         return [pod for pod in self._pods.allocated() if not is_terminal(pod)]
 
-    async def _figures(self, fresh: float) -> dict[str, PodFigures]:
+    async def _pod_metrics(self, fresh: float) -> dict[str, PodMetrics]:
         return {each.uid: each for each in await self._stats.pods(fresh)}
 
     async def _wait_for_end(self, uid: str) -> None:

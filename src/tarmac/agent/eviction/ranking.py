@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from tarmac.agent.stats.pods import PodFigures
+from tarmac.agent.stats.pods import PodMetrics
 from tarmac.api.kubernetes.core.pods.podresources import pod_amounts
 from tarmac.api.schema import JsonObject
 from tarmac.decide.allocatable.reservations import STORAGE
@@ -30,14 +30,14 @@ def resource_of(signal: str) -> str:
     return "inodes" if signal.endswith(_INODE_SIGNALS) else STORAGE
 
 
-def ranked(signal: str, pods: Sequence[JsonObject], figures: Mapping[str, PodFigures]) -> list[JsonObject]:
+def ranked(signal: str, pods: Sequence[JsonObject], metrics: Mapping[str, PodMetrics]) -> list[JsonObject]:
     """Return the pods that may be evicted, in order of eviction."""
     resource = resource_of(signal)
     candidates = [pod for pod in pods if not is_critical(pod)]
     usage = _USAGE[resource]
 
     def key(pod: JsonObject) -> tuple[bool, int, int]:
-        used = usage(figures[pod["metadata"]["uid"]]) if pod["metadata"]["uid"] in figures else 0
+        used = usage(metrics[pod["metadata"]["uid"]]) if pod["metadata"]["uid"] in metrics else 0
         asked = requested(pod, resource)
         exceeds = resource in (MEMORY, STORAGE) and used > asked
         return not exceeds, priority(pod), asked - used
@@ -45,11 +45,11 @@ def ranked(signal: str, pods: Sequence[JsonObject], figures: Mapping[str, PodFig
     return sorted(candidates, key=key)
 
 
-_USAGE: Final[Mapping[str, Callable[[PodFigures], int]]] = {
-    MEMORY: lambda figures: figures.memory,
-    STORAGE: lambda figures: figures.ephemeral,
-    "inodes": lambda figures: figures.inodes,
-    "pids": lambda figures: figures.processes,
+_USAGE: Final[Mapping[str, Callable[[PodMetrics], int]]] = {
+    MEMORY: lambda metrics: metrics.memory,
+    STORAGE: lambda metrics: metrics.ephemeral,
+    "inodes": lambda metrics: metrics.inodes,
+    "pids": lambda metrics: metrics.processes,
 }
 
 
@@ -70,15 +70,15 @@ def is_critical(pod: JsonObject) -> bool:
     return source != "api" or priority(pod) >= _SYSTEM_CRITICAL
 
 
-def message(signal: str, pod: JsonObject, figures: PodFigures | None, least: int, available: int) -> str:
+def message(signal: str, pod: JsonObject, metrics: PodMetrics | None, least: int, available: int) -> str:
     """Return kubelet's message about the eviction."""
     resource = resource_of(signal)
     said = f"The node was low on resource: {resource}. "
     said += f"Threshold quantity: {shown(resource, least)}, available: {shown(resource, available)}. "
-    if figures is None or resource not in (MEMORY, STORAGE):
+    if metrics is None or resource not in (MEMORY, STORAGE):
         return said
     by_name = {each["name"]: each for each in (*pod["spec"]["containers"], *(pod["spec"].get("initContainers") or ()))}
-    for container in figures.containers:
+    for container in metrics.containers:
         spec = by_name.get(container.name)
         usage = container.measured.usage
         used = usage.memory_working_set if resource == MEMORY else usage.disk + container.logs

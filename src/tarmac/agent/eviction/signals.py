@@ -29,7 +29,7 @@ class Reading:
 Readings = dict[str, Reading]
 
 
-class Signals:
+class EvictionSignals:
     """Reads the signals. `root` is on the node's file system, `image_root` returns a path on that of images.
 
     `pods_limit` returns the memory limit of all pods in bytes, `pods_memory` their usage.

@@ -7,9 +7,9 @@
     /tarmac/v1/console|vnc|power|recordings/NS/POD/UID   see `machines.api`
     /tarmac/v1/external/connections/NS/NAME    live connections of an ExternalService
 
-`handle` serves untrusted clients and has `Callers` authenticate and authorize them. `answer` serves trusted requests:
-those of the API server through a tunnel, which names the user. Opening a stream is authorized as `create`, regardless
-of the method.
+`handle` serves untrusted clients; a `RequestAuthorizer` authenticates and authorizes them. `answer` serves the trusted
+requests of the API server, which come through a tunnel and name the user. Opening a stream is authorized as `create`,
+regardless of the method.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import msgspec
 
 from tarmac.agent.http import commands, ports
 from tarmac.agent.http.answers import METRICS, HttpError, document, refusal, text
-from tarmac.agent.http.auth import Callers
-from tarmac.agent.http.host import Connect, NodeFigures, Pods
+from tarmac.agent.http.auth import RequestAuthorizer
+from tarmac.agent.http.host import Connect, NodeMetrics, Pods
 from tarmac.agent.http.idle import until_idle
 from tarmac.agent.http.logs.options import LogOptions
 from tarmac.agent.http.logs.reading import LogReader
-from tarmac.agent.http.machines.api import PLACES, MachineApi, Visits, is_machine
+from tarmac.agent.http.machines.api import PLACES, ConsoleServices, MachineApi, is_machine
 from tarmac.agent.http.machines.sessions import visitor_headers
 from tarmac.agent.http.openstreams import OpenStreams
 from tarmac.agent.http.resourcemetrics import resource_metrics
@@ -64,10 +64,10 @@ class NodeApi:
         pods: Pods,
         runtime: Runtime,
         connect: Connect,
-        figures: NodeFigures,
-        callers: Callers,
+        node_metrics: NodeMetrics,
+        authorizer: RequestAuthorizer,
         clock: Clock,
-        visits: Visits,
+        consoles: ConsoleServices,
         config: Callable[[], JsonObject] = dict,
         external: ExternalConnections | None = None,
         idle_seconds: float = 4 * 3600.0,
@@ -75,14 +75,14 @@ class NodeApi:
         self._pods = pods
         self._runtime = runtime
         self._connect = connect
-        self._figures = figures
-        self._callers = callers
+        self._node_metrics = node_metrics
+        self._authorizer = authorizer
         self._clock = clock
         self._config = config
         self._external = external
         self._idle_seconds = idle_seconds
-        self._streams = OpenStreams(callers, clock)
-        self._machines = MachineApi(runtime, self._machine, visits)
+        self._streams = OpenStreams(authorizer, clock)
+        self._machines = MachineApi(runtime, self._machine, consoles)
         self._routes: dict[str, Callable[[Request, list[str]], Awaitable[Answer]]] = {
             "containerLogs": self._logs,
             "exec": self._exec,
@@ -101,7 +101,7 @@ class NodeApi:
     async def handle(self, request: Request) -> Answer:
         """Authenticate, authorize and serve a request."""
         try:
-            name = await self._callers.admit(request)
+            name = await self._authorizer.admit(request)
         except HttpError as error:
             return text(error.status, str(error))
         # The client is authenticated: its own claims about its identity or about recording are removed.
@@ -273,15 +273,15 @@ class NodeApi:
         _only_get(request)
         if rest != ["summary"]:
             raise HttpError(404, "404 page not found")
-        return document(await self._figures.summary())
+        return document(await self._node_metrics.summary())
 
     async def _metrics(self, request: Request, rest: list[str]) -> Answer:
         _only_get(request)
         if rest == ["resource"]:
-            return text(200, resource_metrics(await self._figures.summary()), METRICS)
+            return text(200, resource_metrics(await self._node_metrics.summary()), METRICS)
         if rest:
             raise HttpError(404, "404 page not found")
-        return text(200, await self._figures.metrics(), METRICS)
+        return text(200, await self._node_metrics.metrics(), METRICS)
 
     async def _healthz(self, request: Request, rest: list[str]) -> Answer:
         return text(200, "ok")

@@ -49,7 +49,7 @@ class _Answer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class CallerTimes:
+class ReviewCacheTimes:
     """Cache durations in seconds, as KubeletConfiguration names them."""
 
     token: float = 120.0
@@ -57,7 +57,7 @@ class CallerTimes:
     refused: float = 30.0
 
 
-class Callers(Protocol):
+class RequestAuthorizer(Protocol):
     """Authenticates and authorizes requests."""
 
     async def admit(self, request: Request) -> str:
@@ -72,7 +72,7 @@ class Callers(Protocol):
         ...
 
 
-class Nobody:
+class DenyAll:
     """Refuses all requests: for a node that is reached only through tunnels."""
 
     async def admit(self, request: Request) -> str:
@@ -103,14 +103,14 @@ class _Cache(Generic[T]):
         return value
 
 
-class ReviewedCallers:
+class ReviewAuthorizer:
     """Creates reviews at the API server with the node's credentials."""
 
-    def __init__(self, client: Client, node: str, clock: Clock, times: CallerTimes | None = None) -> None:
+    def __init__(self, client: Client, node: str, clock: Clock, times: ReviewCacheTimes | None = None) -> None:
         self._tokens = client.resource(TOKEN_REVIEWS)
         self._access = client.resource(ACCESS_REVIEWS)
         self._node = node
-        self._times = times or CallerTimes()
+        self._times = times or ReviewCacheTimes()
         self._callers: _Cache[Caller] = _Cache(clock)
         self._answers: _Cache[_Answer] = _Cache(clock)
 

@@ -34,7 +34,7 @@ class Connect(Protocol):
         ...
 
 
-class NodeFigures(Protocol):
+class NodeMetrics(Protocol):
     """Resource usage of the node and its pods."""
 
     async def summary(self) -> JsonObject:

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 
 from tarmac.agent.http.answers import HttpError
-from tarmac.agent.http.auth import Callers, attributes
+from tarmac.agent.http.auth import RequestAuthorizer, attributes
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.base.tasks import Tasks
@@ -39,8 +39,8 @@ class _Open:
 class OpenStreams:
     """The streams that callers have open on the node's port."""
 
-    def __init__(self, callers: Callers, clock: Clock) -> None:
-        self._callers = callers
+    def __init__(self, authorizer: RequestAuthorizer, clock: Clock) -> None:
+        self._authorizer = authorizer
         self._clock = clock
         self._open: dict[_Right, list[_Open]] = {}
         self._tasks = Tasks()
@@ -116,7 +116,7 @@ class OpenStreams:
     async def _refusal(self, request: Request) -> HttpError | None:
         try:
             async with asyncio.timeout(REVIEW_TIMEOUT):
-                await self._callers.review(request)
+                await self._authorizer.review(request)
         except HttpError as error:
             return error
         except TimeoutError:

@@ -49,7 +49,7 @@ class TunnelRefused(Exception):
     """The server answered without accepting the tunnel."""
 
 
-class Tunnels:
+class ServerTunnels:
     """Maintains a tunnel to each server. `config` returns the current credentials: certificates rotate."""
 
     def __init__(

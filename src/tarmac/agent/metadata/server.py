@@ -9,7 +9,7 @@ from typing import Final
 
 from tarmac.agent.ingresslink import link_of_connection
 from tarmac.agent.metadata.service import MetadataService
-from tarmac.agent.routerservices import Door
+from tarmac.agent.routerservices import RouterService
 from tarmac.api.networking.names import METADATA_ADDRESS
 from tarmac.api.schema import JsonObject
 from tarmac.http.connection import ConnectionContext, ServerConnection
@@ -45,9 +45,9 @@ class MetadataServer:
         if self._listener is not None:
             await self._listener.stop(grace=0.5)
 
-    def doors(self) -> list[Door]:
+    def services(self) -> list[RouterService]:
         """Return the sockets to serve in each network."""
-        return [Door("metadata", METADATA_ADDRESS, PORT, "tcp", self.serve)]
+        return [RouterService("metadata", METADATA_ADDRESS, PORT, "tcp", self.serve)]
 
     async def serve(self, network: str, listening: socket.socket) -> None:
         """Accept connections until cancelled."""

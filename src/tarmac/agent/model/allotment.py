@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from tarmac.agent.model.devices import NO_DEVICES, ContainerDevices
-from tarmac.agent.model.limits import PERIOD, Limits
+from tarmac.agent.model.limits import PERIOD, CgroupLimits
 from tarmac.runtimes.interface import Resources
 
 SHARED_CPUS: Final = ""
@@ -17,7 +17,7 @@ Refusal = tuple[str, str]
 """Reason and message for a rejected pod."""
 
 
-class NotGiven(Exception):
+class AllocationRefused(Exception):
     """A container cannot be created yet: a resource allocated to it is missing."""
 
 
@@ -60,7 +60,7 @@ class PodAllotment:
 
     uid: str
     quality: str  # QoS: Guaranteed, Burstable, BestEffort
-    limits: Limits
+    limits: CgroupLimits
     burstable: int  # its part of the weight of all burstable pods, in millicores
     containers: Mapping[str, ContainerAllotment]
     cpus: str = SHARED_CPUS  # of the sandbox, if all its processes share one cgroup

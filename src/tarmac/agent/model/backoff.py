@@ -12,9 +12,9 @@ MAX_DELAY = 300.0
 class BackOffs:
     """Delays by key. Times are seconds of one clock, chosen by the caller."""
 
-    def __init__(self, first: float = INITIAL_DELAY, longest: float = MAX_DELAY) -> None:
+    def __init__(self, first: float = INITIAL_DELAY, max_delay: float = MAX_DELAY) -> None:
         self._initial = first
-        self._max_delay = longest
+        self._max_delay = max_delay
         self._entries: dict[str, tuple[float, float]] = {}  # delay, and the time it was set
 
     def delay(self, key: str, failed_at: float) -> float:

@@ -14,7 +14,7 @@ PERIOD: Final = 100_000  # microseconds
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CgroupLimits:
     """Limits to set; None leaves a limit unchanged, -1 removes it. Times in microseconds."""
 
     shares: int | None = None
@@ -25,13 +25,13 @@ class Limits:
     huge_pages: Mapping[str, int] | None = None  # bytes by size: 2Mi
 
 
-UNLIMITED: Final = Limits(quota=NONE, memory=NONE, pids=NONE)
+UNLIMITED: Final = CgroupLimits(quota=NONE, memory=NONE, pids=NONE)
 """The limits of a new cgroup."""
 
 
-def unlike(wanted: Limits, known: Limits) -> Limits:
+def unlike(wanted: CgroupLimits, known: CgroupLimits) -> CgroupLimits:
     """Return the wanted limits that differ from the known ones."""
-    return Limits(
+    return CgroupLimits(
         shares=wanted.shares if wanted.shares != known.shares else None,
         quota=wanted.quota if (wanted.quota, wanted.period) != (known.quota, known.period) else None,
         period=wanted.period,

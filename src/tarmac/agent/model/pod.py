@@ -21,7 +21,7 @@ DEFAULT_GRACE = 30
 _SYSTEM_CRITICAL = 2_000_000_000
 
 
-class Pod:
+class AgentPod:
     """One version of one pod."""
 
     def __init__(self, raw: JsonObject) -> None:
@@ -135,12 +135,12 @@ def is_sidecar(container: JsonObject) -> bool:
     return container.get("restartPolicy") == "Always"
 
 
-def restarts_on_failure(pod: Pod, container: JsonObject) -> bool:
+def restarts_on_failure(pod: AgentPod, container: JsonObject) -> bool:
     """Return True if a container killed while running restarts. Exit code rules do not apply."""
     return (container.get("restartPolicy") or pod.restart_policy) != "Never"
 
 
-def restarts_after(pod: Pod, container: JsonObject, exit_code: int) -> bool:
+def restarts_after(pod: AgentPod, container: JsonObject, exit_code: int) -> bool:
     """Return True if a container that exited with this code restarts."""
     policy = container.get("restartPolicy")
     if policy and any(_applies(rule, exit_code) for rule in container.get("restartPolicyRules") or ()):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tarmac.agent.model.allotment import PodAllotment
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.model.runtimestate import PodRuntimeState
 from tarmac.runtimes.interface import Containers, Resources, Sandbox
 
@@ -51,7 +51,7 @@ class RunningContainer:
 class PodClasses(Protocol):
     """Assigns pods to classes."""
 
-    def handed_on(self, pod: Pod) -> Mapping[str, str]:
+    def handed_on(self, pod: AgentPod) -> Mapping[str, str]:
         """Return the pod's annotations that the runtime may see."""
         ...
 
@@ -71,7 +71,7 @@ class PodClasses(Protocol):
         """Apply new limits and classes to a running container. Raises RuntimeFault, CgroupError."""
         ...
 
-    async def look(self, pod: Pod, allotment: PodAllotment, seen: PodRuntimeState) -> ClassesInEffect:
+    async def inspect(self, pod: AgentPod, allotment: PodAllotment, seen: PodRuntimeState) -> ClassesInEffect:
         """Return the classes in effect, after correcting deviations."""
         ...
 
@@ -86,7 +86,7 @@ class Unclassed:
     def __init__(self, runtime: Containers) -> None:
         self._runtime = runtime
 
-    def handed_on(self, pod: Pod) -> Mapping[str, str]:
+    def handed_on(self, pod: AgentPod) -> Mapping[str, str]:
         return pod.annotations
 
     def of_sandbox(self, allotment: PodAllotment) -> Classes:
@@ -102,7 +102,7 @@ class Unclassed:
         if limits is not None:
             await self._runtime.update_container(container.id, limits)
 
-    async def look(self, pod: Pod, allotment: PodAllotment, seen: PodRuntimeState) -> ClassesInEffect:
+    async def inspect(self, pod: AgentPod, allotment: PodAllotment, seen: PodRuntimeState) -> ClassesInEffect:
         return NO_CLASSES
 
     def forget(self, uid: str) -> None:

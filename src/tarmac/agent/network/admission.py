@@ -7,7 +7,7 @@ server does, and its mirror may be deleted while it runs; so it can only use the
 from __future__ import annotations
 
 from tarmac.agent.model.allotment import Refusal
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.api.schema import JsonObject
 
 REASON = "NetworkNotAvailable"
@@ -15,7 +15,7 @@ REASON = "NetworkNotAvailable"
 
 def unconnected(pod: JsonObject) -> Refusal | None:
     """Return the reason why a new pod can never have interfaces here, or None."""
-    asked = Pod(pod)
+    asked = AgentPod(pod)
     if not asked.static or asked.host_network:
         return None
     return REASON, (

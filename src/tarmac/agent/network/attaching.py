@@ -18,21 +18,21 @@ from tarmac.runtimes.interface import NotConnected, PodIdentity, WhyNotConnected
 Find = Callable[[str, str, str], JsonObject | None]
 """Returns the agent's pod of this namespace, name and uid."""
 
-Covered = Callable[[str, Sequence[AttachedInterface]], Awaitable[None]]
-"""Waits until the rules for the pod of this uid, with these interfaces, are in force. Raises Uncovered."""
+WaitUntilApplied = Callable[[str, Sequence[AttachedInterface]], Awaitable[None]]
+"""Waits until the rules for the pod of this uid, with these interfaces, are in force. Raises RulesNotApplied."""
 
 
-class Uncovered(Exception):
+class RulesNotApplied(Exception):
     """A pod must not be attached yet: its rules are not in force. The message has the reason."""
 
 
-class PodInterfaces:
+class InterfaceAttacher:
     """Implements `tarmac.runtimes.interface.Interfaces`."""
 
-    def __init__(self, datapath: Datapath, find: Find, covered: Covered) -> None:
+    def __init__(self, datapath: Datapath, find: Find, wait_until_applied: WaitUntilApplied) -> None:
         self._datapath = datapath
         self._find = find
-        self._covered = covered
+        self._wait_until_applied = wait_until_applied
 
     async def attach(self, sandbox_id: str, pod: PodIdentity, namespace: str) -> Sequence[AttachedInterface]:
         return await self._connected(
@@ -53,8 +53,8 @@ class PodInterfaces:
     ) -> Sequence[AttachedInterface]:
         uid, interfaces = self._known(pod)
         try:
-            await self._covered(uid, interfaces)
-        except Uncovered as why:
+            await self._wait_until_applied(uid, interfaces)
+        except RulesNotApplied as why:
             raise NotConnected(WhyNotConnected.NOT_YET, str(why)) from None
         try:
             return (await attach(interfaces)).interfaces

@@ -26,42 +26,42 @@ _log = log("network")
 
 
 @dataclass(slots=True)
-class _Trouble:
+class _FailedNetwork:
     backoff: Backoff
     refused: NetworkState | None = None
     retry_at: float = 0.0
 
 
-class Troubles:
+class NetworkFailures:
     """Failures by network; the node itself has the name `interface.HOST`."""
 
     def __init__(self, clock: Clock, randomness: Randomness) -> None:
         self._clock = clock
         self._randomness = randomness
-        self._known: dict[str, _Trouble] = {}
+        self._known: dict[str, _FailedNetwork] = {}
 
     @property
     def next_at(self) -> float | None:
         """The time of the next retry, or None."""
-        return min((trouble.retry_at for trouble in self._known.values()), default=None)
+        return min((failed.retry_at for failed in self._known.values()), default=None)
 
-    def stand_in(self, network: NetworkState) -> NetworkState:
+    def substitute(self, network: NetworkState) -> NetworkState:
         """Return the state to apply for a network now: itself, or closed while exactly this state was rejected."""
-        trouble = self._known.get(network.name)
-        if trouble is None or trouble.refused is None or trouble.retry_at <= self._clock.monotonic():
+        failed = self._known.get(network.name)
+        if failed is None or failed.refused is None or failed.retry_at <= self._clock.monotonic():
             return network
-        if trouble.refused != network:
-            trouble.backoff.reset()
+        if failed.refused != network:
+            failed.backoff.reset()
             return network
         return closed(network)
 
-    def settle(self, made: Iterable[NetworkState], failures: Mapping[str, Exception]) -> bool:
+    def record(self, made: Iterable[NetworkState], failures: Mapping[str, Exception]) -> bool:
         """Record the results of an attempt. Return True if a network must be closed now."""
         tried = {network.name: network for network in made}
         for name in self._known.keys() - failures.keys():
-            trouble = self._known[name]
+            failed = self._known[name]
             # A network that was only applied in its closed form stays failed.
-            if trouble.refused is None or name not in tried or tried[name] != closed(trouble.refused):
+            if failed.refused is None or name not in tried or tried[name] != closed(failed.refused):
                 del self._known[name]
         refused = False
         for name, failure in failures.items():
@@ -70,11 +70,11 @@ class Troubles:
 
     def _note(self, name: str, failure: Exception, tried: NetworkState | None) -> bool:
         _log.error("network cannot be applied", network=name, error=repr(failure))
-        trouble = self._known.setdefault(name, _Trouble(Backoff(self._randomness, 0.2, 30.0)))
-        trouble.retry_at = self._clock.monotonic() + trouble.backoff.next()
+        failed = self._known.setdefault(name, _FailedNetwork(Backoff(self._randomness, 0.2, 30.0)))
+        failed.retry_at = self._clock.monotonic() + failed.backoff.next()
         if isinstance(failure, OSError) or tried is None or tried == closed(tried):
             return False
-        trouble.refused = tried
+        failed.refused = tried
         return True
 
 
@@ -83,22 +83,22 @@ def closed(network: NetworkState) -> NetworkState:
     return replace(network, rules=dict.fromkeys(network.rules, DENIED), services=(), host_ports=())
 
 
-class Complaints:
+class FailureEvents:
     """Emits Events with the reason why networks are closed, wholly or in part, once for each reason."""
 
     def __init__(self, recorder: Recorder, networks: Mapping[str, Network]) -> None:
         self._recorder = recorder
         self._networks = networks
-        self._told: dict[str, tuple[str, ...]] = {}
+        self._reported: dict[str, tuple[str, ...]] = {}
 
     def about(self, refusals: Mapping[str, Sequence[str]]) -> None:
         """Emit Events for new or changed reasons."""
         now = {name: tuple(why) for name, why in refusals.items()}
         for name, why in now.items():
-            if self._told.get(name) != why and name in self._networks:
+            if self._reported.get(name) != why and name in self._networks:
                 own = self._networks[name].metadata
                 more = f" and {len(why) - SHOWN} more" if len(why) > SHOWN else ""
                 message = f"Closed on this node, since it is too large for one Network: {'; '.join(why[:SHOWN])}{more}."
                 about = InvolvedObject(API_VERSION, "Network", own.name, own.namespace, own.uid)
                 self._recorder.event(about, "Warning", REASON, message)
-        self._told = now
+        self._reported = now

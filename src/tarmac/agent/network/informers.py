@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tarmac.agent.network.compiler.networks import Snapshot
+from tarmac.agent.network.compiler.networks import NetworkSnapshot
 from tarmac.api.declare import decoder
 from tarmac.api.networking.names import LABEL_ZONE
 from tarmac.api.networking.network import Network
@@ -39,7 +39,7 @@ from tarmac.decide.reach.members import NetworkPod, member_of, remote_member
 T = TypeVar("T")
 
 
-class Watching:
+class NetworkInformers:
     """All inputs of networks. `changed` is called whenever one of them differs.
 
     Pods come and go all over the cluster: only changes count for which `concerns`, given the pod before and after, is
@@ -88,9 +88,9 @@ class Watching:
         for feed in self._feeds:
             await feed.synced()
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> NetworkSnapshot:
         """Return a copy of the current state, for a thread to read while the original changes."""
-        return Snapshot(
+        return NetworkSnapshot(
             members=[*self.own.by_key.values(), *self.others.by_key.values()],
             networks=dict(self.networks.by_key),
             policies=list(self.policies.by_key.values()),

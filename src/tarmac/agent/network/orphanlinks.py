@@ -12,12 +12,12 @@ from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.datapath.interface import Datapath
 
-EVERY = 30.0
+INTERVAL = 30.0
 
 _log = log("network")
 
 
-class Sweeper:
+class OrphanLinkSweeper:
     """Compares the datapath with the sandboxes that `live` returns, twice a minute."""
 
     def __init__(self, datapath: Datapath, live: Callable[[], Awaitable[Set[str]]], clock: Clock) -> None:
@@ -29,10 +29,10 @@ class Sweeper:
     async def run(self) -> None:
         """Sweep until cancelled. Failures propagate to the caller, which restarts it."""
         while True:
-            await self.look()
-            await self._clock.sleep(EVERY)
+            await self.sweep()
+            await self._clock.sleep(INTERVAL)
 
-    async def look(self) -> None:
+    async def sweep(self) -> None:
         """Remove the links without a sandbox in both the last and this check."""
         present = self._datapath.sandboxes()
         live = await self._live()

@@ -20,10 +20,10 @@ from dataclasses import replace
 
 from msgspec.structs import replace as replace_fields
 
-from tarmac.agent.network.attaching import Uncovered
-from tarmac.agent.network.compiler import Compiled, Compiler
-from tarmac.agent.network.failures import Complaints, Troubles
-from tarmac.agent.network.informers import Watching
+from tarmac.agent.network.attaching import RulesNotApplied
+from tarmac.agent.network.compiler import CompiledNetworks, NetworkCompiler
+from tarmac.agent.network.failures import FailureEvents, NetworkFailures
+from tarmac.agent.network.informers import NetworkInformers
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.api.networking.tunnelendpoint import TunnelEndpoint
 from tarmac.client.events import Recorder
@@ -31,13 +31,13 @@ from tarmac.client.informer import Informers
 from tarmac.datapath.interface import HOST, Datapath, NetworkState, NodeNetworks
 from tarmac.decide.reach.members import NetworkPod
 
-GATHER = 0.02
-CHECK_EVERY = 60.0
+DEBOUNCE = 0.02
+CHECK_INTERVAL = 60.0
 LINGER = 120.0
-PATIENCE = 10.0
+TIMEOUT = 10.0
 
 
-class NetworkKeeper:
+class NetworkReconciler:
     """The networks of one node."""
 
     def __init__(
@@ -53,16 +53,16 @@ class NetworkKeeper:
         self._node = node
         self._node_addresses = node_addresses
         self._wake = asyncio.Event()
-        self._compiler = Compiler(node, self._clock.monotonic)
+        self._compiler = NetworkCompiler(node, self._clock.monotonic)
         self._applied = NodeNetworks(())
         self._covered: dict[str, Mapping[str, str]] = {}  # the pods with rules in force, by network
         self._check_at = 0.0
-        self._news = asyncio.Event()  # replaced each time that a state has come into force
+        self._progress = asyncio.Event()  # replaced each time that a state has come into force
         self._last_used: dict[str, float] = {}
-        self._troubles = Troubles(self._clock, informers.client.randomness)
+        self._failures = NetworkFailures(self._clock, informers.client.randomness)
         self._observers: list[Callable[[Set[str]], Awaitable[None]]] = []
-        self._watching = Watching(informers, node, self._wake.set, self._concerns)
-        self._complaints = Complaints(recorder, self._watching.networks.by_key)
+        self._informers = NetworkInformers(informers, node, self._wake.set, self._concerns)
+        self._failure_events = FailureEvents(recorder, self._informers.networks.by_key)
 
     @property
     def networks(self) -> Set[str]:
@@ -77,41 +77,41 @@ class NetworkKeeper:
     @property
     def endpoints(self) -> Mapping[str, TunnelEndpoint]:
         """The tunnel ends of all nodes, by name."""
-        return self._watching.endpoints.by_key
+        return self._informers.endpoints.by_key
 
     def on_networks(self, observer: Callable[[Set[str]], Awaitable[None]]) -> None:
         """Call `observer` with the networks of this node whenever they have changed, after they were applied."""
         self._observers.append(observer)
 
-    async def covered(self, pod: str, interfaces: Sequence[AttachedInterface]) -> None:
-        """Wait until the rules for the pod of this uid, with these interfaces, are in force. Raises Uncovered."""
+    async def wait_until_applied(self, pod: str, interfaces: Sequence[AttachedInterface]) -> None:
+        """Wait until the rules for the pod of this uid, with these interfaces, are in force. Raises RulesNotApplied."""
         if self._covers(pod, interfaces):
             return
         try:
-            async with asyncio.timeout(PATIENCE):
-                await self._watching.synced()
+            async with asyncio.timeout(TIMEOUT):
+                await self._informers.synced()
         except TimeoutError:
             if await self._datapath.has_rules_about(pod, interfaces):
                 return
-            raise Uncovered(
+            raise RulesNotApplied(
                 "the API server has not been heard since the agent started, "
                 "and the rules that the node has from before are not about this pod"
             ) from None
         self._wake.set()
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while not self._covers(pod, interfaces):
-                    await self._news.wait()
+                    await self._progress.wait()
         except TimeoutError:
-            raise Uncovered("the network's rules about the pod are not in force yet") from None
+            raise RulesNotApplied("the network's rules about the pod are not in force yet") from None
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
-        await self._watching.synced()
+        await self._informers.synced()
         while True:
-            await self._pause(await self._turn())
+            await self._pause(await self._reconcile())
 
-    async def _turn(self) -> float:
+    async def _reconcile(self) -> float:
         """Compile and apply once. Return the seconds until the next pass if nothing changes."""
         self._wake.clear()  # before the snapshot, so that a later change starts another pass
         compiled = await self._compile()
@@ -119,56 +119,56 @@ class NetworkKeeper:
             self._wake.set()
         now = self._clock.monotonic()
         found = compiled.networks
-        wanted = replace(found, networks=tuple(self._troubles.stand_in(network) for network in found.networks))
-        verify, retry_at = now >= self._check_at, self._troubles.next_at
+        wanted = replace(found, networks=tuple(self._failures.substitute(network) for network in found.networks))
+        verify, retry_at = now >= self._check_at, self._failures.next_at
         if wanted != self._applied or verify or (retry_at is not None and retry_at <= now):
             await self._apply(wanted, verify=verify)
-        retry_at = self._troubles.next_at
+        retry_at = self._failures.next_at
         return min(self._check_at, self._check_at if retry_at is None else retry_at) - now
 
-    async def _compile(self) -> Compiled:
+    async def _compile(self) -> CompiledNetworks:
         """Compile in a thread: it can take a second, and the event loop serves probes and DNS meanwhile."""
-        now, snapshot = self._clock.monotonic(), self._watching.snapshot()
+        now, snapshot = self._clock.monotonic(), self._informers.snapshot()
         kept = {name for name, at in self._last_used.items() if now - at < LINGER and name in snapshot.networks}
         compiled = await asyncio.to_thread(self._compiler.compile, snapshot, self._node_addresses(), kept)
         self._last_used = {name: at for name, at in self._last_used.items() if name in kept}
         self._last_used |= dict.fromkeys(compiled.used, now)
-        self._complaints.about(compiled.refusals)
+        self._failure_events.about(compiled.refusals)
         return compiled
 
     async def _apply(self, wanted: NodeNetworks, *, verify: bool) -> None:
-        failures = await self._tried(wanted, verify=verify)
-        if self._troubles.settle(wanted.networks, failures):
+        failures = await self._try_apply(wanted, verify=verify)
+        if self._failures.record(wanted.networks, failures):
             self._wake.set()  # to close rejected networks
         if verify:
-            self._check_at = self._clock.monotonic() + CHECK_EVERY
+            self._check_at = self._clock.monotonic() + CHECK_INTERVAL
         # A failed network keeps its previous state in force.
         known = {network.name: network for network in self._applied.networks if network.name in failures}
         made = (known.get(each.name) if each.name in failures else each for each in wanted.networks)
         before, self._applied = self.networks, replace(wanted, networks=tuple(each for each in made if each))
         self._covered = {network.name: network.pods for network in self._applied.networks}
-        self._tell()
+        self._notify()
         if self.networks != before:
             for observer in self._observers:
                 await observer(self.networks)
 
-    async def _tried(self, wanted: NodeNetworks, *, verify: bool) -> Mapping[str, Exception]:
+    async def _try_apply(self, wanted: NodeNetworks, *, verify: bool) -> Mapping[str, Exception]:
         """Apply; return failures by network, or all networks if the node itself could not be prepared."""
         try:
             if not wanted.node_addresses:
                 raise OSError("the node has no address that others could reach it at")
-            return await self._datapath.apply(wanted, verify=verify, made=self._made)
+            return await self._datapath.apply(wanted, verify=verify, made=self._on_applied)
         except Exception as error:
             return dict.fromkeys((HOST, *(network.name for network in wanted.networks)), error)
 
-    def _made(self, network: NetworkState) -> None:
+    def _on_applied(self, network: NetworkState) -> None:
         """Mark one network as in force: its pods need not wait for the remaining networks."""
         self._covered[network.name] = network.pods
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
-        self._news.set()
-        self._news = asyncio.Event()
+    def _notify(self) -> None:
+        self._progress.set()
+        self._progress = asyncio.Event()
 
     def _concerns(self, before: NetworkPod | None, after: NetworkPod | None) -> bool:
         """Return True if a changed pod is here, or on a network that is.
@@ -190,7 +190,7 @@ class NetworkKeeper:
                 await self._wake.wait()
         except TimeoutError:
             return
-        await self._clock.sleep(GATHER)
+        await self._clock.sleep(DEBOUNCE)
 
     def _covers(self, pod: str, interfaces: Sequence[AttachedInterface]) -> bool:
         return all(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 
-from tarmac.agent.network.attaching import PodInterfaces
+from tarmac.agent.network.attaching import InterfaceAttacher
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.datapath.interface import Datapath
 from tarmac.runtimes.interface import NotConnected, PodIdentity, WhyNotConnected
@@ -14,14 +14,14 @@ from tarmac.runtimes.interface import NotConnected, PodIdentity, WhyNotConnected
 class MachineTaps:
     """Implements `tarmac.runtimes.qemu.dependencies.Taps`.
 
-    Running machines are adopted before the pods are known; `meet` adds the connector for new ones later.
+    Running machines are adopted before the pods are known; `connect` adds the connector for new ones later.
     """
 
     def __init__(self, datapath: Datapath) -> None:
         self._datapath = datapath
-        self._pods: PodInterfaces | None = None
+        self._pods: InterfaceAttacher | None = None
 
-    def meet(self, pods: PodInterfaces) -> None:
+    def connect(self, pods: InterfaceAttacher) -> None:
         """Enable attachments: from now on pods and their rules are known."""
         self._pods = pods
 

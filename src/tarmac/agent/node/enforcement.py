@@ -15,7 +15,7 @@ from tarmac.agent.cgroups.hierarchy import CgroupError, Hierarchy
 from tarmac.agent.cgroups.pods import KubePods
 from tarmac.agent.config.kubelet import KubeletConfiguration
 from tarmac.agent.config.reading import BadConfig
-from tarmac.agent.model.limits import Limits
+from tarmac.agent.model.limits import CgroupLimits
 from tarmac.agent.node.sizes import NodeSizes
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
@@ -25,7 +25,7 @@ from tarmac.decide.allocatable.reservations import PID, Reservations
 from tarmac.decide.allocatable.weights import shares
 from tarmac.decide.scheduling.amounts import CPU, MEMORY, Amounts, shown
 
-_AGAIN = 60.0
+_RETRY_INTERVAL = 60.0
 _log = log("cgroups")
 
 
@@ -35,7 +35,7 @@ class ReservedGroup:
 
     pool: str
     path: str
-    limits: Limits
+    limits: CgroupLimits
 
 
 def reserved_groups(kubelet: KubeletConfiguration, reservations: Reservations) -> Iterator[ReservedGroup]:
@@ -47,10 +47,10 @@ def reserved_groups(kubelet: KubeletConfiguration, reservations: Reservations) -
         amounts = {resource: each.amount for resource, each in reserved.items()}
         weight = shares(amounts[CPU]) if CPU in amounts else None
         if f"{pool}-reserved" in kubelet.enforce_node_allocatable:
-            limits = Limits(shares=weight, memory=amounts.get(MEMORY), pids=amounts.get(PID))
+            limits = CgroupLimits(shares=weight, memory=amounts.get(MEMORY), pids=amounts.get(PID))
             yield ReservedGroup(pool.title(), path, limits)
         elif f"{pool}-reserved-compressible" in kubelet.enforce_node_allocatable:
-            yield ReservedGroup(pool.title(), path, Limits(shares=weight))
+            yield ReservedGroup(pool.title(), path, CgroupLimits(shares=weight))
 
 
 def check_reserved_groups(hierarchy: Hierarchy, kubelet: KubeletConfiguration, reservations: Reservations) -> None:
@@ -99,7 +99,7 @@ class Enforcement:
     async def run(self) -> None:
         """Retry until it succeeds; then wait until cancelled."""
         while True:
-            await self._clock.sleep(_AGAIN)
+            await self._clock.sleep(_RETRY_INTERVAL)
             if not self._enforced:
                 self.once()
 

@@ -18,7 +18,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class HostFacts:
     """Facts that do not change while the agent runs."""
 
     topology: Topology
@@ -38,11 +38,11 @@ class Machine:
         return len(self.topology.cpus)
 
 
-def machine(root: Path = Path("/")) -> Machine:
+def machine(root: Path = Path("/")) -> HostFacts:
     """Return the facts about this machine."""
     memory = _meminfo(root)
     machine_id = _first(root, "etc/machine-id", "var/lib/dbus/machine-id")
-    return Machine(
+    return HostFacts(
         topology=topology(root),
         memory=memory["MemTotal"],
         swap=memory.get("SwapTotal", 0),
@@ -56,7 +56,7 @@ def machine(root: Path = Path("/")) -> Machine:
     )
 
 
-def capacity(machine: Machine, storage: int, max_pods: int, pods_per_core: int) -> Amounts:
+def capacity(machine: HostFacts, storage: int, max_pods: int, pods_per_core: int) -> Amounts:
     """Return the total capacity. `storage` is the size of the file system pods write to."""
     pods = min(pods_per_core * machine.processors, max_pods) if pods_per_core else max_pods
     huge = {f"hugepages-{size}": amount for size, amount in machine.huge_pages}

@@ -19,10 +19,10 @@ from tarmac import __version__
 from tarmac.agent.config.reading import BadConfig
 from tarmac.agent.config.settings import AgentConfig
 from tarmac.agent.node.certificates.authorities import NodeAuthorities
-from tarmac.agent.node.certificates.cryptoprocess import CraftError
+from tarmac.agent.node.certificates.cryptoprocess import CryptoError
 from tarmac.agent.node.certificates.files import PairFile, split_pair, write_private
 from tarmac.agent.node.certificates.requests import CLIENT_SIGNER, CertificateRefused, CertificateSubject, obtain
-from tarmac.agent.node.certificates.rotation import Rotation, usable_until
+from tarmac.agent.node.certificates.rotation import CertificateRotation, usable_until
 from tarmac.agent.node.rotatingtransport import RotatingTransport
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
@@ -39,7 +39,7 @@ _USER_AGENT = f"tarmac-agent/{__version__}"
 _log = log("agent")
 
 
-class Identity:
+class NodeIdentity:
     """The node's credentials and the client that uses them. `http` are the current ones, once there is a client."""
 
     http: HttpConfig
@@ -50,7 +50,7 @@ class Identity:
         self._randomness = randomness
         self._file = PairFile(config.root_dir / "pki", "kubelet-client", clock)
         self._subject = CertificateSubject(config.node_name)
-        self._rotation: Rotation | None = None
+        self._rotation: CertificateRotation | None = None
         self.authorities = NodeAuthorities()
         self._hooks: list[Callable[[], None]] = []
 
@@ -73,7 +73,7 @@ class Identity:
         """Renew the certificate until cancelled. Returns at once if there is none, or rotation is off."""
         if not self.http.certificate or not self._config.kubelet.rotate_certificates:
             return
-        self._rotation = Rotation(
+        self._rotation = CertificateRotation(
             self._file,
             lambda: obtain(self._client, CLIENT_SIGNER, self._subject),
             self._changed,
@@ -110,7 +110,7 @@ class Identity:
     async def _learn(self, pem: str) -> None:
         try:
             await self.authorities.learn(pem)
-        except (CraftError, ValueError) as error:
+        except (CryptoError, ValueError) as error:
             _log.warning("certificate authorities cannot be read", error=str(error))
         for hook in self._hooks:
             hook()

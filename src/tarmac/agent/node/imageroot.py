@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 from tarmac.agent.containers.repositories import RepositoryAccess, pull_with_each
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.node.programs import run_program
 from tarmac.api.schema import JsonObject
 from tarmac.runtimes.interface import Runtime, RuntimeFault
@@ -31,7 +31,7 @@ def image_root(runtime: Runtime, access: RepositoryAccess, socket: str, ctr: str
 
     @asynccontextmanager
     async def root(image: str, pod: JsonObject) -> AsyncGenerator[str]:
-        name = await _name(runtime, access, image, Pod(pod))
+        name = await _name(runtime, access, image, AgentPod(pod))
         target = folder / hashlib.sha256(name.encode()).hexdigest()[:16]
         async with locks.setdefault(name, asyncio.Lock()):
             tool = (ctr, "--address", socket, "--namespace", _NAMESPACE, "images")
@@ -47,7 +47,7 @@ def image_root(runtime: Runtime, access: RepositoryAccess, socket: str, ctr: str
     return root
 
 
-async def _name(runtime: Runtime, access: RepositoryAccess, image: str, pod: Pod) -> str:
+async def _name(runtime: Runtime, access: RepositoryAccess, image: str, pod: AgentPod) -> str:
     """Return the image's full name, after pulling it if necessary."""
     try:
         found = await runtime.image(image)

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 from tarmac.agent.containers.repositories import RepositoryAccess
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.sources.sources import ImageRoot
 from tarmac.api.compute.names import ANNOTATION_MACHINE_IMAGES
 from tarmac.api.schema import JsonObject
@@ -29,7 +29,7 @@ def machine_image(disks: RawDisks, access: RepositoryAccess) -> ImageRoot:
     async def image_of(image: str, pod: JsonObject) -> AsyncGenerator[str]:
         said = (pod["metadata"].get("annotations") or {}).get(ANNOTATION_MACHINE_IMAGES, "{}")
         try:
-            credentials = await access.for_machine(image, Pod(pod))
+            credentials = await access.for_machine(image, AgentPod(pod))
         except RuntimeFault as error:
             raise SourceUnavailable(str(error)) from error
         async with _telling(disks(image, said, credentials)) as path:

@@ -9,10 +9,10 @@ from tarmac.agent.config.settings import AgentConfig
 from tarmac.agent.model.machines import MachineState
 from tarmac.agent.model.tunnels import TunnelState
 from tarmac.agent.node.addresses import node_addresses
-from tarmac.agent.node.host import Machine, capacity
+from tarmac.agent.node.host import HostFacts, capacity
 from tarmac.agent.node.runtimehealth import RuntimeHealth
 from tarmac.agent.node.sizes import NodeSizes
-from tarmac.agent.node.status import Facts
+from tarmac.agent.node.status import NodeStatusFacts
 from tarmac.api.kubernetes.core.nodedevices import NodeDevices
 from tarmac.api.schema import JsonObject
 from tarmac.decide.scheduling.amounts import Amounts
@@ -22,19 +22,19 @@ from tarmac.runtimes.interface import Image, RuntimeStatus
 class Observer:
     """Gathers facts of the node.
 
-    `images` and `pressures` return the current ones; `troubles` return reasons why pods cannot run. `classes` returns
+    `images` and `pressures` return the current ones; `problems` return reasons why pods cannot run. `classes` returns
     the offered classes, given the runtime's last status.
     """
 
     def __init__(
         self,
         config: AgentConfig,
-        machine: Machine,
+        machine: HostFacts,
         sizes: NodeSizes,
         health: RuntimeHealth,
         images: Callable[[], Sequence[Image]],
         pressures: Callable[[], frozenset[str]],
-        troubles: Sequence[Callable[[], str]] = (),
+        problems: Sequence[Callable[[], str]] = (),
         classes: Callable[[RuntimeStatus | None], JsonObject] = lambda _status: {},
         tunnels: Callable[[], TunnelState | None] = lambda: None,
         machines: Callable[[], MachineState | None] = lambda: None,
@@ -45,23 +45,23 @@ class Observer:
         self._health = health
         self._images = images
         self._pressures = pressures
-        self._troubles = troubles
+        self._problems = problems
         self._classes = classes
         self._tunnels = tunnels
         self._machines = machines
 
-    async def __call__(self) -> Facts:
+    async def __call__(self) -> NodeStatusFacts:
         """Return the facts as of now."""
-        await self._health.look()
-        troubles = [self._health.unready, *(trouble() for trouble in self._troubles)]
+        await self._health.refresh()
+        problems = [self._health.unready, *(trouble() for trouble in self._problems)]
         devices = self._sizes.devices()
-        return Facts(
+        return NodeStatusFacts(
             machine=self._machine,
             ledger=self._sizes.ledger(),
             addresses=node_addresses(self._config.flags.node_ips, self._config.node_name),
             port=self._config.kubelet.port,
             runtime=self._health.status,
-            unready=", ".join(trouble for trouble in troubles if trouble),
+            unready=", ".join(trouble for trouble in problems if trouble),
             images=self._images(),
             max_images=self._config.kubelet.node_status_max_images,
             pressures=self._pressures(),
@@ -73,7 +73,7 @@ class Observer:
         )
 
 
-def node_capacity(config: AgentConfig, machine: Machine) -> Amounts:
+def node_capacity(config: AgentConfig, machine: HostFacts) -> Amounts:
     """Return the node's capacity. Pods write below the root directory, so its file system is their storage."""
     files = os.statvfs(config.root_dir)
     storage = files.f_blocks * files.f_frsize

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from tarmac.agent.config.settings import AgentConfig
 from tarmac.agent.node.ownfields import annotation_changes, keeps_fields, without_own_fields
 from tarmac.agent.node.registration import node_object, register
-from tarmac.agent.node.status import Facts, changes, node_status
+from tarmac.agent.node.status import NodeStatusFacts, changes, node_status
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError
 from tarmac.base.log import log
@@ -40,7 +40,7 @@ class NodeReporter:
         client: Client,
         informers: Informers,
         config: AgentConfig,
-        observe: Callable[[], Awaitable[Facts]],
+        observe: Callable[[], Awaitable[NodeStatusFacts]],
         recorder: Recorder,
         annotations: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
@@ -55,7 +55,7 @@ class NodeReporter:
         # as kubelet, use the name as uid: it is known before the Node exists
         self._about = InvolvedObject("v1", "Node", config.node_name, uid=config.node_name)
         self._informer = informers.informer(NODES, fields=f"metadata.name={config.node_name}")
-        self._informer.on_change(lambda _old, new: self._heard(new.object if new else None))
+        self._informer.on_change(lambda _old, new: self._on_change(new.object if new else None))
         self._node: JsonObject | None = None
         self._reported = 0.0
         self._unready = True
@@ -89,7 +89,7 @@ class NodeReporter:
             return
         facts = await self._observe()
         self._unready = bool(facts.unready)
-        whole = node_status(facts, before.get("status") or {}, self._clock.now(), self._tell)
+        whole = node_status(facts, before.get("status") or {}, self._clock.now(), self._event)
         if self._keeps is None and keeps_fields(whole, before):
             self._keeps = True
         status = without_own_fields(whole) if self._keeps is False else whole
@@ -105,7 +105,7 @@ class NodeReporter:
             node = await self._client.resource(NODES).patch(
                 self._config.node_name, body, type="strategic", subresource="status"
             )
-            self._took(node)
+            self._on_accepted(node)
             self._tell_sizes(facts, patch)
         except (ApiError, ClientError) as error:
             tell = _log.debug if self._unheard else _log.warning
@@ -126,7 +126,7 @@ class NodeReporter:
             _log.info("server drops own fields of the node status, using an annotation instead")
         await self.report()  # ends: dropped fields are not sent as fields again
 
-    def _took(self, node: JsonObject) -> None:
+    def _on_accepted(self, node: JsonObject) -> None:
         self._node = node
         self._reported = self._clock.monotonic()
         self._unheard = False
@@ -134,7 +134,7 @@ class NodeReporter:
     async def _register(self) -> None:
         facts = await self._observe()
         self._unready = bool(facts.unready)
-        status = node_status(facts, {}, self._clock.now(), self._tell)
+        status = node_status(facts, {}, self._clock.now(), self._event)
         node = node_object(self._config, facts.machine.architecture, status)
         self._node = await register(self._client, node)
         self._recorder.event(self._about, "Normal", "Starting", "Starting kubelet.")
@@ -145,20 +145,20 @@ class NodeReporter:
         await first(self._clock.sleep(seconds), self._woken.wait())
         self._woken.clear()
 
-    def _heard(self, node: JsonObject | None) -> None:
+    def _on_change(self, node: JsonObject | None) -> None:
         if node is None:
             _log.warning("Node object was deleted; restart the agent to register again")
         elif self._node is not None and not is_newer(_version(node), _version(self._node)):
             return  # the response to our own write was faster than the watch
         self._node = node
 
-    def _tell_sizes(self, facts: Facts, patch: JsonObject) -> None:
+    def _tell_sizes(self, facts: NodeStatusFacts, patch: JsonObject) -> None:
         told = {name: patch[name] for name in ("capacity", "allocatable") if name in patch}
         if told:
             lent = three_decimals(facts.ledger[CPU].oversubscription)
             _log.info("node sizes changed", **told, cpu_oversubscription=lent)
 
-    def _tell(self, reason: str, message: str) -> None:
+    def _event(self, reason: str, message: str) -> None:
         if reason.startswith("NodeHas") or reason in ("NodeReady", "NodeNotReady"):
             message = f"Node {self._config.node_name} status is now: {message}"
         bad = reason in ("Rebooted", reasons.TUNNEL_CLOSED, reasons.ENCRYPTION_UNAVAILABLE)

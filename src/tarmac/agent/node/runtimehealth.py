@@ -18,7 +18,7 @@ from tarmac.base.log import log
 from tarmac.runtimes.handlercheck import HandlerCheck
 from tarmac.runtimes.interface import Runtime, RuntimeFault, RuntimeStatus
 
-PATIENCE: Final = 30.0
+TIMEOUT: Final = 30.0
 _TRIAL_SECONDS: Final = 60.0
 _log = log("agent")
 
@@ -43,7 +43,7 @@ class RuntimeHealth:
         self._tell_failed = failed
         self._proven: set[str] = set()
         self._failed: set[str] = set()
-        self._heard = -PATIENCE
+        self._answered_at = -TIMEOUT
         self._why = "it has not been asked yet"
 
     def handlers(self) -> frozenset[str]:
@@ -64,7 +64,7 @@ class RuntimeHealth:
         """Return the image of sandboxes."""
         return self.status.sandbox_image if self.status else ""
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """Query the runtime. No answer is a finding, never an error."""
         try:
             status = await self._runtime.status()
@@ -75,17 +75,17 @@ class RuntimeHealth:
             self._failed.clear()
             _log.debug("runtime does not answer", why=self._why)
             return
-        self._heard = self._clock.monotonic()
+        self._answered_at = self._clock.monotonic()
         working = tuple(each for each in status.handlers if not each.own_kernel or each.name in self._proven)
         self.status = replace(status, handlers=working)
 
     @property
     def unready(self) -> str:
         """The reason why no pod can run; empty if pods can."""
-        silence = self._clock.monotonic() - self._heard
+        silence = self._clock.monotonic() - self._answered_at
         if self.status is None:
             return f"container runtime is down: {self._why}"
-        if silence >= PATIENCE:
+        if silence >= TIMEOUT:
             return f"container runtime is down: it has not answered for {format_duration(round(silence))}: {self._why}"
         if not self.status.ready:
             return f"container runtime not ready: {_reason(self.status)}"

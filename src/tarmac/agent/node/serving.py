@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tarmac.agent.config.settings import AgentConfig
-from tarmac.agent.node.certificates.cryptoprocess import Order, craft
+from tarmac.agent.node.certificates.cryptoprocess import CryptoRequest, run_crypto
 from tarmac.agent.node.certificates.files import PairFile, split_pair
 from tarmac.agent.node.certificates.requests import SERVING_SIGNER, CertificateSubject, obtain
-from tarmac.agent.node.certificates.rotation import Rotation, usable_until
+from tarmac.agent.node.certificates.rotation import CertificateRotation, usable_until
 from tarmac.api.schema import JsonObject
 from tarmac.base.log import log
 from tarmac.base.tasks import background
@@ -35,7 +35,7 @@ class ServingCertificate:
         node: Callable[[], JsonObject | None],
         outdated: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """`outdated` as in `Rotation`."""
+        """`outdated` as in `CertificateRotation`."""
         self._outdated = outdated
         self._client = client
         self._clock = client.clock
@@ -70,10 +70,10 @@ class ServingCertificate:
             self._use(self._signed)
             return
         if await usable_until(self._own.read(), subject.common_name, names) <= now:
-            order = Order(
+            order = CryptoRequest(
                 "self-signed", subject.common_name, "", subject.names, subject.addresses, now - 3600, now + _YEAR
             )
-            crafted = await craft(order)
+            crafted = await run_crypto(order)
             self._own.write(crafted.certificate, crafted.key)
         self._use(self._own)
 
@@ -88,8 +88,8 @@ class ServingCertificate:
                 await self._until_moved(subject, work)
             current = ""
 
-    def _rotation(self, subject: CertificateSubject) -> Rotation:
-        return Rotation(
+    def _rotation(self, subject: CertificateSubject) -> CertificateRotation:
+        return CertificateRotation(
             self._signed,
             lambda: obtain(self._client, SERVING_SIGNER, subject),
             lambda _certificate, _key: self._changed(),

@@ -14,7 +14,7 @@ from typing import Any
 from tarmac.agent.model.machines import MachineState
 from tarmac.agent.model.tunnels import TunnelState
 from tarmac.agent.node.conditions import Tell, conditions, same_conditions
-from tarmac.agent.node.host import Machine
+from tarmac.agent.node.host import HostFacts
 from tarmac.api.kubernetes.core.nodeclasses import CONTAINER_LEVEL, POD_LEVEL
 from tarmac.api.kubernetes.core.nodedevices import NO_DEVICES, NodeDevices
 from tarmac.api.kubernetes.version import GIT_VERSION
@@ -29,10 +29,10 @@ _CLASSES = (POD_LEVEL, CONTAINER_LEVEL)
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class NodeStatusFacts:
     """The inputs of a status. `unready` is the reason why no pod can run, if any."""
 
-    machine: Machine
+    machine: HostFacts
     ledger: NodeLedger
     addresses: Sequence[JsonObject]
     port: int
@@ -52,7 +52,7 @@ class Facts:
     """Virtual machines; None until they have been probed."""
 
 
-def node_status(facts: Facts, before: JsonObject, now: float, tell: Tell) -> JsonObject:
+def node_status(facts: NodeStatusFacts, before: JsonObject, now: float, tell: Tell) -> JsonObject:
     """Return the status to report, given the one that the server has."""
     if (booted := (before.get("nodeInfo") or {}).get("bootID")) and booted != facts.machine.boot_id:
         tell("Rebooted", f"Node has been rebooted, boot id: {facts.machine.boot_id}")
@@ -105,7 +105,7 @@ def _resource_changes(ours: JsonObject, before: JsonObject, gone: frozenset[str]
     return {**changed, **{name: None for name in own if name not in ours}}
 
 
-def _info(facts: Facts) -> JsonObject:
+def _info(facts: NodeStatusFacts) -> JsonObject:
     machine, runtime = facts.machine, facts.runtime
     info: JsonObject = {
         "machineID": machine.machine_id,

@@ -22,8 +22,8 @@ from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
 from tarmac.client.targets.untyped import NODES
 
-CHECK_EVERY: Final = 60.0
-AGAIN_SECONDS: Final = 5.0
+CHECK_INTERVAL: Final = 60.0
+RETRY_INTERVAL: Final = 5.0
 _GET_ADDRESS, _GET_MTU = 0x8915, 0x8921
 _REQUEST: Final = struct.Struct("16s24x")
 _IPV6: Final = Path("/proc/thread-self/net/if_inet6")
@@ -64,20 +64,20 @@ class UnderlayAnnotation:
         self._client = client
         self._node = node
         self._addresses = addresses
-        self._told: int | None = None
+        self._published: int | None = None
         self._refused: int | None = None  # logged once
 
     async def run(self) -> NoReturn:
         """Update the annotation periodically until cancelled."""
         while True:
-            await self._client.clock.sleep(CHECK_EVERY if await self.look() else AGAIN_SECONDS)
+            await self._client.clock.sleep(CHECK_INTERVAL if await self.update() else RETRY_INTERVAL)
 
-    async def look(self) -> bool:
+    async def update(self) -> bool:
         """Write the annotation if it changed. Return False if it must be retried."""
         sizes = [size for address in self._addresses() if (size := mtu_of(address)) is not None]
         if not sizes:
             return False
-        if min(sizes) == self._told:
+        if min(sizes) == self._published:
             return True
         patch = {"metadata": {"annotations": {ANNOTATION_UNDERLAY_MTU: str(min(sizes))}}}
         try:
@@ -90,5 +90,5 @@ class UnderlayAnnotation:
         except (ApiError, ClientError) as error:
             _log.debug("underlay MTU annotation write failed, will retry", node=self._node, why=str(error))
             return False
-        self._told = min(sizes)
+        self._published = min(sizes)
         return True

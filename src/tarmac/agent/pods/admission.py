@@ -8,7 +8,7 @@ from tarmac.agent.allocation.allocator import Allocator
 from tarmac.agent.environment.variables import ConfigMissing
 from tarmac.agent.model.allotment import Postponed, Refusal
 from tarmac.agent.model.interfaces import Handlers
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.model.settings import PodSettings
 from tarmac.agent.pods.predicates import handler_refusal, memory_postponed, postponed, refusal
 from tarmac.api.kubernetes.runtimeclasses import MACHINE_CLASS
@@ -28,11 +28,11 @@ class PodAdmission:
         handlers: Handlers,
         classes: Informer[JsonObject],
         allocator: Allocator,
-        others: Callable[[str], list[Pod]],
+        others: Callable[[str], list[AgentPod]],
     ) -> None:
         self.shutting_down = False
         self.admit_checks: list[Callable[[JsonObject], Refusal | None]] = []
-        self.resize_checks: list[Callable[[Pod, Pod], Postponed | None]] = []
+        self.resize_checks: list[Callable[[AgentPod, AgentPod], Postponed | None]] = []
         self._settings = settings
         self._node = node
         self._handlers = handlers
@@ -40,7 +40,7 @@ class PodAdmission:
         self._allocator = allocator
         self._others = others
 
-    def refusal(self, pod: Pod) -> Refusal | None:
+    def refusal(self, pod: AgentPod) -> Refusal | None:
         """Return the reason to reject a new pod, or None."""
         if self.shutting_down:
             return SHUTTING_DOWN
@@ -59,22 +59,22 @@ class PodAdmission:
         # The allocator must come last: a pod it admits holds its resources until it has ended.
         return unfit or self._allocator.admit(pod)
 
-    def postponement(self, has: Pod, asks: Pod) -> Postponed | None:
+    def postponement(self, current: AgentPod, requested: AgentPod) -> Postponed | None:
         """Return the reason why a running pod cannot get the resources it now requests, or None."""
         for check in self.resize_checks:
-            if (why := check(has, asks)) is not None:
+            if (why := check(current, requested)) is not None:
                 return why
-        if self._is_machine(asks) and (why := memory_postponed(has, asks)) is not None:
+        if self._is_machine(requested) and (why := memory_postponed(current, requested)) is not None:
             return why
-        return postponed(asks, self._node(), self._others(asks.uid))
+        return postponed(requested, self._node(), self._others(requested.uid))
 
-    def _is_machine(self, pod: Pod) -> bool:
+    def _is_machine(self, pod: AgentPod) -> bool:
         try:
             return self.handler(pod) == MACHINE_CLASS
         except ConfigMissing:
             return False
 
-    def handler(self, pod: Pod) -> str:
+    def handler(self, pod: AgentPod) -> str:
         """Return the runtime handler of the pod's sandbox. Raises ConfigMissing."""
         name = pod.spec.get("runtimeClassName")
         if not name:

@@ -18,7 +18,7 @@ import msgspec
 
 from tarmac.agent.allocation.promises import Resizes
 from tarmac.agent.containers.paths import PodPaths
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
@@ -46,17 +46,17 @@ class PodCheckpoints:
     def __init__(self, paths: PodPaths, clock: Clock) -> None:
         self._paths = paths
         self._clock = clock
-        self._new: dict[str, tuple[Pod, JsonObject, Resizes]] = {}
+        self._new: dict[str, tuple[AgentPod, JsonObject, Resizes]] = {}
         self._written: dict[str, bytes] = {}
         self._filled = asyncio.Event()
 
-    def keep(self, pod: Pod, status: JsonObject, promised: Resizes) -> None:
+    def save(self, pod: AgentPod, status: JsonObject, promised: Resizes) -> None:
         """Queue the pod for writing after `DELAY`."""
         if not pod.static:
             self._new[pod.uid] = (pod, status, promised)
             self._filled.set()
 
-    def keep_now(self, pod: Pod, status: JsonObject, promised: Resizes) -> None:
+    def save_now(self, pod: AgentPod, status: JsonObject, promised: Resizes) -> None:
         """Write the checkpoint synchronously. A write error is logged and does not prevent the pod from running."""
         if not pod.static:
             self._new.pop(pod.uid, None)
@@ -71,7 +71,7 @@ class PodCheckpoints:
             while self._new:
                 self._write(*self._new.pop(next(iter(self._new))))
 
-    def _write(self, pod: Pod, status: JsonObject, promised: Resizes) -> None:
+    def _write(self, pod: AgentPod, status: JsonObject, promised: Resizes) -> None:
         metadata = {field: value for field, value in pod.metadata.items() if field not in _VOLATILE}
         data = _encode(_Kept({**pod.raw, "metadata": metadata, "status": status}, dict(promised)))
         if self._written.get(pod.uid) == data:
@@ -90,11 +90,11 @@ class PodCheckpoints:
         self._new.pop(uid, None)
         self._written.pop(uid, None)
 
-    def read(self) -> Iterator[tuple[Pod, Resizes]]:
+    def read(self) -> Iterator[tuple[AgentPod, Resizes]]:
         """Yield all checkpoints. Unreadable files stay in place and are logged."""
         for path in sorted((self._paths.root / "pods").glob("*/pod.json")):
             try:
                 kept = _decode(read_state(path, _MAX_BYTES))
-                yield Pod(kept.pod), kept.promised
+                yield AgentPod(kept.pod), kept.promised
             except (OSError, msgspec.MsgspecError, KeyError) as error:
                 _log.warning("pod checkpoint cannot be read", path=str(path), error=str(error))

@@ -36,7 +36,7 @@ class PodCleanup:
         """Uids of pods whose cleanup is in progress."""
         return self._tasks.keys()
 
-    def bury(self, uid: str, *, released: bool = False) -> None:
+    def clean_up(self, uid: str, *, released: bool = False) -> None:
         """Remove all resources of this pod.
 
         `released`: its worker has already unmounted its volumes and removed its cgroup.

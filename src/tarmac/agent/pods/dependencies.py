@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from tarmac.agent.allocation.allocator import Allocator
 from tarmac.agent.containers.configs import ContainerConfigs
 from tarmac.agent.containers.hooks import Hooks
-from tarmac.agent.containers.images import Images
+from tarmac.agent.containers.images import ImagePuller
 from tarmac.agent.containers.paths import PodPaths
 from tarmac.agent.environment.variables import PodEnvironment
 from tarmac.agent.model.interfaces import PodCgroups
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.model.qosclasses import PodClasses
 from tarmac.agent.model.settings import PodSettings
 from tarmac.agent.pods.checkpoints import PodCheckpoints
@@ -35,7 +35,7 @@ class PodDependencies:
     cgroups: PodCgroups
     allocator: Allocator
     classes: PodClasses
-    images: Images
+    images: ImagePuller
     configs: ContainerConfigs
     hooks: Hooks
     checks: Checks
@@ -44,12 +44,12 @@ class PodDependencies:
     randomness: Randomness
     settings: PodSettings
     paths: PodPaths
-    kept: PodCheckpoints
+    checkpoints: PodCheckpoints
     node: Callable[[], JsonObject]
     services: Callable[[], Iterable[JsonObject]]
     runtime_name: Callable[[], str]
     """The scheme of container ids in statuses: `containerd`."""
-    handler: Callable[[Pod], str]
+    handler: Callable[[AgentPod], str]
     """The runtime handler of a pod's RuntimeClass. Raises ConfigMissing."""
 
     def host_addresses(self) -> list[str]:
@@ -57,7 +57,7 @@ class PodDependencies:
         listed = (self.node().get("status") or {}).get("addresses") or ()
         return [each["address"] for each in listed if each["type"] == "InternalIP"][:2]
 
-    def surroundings(self, sandbox: Sandbox, pod: Pod) -> PodEnvironment:
+    def surroundings(self, sandbox: Sandbox, pod: AgentPod) -> PodEnvironment:
         """Addresses, allocatable resources and Services, for the environment of a new container."""
         hosts = self.host_addresses()
         return PodEnvironment(

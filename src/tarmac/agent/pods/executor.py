@@ -15,15 +15,15 @@ from tarmac.agent.cgroups.hierarchy import CgroupError
 from tarmac.agent.containers.configs import ContainerToMake
 from tarmac.agent.containers.hooks import HookFailed
 from tarmac.agent.containers.identity import without_ids
-from tarmac.agent.containers.images import Pulling, Unavailable
+from tarmac.agent.containers.images import ImageUnavailable, Pulling
 from tarmac.agent.containers.sandboxes import sandbox_config
 from tarmac.agent.containers.security import SecurityRefused
 from tarmac.agent.environment.hosts import HostnameTooLong
 from tarmac.agent.environment.resolving import read_resolv_conf, resolving
 from tarmac.agent.environment.variables import ConfigMissing
-from tarmac.agent.model.allotment import NotGiven
+from tarmac.agent.model.allotment import AllocationRefused
 from tarmac.agent.model.backoff import BackOffs
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.model.qosclasses import Classes, ClassRequest, RunningContainer
 from tarmac.agent.model.runtimestate import PodRuntimeState
 from tarmac.agent.pods.dependencies import PodDependencies
@@ -62,24 +62,24 @@ class StepExecutor:
         """Resources applied to running containers, by name."""
         self.classed: dict[str, Classes] = {}
         """QoS classes applied to running containers, by name."""
-        self.ask_again: float | None = None
+        self.retry_at: float | None = None
         self._deps = deps
         self._back_offs = back_offs
         self._wake = wake
         self._volumes: Mapping[str, MountedVolume] | None = None
         self._cgroup: str | None = None
-        self._shared: tuple[Pod, SandboxConfig] | None = None
+        self._shared: tuple[AgentPod, SandboxConfig] | None = None
         self._quota_set = False
         self._not_before: dict[str, float] = {}
         self._stale = False
         self._outdated: set[str] = set()  # volumes that changed after the virtual machine started
 
-    def out_of_date(self) -> None:
+    def invalidate(self) -> None:
         """Clear retry delays and mark volumes for a refresh: an object that the pod refers to has changed."""
         self._not_before.clear()
         self._stale = True
 
-    async def refresh(self, pod: Pod, seen: PodRuntimeState) -> None:
+    async def refresh(self, pod: AgentPod, seen: PodRuntimeState) -> None:
         """Update files projected from objects, if they were marked as out of date."""
         if not self._stale:
             return
@@ -93,7 +93,7 @@ class StepExecutor:
         if is_machine(pod.raw) and seen.running:
             self._record_not_updated(pod, changed)
 
-    def _record_not_updated(self, pod: Pod, changed: Set[str]) -> None:
+    def _record_not_updated(self, pod: AgentPod, changed: Set[str]) -> None:
         """Record that a machine still has the old files: it sees them as a disk made at its start. Once per start."""
         for volume in sorted(changed - self._outdated):
             message = f'Volume "{volume}" has changed; the machine sees it when it is restarted'
@@ -109,7 +109,7 @@ class StepExecutor:
 
     # --- the whole pod ----------------------------------------------------------------------------------------------
 
-    async def make_sandbox(self, pod: Pod, action: MakeSandbox) -> str:
+    async def make_sandbox(self, pod: AgentPod, action: MakeSandbox) -> str:
         """Create everything the containers share; return the sandbox's id. Raises StepFailed."""
         if action.replaces:
             message = "Pod sandbox changed, it will be killed and re-created."
@@ -129,7 +129,7 @@ class StepExecutor:
             await self._record_no_sandbox(pod, error)
             raise StepFailed from error
 
-    async def set_quota(self, pod: Pod) -> None:
+    async def set_quota(self, pod: AgentPod) -> None:
         """Set the CPU limit of the pod's cgroup. Done once containers run, so that it does not slow their start."""
         if self._quota_set:
             return
@@ -138,7 +138,7 @@ class StepExecutor:
             self._quota_set = True
         except CgroupError as error:
             _log.warning("pod CPU limit cannot be set, will retry", pod=pod.key, error=str(error))
-            self.ask(self._deps.clock.monotonic() + self._deps.settings.retry)
+            self.request_retry(self._deps.clock.monotonic() + self._deps.settings.retry)
 
     async def release(self, uid: str) -> None:
         """Unmount the volumes and remove the cgroup of a finished pod. Raises VolumeError, CgroupError."""
@@ -150,7 +150,7 @@ class StepExecutor:
         self._deps.allocator.release(uid)
         self._deps.classes.forget(uid)
 
-    async def _prepare(self, pod: Pod) -> Mapping[str, MountedVolume]:
+    async def _prepare(self, pod: AgentPod) -> Mapping[str, MountedVolume]:
         """Create the pod's directory and mount its volumes. Raises StepFailed."""
         if self._volumes is None:
             self._deps.paths.home(pod.uid).mkdir(parents=True, exist_ok=True, mode=0o750)
@@ -161,11 +161,11 @@ class StepExecutor:
                 raise StepFailed from error
         return self._volumes
 
-    def _record_volume_error(self, pod: Pod, error: VolumeError) -> None:
+    def _record_volume_error(self, pod: AgentPod, error: VolumeError) -> None:
         message = f'MountVolume.SetUp failed for volume "{error.volume}" : {error}'
         self._deps.recorder.event(pod.reference, "Warning", error.reason, message)
 
-    async def _sandbox_config(self, pod: Pod, attempt: int) -> SandboxConfig:
+    async def _sandbox_config(self, pod: AgentPod, attempt: int) -> SandboxConfig:
         """Return the sandbox's configuration. Cached, since each container of the sandbox is created with it too."""
         if self._shared is not None and self._shared[0] is pod and self._shared[1].pod.attempt == attempt:
             return self._shared[1]
@@ -188,7 +188,7 @@ class StepExecutor:
         self._shared = pod, config
         return config
 
-    async def _record_no_sandbox(self, pod: Pod, error: Exception) -> None:
+    async def _record_no_sandbox(self, pod: AgentPod, error: Exception) -> None:
         said = without_ids(str(error), pod.name)
         reason, message = "FailedCreatePodSandBox", f"Failed to create pod sandbox: {said}"
         why = await _network_error(self._deps.runtime) if isinstance(error, RuntimeFault) else ""
@@ -198,14 +198,14 @@ class StepExecutor:
 
     # --- containers -------------------------------------------------------------------------------------------------
 
-    async def start(self, pod: Pod, action: Start, sandbox: Sandbox, seen: PodRuntimeState) -> str | None:
+    async def start(self, pod: AgentPod, action: Start, sandbox: Sandbox, seen: PodRuntimeState) -> str | None:
         """Start a container and return its id.
 
         Empty: it waits, with a recorded reason. None: its image is being pulled.
         """
         name = action.container["name"]
         if name in self.waiting and self._not_before.get(name, 0.0) > self._deps.clock.monotonic():
-            self.ask(self._not_before[name])
+            self.request_retry(self._not_before[name])
             return ""
         try:
             if action.created:
@@ -216,8 +216,8 @@ class StepExecutor:
             image = await self._deps.images.ensure(pod, action.container, sandbox.handler, self._wake)
             if isinstance(image, Pulling):
                 return None
-            if isinstance(image, Unavailable):
-                self._later(name, image.ask_again)
+            if isinstance(image, ImageUnavailable):
+                self._later(name, image.retry_at)
                 return self._fail(pod, name, image.reason, image.message, f"Error: {image.reason}")
             if action.instead:
                 await self._discard(pod, action, action.instead)
@@ -230,7 +230,7 @@ class StepExecutor:
             why = without_ids(str(error), name, sandbox.id)
             return self._fail(pod, name, "RunContainerError", why, f"Error: {why}")
 
-    async def _create(self, pod: Pod, action: Start, sandbox: Sandbox, seen: PodRuntimeState, image: Image) -> str:
+    async def _create(self, pod: AgentPod, action: Start, sandbox: Sandbox, seen: PodRuntimeState, image: Image) -> str:
         container = action.container
         name = container["name"]
         self._outdated.clear()
@@ -247,7 +247,7 @@ class StepExecutor:
                 target=_target(container, seen),
             )
             config = await self._deps.configs.config(wanted)
-        except (ConfigMissing, SecurityRefused, NotGiven, OSError) as error:
+        except (ConfigMissing, SecurityRefused, AllocationRefused, OSError) as error:
             self._soon(name)
             return self._fail(pod, name, "CreateContainerConfigError", str(error), f"Error: {error}")
         try:
@@ -258,10 +258,10 @@ class StepExecutor:
             self._soon(name)
             why = without_ids(str(error), name, sandbox.id)
             return self._fail(pod, name, "CreateContainerError", why, f"Error: {why}")
-        self._tell(pod, name, "Created", "Container created")
+        self._event(pod, name, "Created", "Container created")
         return created
 
-    async def _run_created(self, pod: Pod, action: Start, sandbox: Sandbox) -> str:
+    async def _run_created(self, pod: AgentPod, action: Start, sandbox: Sandbox) -> str:
         """Start a container that an earlier agent had created.
 
         If that is impossible, remove it so a new one can be created.
@@ -272,7 +272,7 @@ class StepExecutor:
             await self._discard(pod, action, action.created)
             raise
 
-    async def _discard(self, pod: Pod, action: Start, id: str) -> None:
+    async def _discard(self, pod: AgentPod, action: Start, id: str) -> None:
         """Remove a container that never ran.
 
         Its log goes first: with the log in place the next one would be a new attempt.
@@ -289,7 +289,7 @@ class StepExecutor:
             resources=replace(config.resources, unified={**config.resources.unified, **asked.unified}),
         )
 
-    async def _run(self, pod: Pod, container: JsonObject, id: str, sandbox: Sandbox, *, fresh: bool) -> str:
+    async def _run(self, pod: AgentPod, container: JsonObject, id: str, sandbox: Sandbox, *, fresh: bool) -> str:
         name = container["name"]
         # Keep these two calls adjacent: a container must be in its classes when it starts, also if an earlier agent
         # made it.
@@ -297,7 +297,7 @@ class StepExecutor:
             self._deps.allocator.allot(pod), RunningContainer(name, id, sandbox), fresh=fresh
         )
         await self._deps.runtime.start_container(id)
-        self._tell(pod, name, "Started", "Container started")
+        self._event(pod, name, "Started", "Container started")
         self.waiting.pop(name, None)
         self._given(pod, container)
         hook = (container.get("lifecycle") or {}).get("postStart")
@@ -305,7 +305,9 @@ class StepExecutor:
             await self._after_start(pod, container, id, hook, sandbox)
         return id
 
-    async def _after_start(self, pod: Pod, container: JsonObject, id: str, hook: JsonObject, sandbox: Sandbox) -> None:
+    async def _after_start(
+        self, pod: AgentPod, container: JsonObject, id: str, hook: JsonObject, sandbox: Sandbox
+    ) -> None:
         """Run the postStart hook. If it fails, stop the container."""
         address = next(iter(self._deps.surroundings(sandbox, pod).pod_addresses), "")
         try:
@@ -314,10 +316,10 @@ class StepExecutor:
             self._fail(
                 pod, container["name"], "PostStartHookError", str(error), "PostStartHook failed", "FailedPostStartHook"
             )
-            self._tell(pod, container["name"], "Killing", "FailedPostStartHook")
+            self._event(pod, container["name"], "Killing", "FailedPostStartHook")
             await self._deps.runtime.stop_container(id, pod.grace)
 
-    async def resize(self, pod: Pod, action: Resize, sandbox: Sandbox) -> bool:
+    async def resize(self, pod: AgentPod, action: Resize, sandbox: Sandbox) -> bool:
         """Apply new limits or new classes to a running container. Returns False on failure."""
         name = action.container["name"]
         allotment = self._deps.allocator.allot(pod)
@@ -334,12 +336,12 @@ class StepExecutor:
         self._given(pod, action.container)
         return True
 
-    def _given(self, pod: Pod, container: JsonObject) -> None:
+    def _given(self, pod: AgentPod, container: JsonObject) -> None:
         """Record the resources and classes that a running container has now."""
         self.applied[container["name"]] = container.get("resources") or {}
         self.classed[container["name"]] = self._deps.allocator.allot(pod).containers[container["name"]].classes
 
-    def _attempt(self, pod: Pod, action: Start) -> int:
+    def _attempt(self, pod: AgentPod, action: Start) -> int:
         """Return the attempt number.
 
         If the runtime lost its containers, count on from their logs instead of overwriting.
@@ -354,9 +356,9 @@ class StepExecutor:
 
     # --- status and events ------------------------------------------------------------------------------------------
 
-    def ask(self, at: float) -> None:
+    def request_retry(self, at: float) -> None:
         """Request a retry at this monotonic time."""
-        self.ask_again = at if self.ask_again is None else min(self.ask_again, at)
+        self.retry_at = at if self.retry_at is None else min(self.retry_at, at)
 
     def _soon(self, container: str) -> None:
         self._later(container, self._deps.clock.monotonic() + self._deps.settings.retry)
@@ -364,10 +366,10 @@ class StepExecutor:
     def _later(self, container: str, at: float) -> None:
         """Retry this container not before `at`, however often the worker runs until then."""
         self._not_before[container] = at
-        self.ask(at)
+        self.request_retry(at)
 
     def _fail(
-        self, pod: Pod, container: str, reason: str, message: str, event: str, event_reason: str = "Failed"
+        self, pod: AgentPod, container: str, reason: str, message: str, event: str, event_reason: str = "Failed"
     ) -> str:
         """Record the waiting reason of a container and an event; return the empty id."""
         if self.waiting.get(container) != (reason, message):
@@ -376,7 +378,7 @@ class StepExecutor:
         self._deps.recorder.event(pod.container_reference(container), "Warning", event_reason, event)
         return ""
 
-    def _tell(self, pod: Pod, container: str, reason: str, message: str) -> None:
+    def _event(self, pod: AgentPod, container: str, reason: str, message: str) -> None:
         self._deps.recorder.event(pod.container_reference(container), "Normal", reason, message)
 
 

@@ -25,7 +25,7 @@ _EXIT_UNOBSERVED = "The container ended while nobody was watching: its exit code
 
 
 @dataclass(slots=True)
-class Made:
+class StepResult:
     """Ids of objects that a step created; `other`: it may have changed further objects too."""
 
     sandbox: str = ""
@@ -36,7 +36,7 @@ class Made:
         return bool(self.sandbox or self.containers or self.other)
 
 
-class Looker:
+class PodInspector:
     """Caches details that cannot have changed since the last inspection."""
 
     def __init__(self, runtime: Runtime, paths: PodPaths, uid: str) -> None:
@@ -47,7 +47,7 @@ class Looker:
         self._sandboxes: dict[str, Sandbox] = {}
         self._broken: set[str] = set()
 
-    async def look(self) -> PodRuntimeState:
+    async def inspect(self) -> PodRuntimeState:
         """Return the current state. Raises RuntimeFault."""
         sandboxes, containers = await asyncio.gather(
             self._runtime.sandboxes(self._uid), self._runtime.containers(self._uid)
@@ -58,12 +58,12 @@ class Looker:
         self._containers = {each.id: each for each in details if each is not None}
         return self._state()
 
-    async def look_at(self, made: Made) -> PodRuntimeState:
+    async def inspect_created(self, result: StepResult) -> PodRuntimeState:
         """Return the cached state updated with the objects just created. Raises RuntimeFault."""
-        details = await asyncio.gather(*(self._runtime.container(each) for each in made.containers))
+        details = await asyncio.gather(*(self._runtime.container(each) for each in result.containers))
         self._containers |= {each.id: self._normalised(each) for each in details}
-        if made.sandbox:
-            self._sandboxes[made.sandbox] = await self._runtime.sandbox(made.sandbox)
+        if result.sandbox:
+            self._sandboxes[result.sandbox] = await self._runtime.sandbox(result.sandbox)
         return self._state()
 
     def _state(self) -> PodRuntimeState:

@@ -12,7 +12,7 @@ import msgspec
 
 from tarmac.agent.environment.variables import ConfigMissing
 from tarmac.agent.model.allotment import Refusal
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.api.compute.names import ANNOTATION_MACHINE_IMAGES
 from tarmac.api.schema import JsonObject
 
@@ -32,7 +32,7 @@ def machine_check(handler: Callable[[JsonObject], str], machines: str) -> Callab
                 return None
         except ConfigMissing:
             return None  # without its RuntimeClass the pod gets no sandbox either
-        why = not_a_machine(Pod(raw))
+        why = not_a_machine(AgentPod(raw))
         return (
             (REASON, f"Pod is not a virtual machine: {why}. Create a Workload with runtime.virtualMachine")
             if why
@@ -42,7 +42,7 @@ def machine_check(handler: Callable[[JsonObject], str], machines: str) -> Callab
     return check
 
 
-def not_a_machine(pod: Pod) -> str:
+def not_a_machine(pod: AgentPod) -> str:
     """Return the defect of the pod as a machine; empty if there is none."""
     if shared := next((each for each in _HOST if pod.spec.get(each)), ""):
         return f"spec.{shared} is set"
@@ -56,7 +56,7 @@ def not_a_machine(pod: Pod) -> str:
     return ""
 
 
-def _images(pod: Pod) -> JsonObject:
+def _images(pod: AgentPod) -> JsonObject:
     try:
         found = msgspec.json.decode(pod.annotations.get(ANNOTATION_MACHINE_IMAGES, "{}"))
     except msgspec.MsgspecError:

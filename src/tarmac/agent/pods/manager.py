@@ -17,12 +17,12 @@ from tarmac.agent.allocation.allocator import Allocator
 from tarmac.agent.allocation.promises import Resizes
 from tarmac.agent.containers.configs import ContainerConfigs
 from tarmac.agent.containers.hooks import Hooks
-from tarmac.agent.containers.images import Images
+from tarmac.agent.containers.images import ImagePuller
 from tarmac.agent.containers.paths import PodPaths
 from tarmac.agent.containers.repositories import RepositoryAccess
 from tarmac.agent.model.allotment import Postponed, Refusal
 from tarmac.agent.model.interfaces import Connector, Handlers, PodCgroups
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.model.qosclasses import PodClasses, Unclassed
 from tarmac.agent.model.settings import PodSettings
 from tarmac.agent.model.waits import within
@@ -32,10 +32,10 @@ from tarmac.agent.pods.cleanup import PodCleanup
 from tarmac.agent.pods.dependencies import PodDependencies
 from tarmac.agent.pods.restoration import Restoration, RestoredPods
 from tarmac.agent.pods.termination import MIN_GRACE
-from tarmac.agent.pods.worker import Ending, PodWorker
+from tarmac.agent.pods.worker import PodEnding, PodWorker
 from tarmac.agent.probes.checks import Checks
 from tarmac.agent.static.manifests import Manifests
-from tarmac.agent.static.mirrors import Mirrors
+from tarmac.agent.static.mirrors import MirrorPodManager
 from tarmac.agent.status.facts import PodTermination
 from tarmac.agent.status.podstatus import rejected_status
 from tarmac.agent.status.writer import StatusWriter
@@ -120,7 +120,7 @@ class PodManager:
             cgroups=cgroups,
             allocator=allocator,
             classes=classes or Unclassed(runtime),
-            images=Images(runtime, RepositoryAccess(client, sources), recorder, clock, settings.parallel_pulls),
+            images=ImagePuller(runtime, RepositoryAccess(client, sources), recorder, clock, settings.parallel_pulls),
             configs=ContainerConfigs(settings, paths, volumes, sources),
             hooks=Hooks(runtime, connect, clock),
             checks=Checks(runtime, connect),
@@ -129,18 +129,18 @@ class PodManager:
             randomness=client.randomness,
             settings=settings,
             paths=paths,
-            kept=self._checkpoints,
+            checkpoints=self._checkpoints,
             node=node,
             services=lambda: [item.object for item in self._services.cache.items()],
             runtime_name=lambda: self._runtime_name,
             handler=self._admission.handler,
         )
         self._cleanup = PodCleanup(self._deps, self._checkpoints.forget)
-        self._mirrors = Mirrors(client, node)
+        self._mirrors = MirrorPodManager(client, node)
         self._manifests = Manifests(settings.manifest_dir, settings.node_name, clock, settings.manifest_interval)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._removed: set[str] = set()
-        self._static: dict[str, Pod] = {}
+        self._static: dict[str, AgentPod] = {}
         self._in_runtime: set[str] = set()
         self._status_listeners: list[Callable[[JsonObject, JsonObject], None]] = []
         self._ready = asyncio.Event()
@@ -161,13 +161,13 @@ class PodManager:
         """Call `tell(pod, status)` with every reported status."""
         self._status_listeners.append(tell)
 
-    def add_resize_check(self, postponed: Callable[[Pod, Pod], Postponed | None]) -> None:
+    def add_resize_check(self, postponed: Callable[[AgentPod, AgentPod], Postponed | None]) -> None:
         """Add a check of resizes, called with the pod as allocated and as requested."""
         self._admission.resize_checks.append(postponed)
 
     def handler(self, pod: JsonObject) -> str:
         """Return the runtime handler of a pod's RuntimeClass. Raises ConfigMissing."""
-        return self._admission.handler(Pod(pod))
+        return self._admission.handler(AgentPod(pod))
 
     def pods(self) -> Sequence[JsonObject]:
         """Return all pods bound here with their current status; static pods as such, not as mirrors."""
@@ -177,7 +177,7 @@ class PodManager:
         """Return all pods like `pods`, but with the resources allocated to each instead of those its spec requests."""
         return [worker.shown(worker.allocation.effective(worker.pod)) for worker in self._workers.values()]
 
-    def beside(self, uid: str) -> Sequence[Pod]:
+    def beside(self, uid: str) -> Sequence[AgentPod]:
         """Return all pods that use resources here, with their allocated resources, except the one with this uid."""
         return self._others(uid)
 
@@ -211,14 +211,14 @@ class PodManager:
         index = 1 if previous else 0
         if len(found) <= index:
             return None
-        return self._deps.paths.container_log(Pod(pod), container, found[index].attempt)
+        return self._deps.paths.container_log(AgentPod(pod), container, found[index].attempt)
 
     def evict(self, pod: JsonObject, reason: str, message: str, grace: float | None = None) -> None:
         """Evict a pod: it becomes Failed with this reason. The object stays for its controller."""
         worker = self._workers.get(pod["metadata"]["uid"])
         if worker is not None and not worker.ending:
             self._recorder.event(worker.pod.reference, "Warning", reason, message)
-            worker.end(Ending(grace, _disrupted(reason, message)))
+            worker.end(PodEnding(grace, _disrupted(reason, message)))
 
     async def drain(self, grace: float, critical_grace: float = 0.0) -> None:
         """Shut down the node gracefully: end ordinary pods within `grace`, then critical ones; reject new pods."""
@@ -227,7 +227,7 @@ class PodManager:
         for critical, seconds in ((False, grace), (True, critical_grace)):
             going = [each for each in self._workers.values() if each.pod.critical is critical and not each.over]
             for worker in going:
-                worker.end(Ending(min(seconds, worker.pod.grace), _disrupted("Terminated", message)))
+                worker.end(PodEnding(min(seconds, worker.pod.grace), _disrupted("Terminated", message)))
             if going:
                 await within(self._clock, max(seconds, MIN_GRACE + 1), self._all_over(going))
         await within(self._clock, SHUTDOWN_STATUS_TIMEOUT, self.writer.settled())
@@ -235,7 +235,7 @@ class PodManager:
     def wake(self, uid: str | None = None) -> None:
         """Reconcile and retry one pod, or all, at once: an object it refers to has changed, or may have."""
         for worker in self._workers.values() if uid is None else self._known(uid):
-            worker.try_again()
+            worker.retry()
 
     async def check_classes(self) -> None:
         """Check the QoS classes of all pods and correct deviations."""
@@ -304,7 +304,7 @@ class PodManager:
     async def _listen(self) -> None:
         async for event in self._deps.runtime.events():
             for worker in self._workers.values() if event is None else self._known(event.pod_uid):
-                worker.stir(event)
+                worker.on_runtime_event(event)
 
     def _runs_something(self) -> bool:
         """Return True if a checkpoint exists.
@@ -340,10 +340,10 @@ class PodManager:
         uids |= self._deps.allocator.holders()  # resources held by a pod for which a killed agent created nothing else
         for uid in uids - self._workers.keys() - self._cleanup.busy:
             _log.info("orphaned pod removed", uid=uid)
-            self._cleanup.bury(uid)
+            self._cleanup.clean_up(uid)
         await self._deps.volumes.sweep(self._workers.keys() | self._cleanup.busy)
 
-    def _is_wanted(self, pod: Pod) -> bool:
+    def _is_wanted(self, pod: AgentPod) -> bool:
         """Return True if the API has this pod: a new one of its name may have replaced it unobserved."""
         found = self._pods.cache.item(pod.key)
         return found is not None and found.metadata.uid == pod.uid
@@ -354,7 +354,7 @@ class PodManager:
             await self._clock.sleep(self._settings.volume_refresh)
             for worker in self._workers.values():
                 if worker.seen.running and worker.pod.spec.get("volumes"):
-                    worker.try_again()
+                    worker.retry()
 
     async def _read_manifests(self) -> None:
         """Start and end static pods as their files come and go; mirror pods follow."""
@@ -378,25 +378,25 @@ class PodManager:
         """Handle a change of a pod in the API."""
         if new is None:
             if old is not None:
-                self._removed_from_api(Pod(old.object))
+                self._removed_from_api(AgentPod(old.object))
             return
-        pod = Pod(new.object)
-        self.writer.heard(pod)
+        pod = AgentPod(new.object)
+        self.writer.observe(pod)
         if is_mirror(pod.annotations):
-            for worker in self._known(self._mirrors.heard(pod)):
+            for worker in self._known(self._mirrors.observe(pod)):
                 worker.wake()
             return
         worker = self._workers.get(pod.uid)
         if worker is not None:
             self._restored.confirm(pod.uid)
             worker.update(pod)
-            self._keep(worker)
+            self._checkpoint(worker)
         elif self._restored.active and pod.uid not in self._in_runtime and not pod.deleted:
             self._restored.hold(pod)
         else:
             self._add(pod)
 
-    def _add(self, pod: Pod) -> None:
+    def _add(self, pod: AgentPod) -> None:
         """Admit or reject a new pod and start its worker."""
         known = pod.uid in self._in_runtime or pod.deleted or pod.finished
         why = None if known else self._admission.refusal(pod)
@@ -408,7 +408,7 @@ class PodManager:
         self._recorder.event(pod.reference, "Warning", reason, message)
         self._begin(pod, refused=rejected_status(pod, reason, message, self._clock.now()))
 
-    def _begin(self, pod: Pod, promised: Resizes | None = None, refused: JsonObject | None = None) -> None:
+    def _begin(self, pod: AgentPod, promised: Resizes | None = None, refused: JsonObject | None = None) -> None:
         uid = pod.uid
 
         def report(status: JsonObject, over: bool) -> None:
@@ -424,13 +424,13 @@ class PodManager:
             fresh=uid not in self._in_runtime,
         )
         self._workers[uid] = worker
-        self._keep(worker)
+        self._checkpoint(worker)
         assert self._group is not None, "workers belong to `run`"
         self._tasks[uid] = self._group.create_task(worker.run(), name=f"pod {pod.key}")
 
     def _report(self, uid: str, status: JsonObject, over: bool) -> None:
         worker = self._workers[uid]
-        self._keep(worker)
+        self._checkpoint(worker)
         for tell in self._status_listeners:
             tell(worker.pod.raw, status)
         if self._restored.is_unknown(uid):  # the API has no such pod, or a different one of that name
@@ -444,7 +444,7 @@ class PodManager:
             if uid in self._removed:
                 self._forget(uid)
 
-    def _removed_from_api(self, pod: Pod) -> None:
+    def _removed_from_api(self, pod: AgentPod) -> None:
         """Handle a pod's removal from the API. Its last state has the grace period."""
         self._mirrors.gone(pod)
         self.writer.forget(pod.uid)
@@ -465,7 +465,7 @@ class PodManager:
         if worker.over:
             self._forget(uid)
         elif not worker.pod.deleted:
-            worker.end(Ending())
+            worker.end(PodEnding())
         else:
             worker.wake()
 
@@ -477,19 +477,19 @@ class PodManager:
         self._tasks.pop(uid).cancel()
         self._removed.discard(uid)
         self._in_runtime.discard(uid)
-        self._cleanup.bury(uid, released=worker.released)
+        self._cleanup.clean_up(uid, released=worker.released)
         if worker.pod.static:
             self._mirrors.drop(worker.pod)
             self._follow_manifests()
 
-    def _keep(self, worker: PodWorker) -> None:
+    def _checkpoint(self, worker: PodWorker) -> None:
         """Queue a checkpoint of the pod."""
         if not worker.over:
-            self._checkpoints.keep(worker.pod, worker.status, worker.allocation.promised)
+            self._checkpoints.save(worker.pod, worker.status, worker.allocation.promised)
 
     # --- lookups ----------------------------------------------------------------------------------------------------
 
-    def _others(self, uid: str) -> list[Pod]:
+    def _others(self, uid: str) -> list[AgentPod]:
         """Return the pods that use resources here, except one."""
         return [
             worker.allocation.effective(worker.pod)

@@ -20,7 +20,7 @@ from typing import Literal
 from tarmac.agent.containers.identity import container_hash
 from tarmac.agent.containers.notes import HASH
 from tarmac.agent.model.backoff import BackOffs
-from tarmac.agent.model.pod import Pod, is_sidecar, restarts_after, restarts_on_failure
+from tarmac.agent.model.pod import AgentPod, is_sidecar, restarts_after, restarts_on_failure
 from tarmac.agent.model.qosclasses import Classes
 from tarmac.agent.model.runtimestate import PodRuntimeState
 from tarmac.api.schema import JsonObject
@@ -88,7 +88,7 @@ Action = MakeSandbox | StopSandbox | Start | Kill | Resize
 class Situation:
     """All inputs of a decision."""
 
-    pod: Pod
+    pod: AgentPod
     seen: PodRuntimeState
     now: float
     ending: bool = False
@@ -170,7 +170,7 @@ def _without_sandbox(situation: Situation) -> PodActions:
     return plan
 
 
-def _complete(pod: Pod, seen: PodRuntimeState) -> bool:
+def _complete(pod: AgentPod, seen: PodRuntimeState) -> bool:
     """Return True if a pod that lost its sandbox had completed its work."""
     if not seen.sandboxes:
         return False

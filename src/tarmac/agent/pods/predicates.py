@@ -12,7 +12,7 @@ from typing import Final
 
 from tarmac.agent.containers.security import wants_strict_groups
 from tarmac.agent.model.allotment import Postponed, Refusal
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.api.kubernetes.core.pods.podresources import pod_amounts
 from tarmac.api.kubernetes.core.pods.security import SAFE_SYSCTLS
 from tarmac.api.schema import JsonObject
@@ -30,9 +30,9 @@ _NO_USER_NAMESPACES: Final = (
 
 
 def refusal(
-    pod: Pod,
+    pod: AgentPod,
     node: JsonObject,
-    others: Iterable[Pod],
+    others: Iterable[AgentPod],
     unsafe_sysctls: Iterable[str] = (),
     awaited: Set[str] = frozenset(),
 ) -> Refusal | None:
@@ -64,12 +64,12 @@ def handler_refusal(name: str, handler: str, known: Callable[[], frozenset[str]]
     return "RuntimeHandlerNotSupported", message
 
 
-def memory_postponed(has: Pod, asks: Pod) -> Postponed | None:
+def memory_postponed(current: AgentPod, requested: AgentPod) -> Postponed | None:
     """Reject a memory resize of a running virtual machine: CPUs can be hot-plugged, memory cannot."""
-    return Postponed("Infeasible", MACHINE_MEMORY) if _memory(has) != _memory(asks) else None
+    return Postponed("Infeasible", MACHINE_MEMORY) if _memory(current) != _memory(requested) else None
 
 
-def postponed(pod: Pod, node: JsonObject, others: Iterable[Pod]) -> Postponed | None:
+def postponed(pod: AgentPod, node: JsonObject, others: Iterable[AgentPod]) -> Postponed | None:
     """Return the reason why a running pod cannot get the resources its spec requests now, or None."""
     if pod.static:
         return Postponed("Infeasible", "In-place resize of static-pods is not supported")
@@ -84,11 +84,11 @@ def postponed(pod: Pod, node: JsonObject, others: Iterable[Pod]) -> Postponed | 
     return Postponed("Deferred", short[1]) if short else None
 
 
-def _memory(pod: Pod) -> list[Quantity | None]:
+def _memory(pod: AgentPod) -> list[Quantity | None]:
     return [pod_amounts(pod.spec, side).get(MEMORY) for side in ("requests", "limits")]
 
 
-def _system(pod: Pod) -> Refusal | None:
+def _system(pod: AgentPod) -> Refusal | None:
     if (pod.spec.get("os") or {}).get("name", "linux") != "linux":
         return "PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"
     if pod.labels.get("kubernetes.io/os", "linux") != "linux":
@@ -97,7 +97,7 @@ def _system(pod: Pod) -> Refusal | None:
     return None
 
 
-def _isolation(pod: Pod, node: JsonObject) -> Refusal | None:
+def _isolation(pod: AgentPod, node: JsonObject) -> Refusal | None:
     """Reject isolation settings that this node cannot enforce: a pod must never appear more isolated than it is."""
     stated = pod.spec.get("securityContext") or {}
     features = (node.get("status") or {}).get("features") or {}
@@ -122,7 +122,7 @@ def _has_app_armor() -> bool:
         return False
 
 
-def _sysctls(pod: Pod, unsafe: tuple[str, ...]) -> Refusal | None:
+def _sysctls(pod: AgentPod, unsafe: tuple[str, ...]) -> Refusal | None:
     for each in (pod.spec.get("securityContext") or {}).get("sysctls") or ():
         name = each["name"].replace("/", ".")
         allowed = any(name == one or (one.endswith("*") and name.startswith(one[:-1])) for one in unsafe)
@@ -135,7 +135,7 @@ def _allocatable(node: JsonObject) -> Amounts:
     return amounts_of((node.get("status") or {}).get("allocatable"))
 
 
-def _room(pod: Pod, node: JsonObject, others: list[Pod], awaited: Set[str] = frozenset()) -> Refusal | None:
+def _room(pod: AgentPod, node: JsonObject, others: list[AgentPod], awaited: Set[str] = frozenset()) -> Refusal | None:
     stated: Mapping[str, str] = (node.get("status") or {}).get("allocatable") or {}
     capacity = amounts_of(stated)
     used: Amounts = {PODS: len(others)}
@@ -150,7 +150,7 @@ def _room(pod: Pod, node: JsonObject, others: list[Pod], awaited: Set[str] = fro
     return None
 
 
-def _choice(pod: Pod, node: JsonObject) -> Refusal | None:
+def _choice(pod: AgentPod, node: JsonObject) -> Refusal | None:
     metadata = node.get("metadata") or {}
     affinity = (pod.spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
@@ -160,7 +160,7 @@ def _choice(pod: Pod, node: JsonObject) -> Refusal | None:
     return "NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"
 
 
-def _ports(pod: Pod, others: list[Pod]) -> Refusal | None:
+def _ports(pod: AgentPod, others: list[AgentPod]) -> Refusal | None:
     wanted = _host_ports(pod)
     if not wanted:
         return None
@@ -178,7 +178,7 @@ def _overlap(one: str, other: str) -> bool:
     return one == other or "0.0.0.0" in (one, other)
 
 
-def _host_ports(pod: Pod) -> set[tuple[str, int, str]]:
+def _host_ports(pod: AgentPod) -> set[tuple[str, int, str]]:
     return {
         (port.get("protocol") or "TCP", port["hostPort"], port.get("hostIP") or "0.0.0.0")
         for container in pod.containers

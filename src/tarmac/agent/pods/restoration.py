@@ -20,7 +20,7 @@ from pathlib import Path
 
 import msgspec
 
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.pods.worker import PodWorker
 from tarmac.api.identities import RESTORED
 from tarmac.api.restored import RunningAnswer, RunningReport, running_path
@@ -119,8 +119,8 @@ class RestoredPods:
         clock: Clock,
         *,
         synced: Callable[[], Awaitable[None]],
-        is_wanted: Callable[[Pod], bool],
-        add: Callable[[Pod], None],
+        is_wanted: Callable[[AgentPod], bool],
+        add: Callable[[AgentPod], None],
         remove: Callable[[str], None],
     ) -> None:
         """`workers` are those of the manager, by uid; `synced` waits until the API's pods have been listed."""
@@ -132,7 +132,7 @@ class RestoredPods:
         self._add = add
         self._remove = remove
         self._unknown: set[str] = set()  # running, but missing or different in the restored store
-        self._held: dict[str, Pod] = {}  # by uid; not started yet: after a restore they may run elsewhere
+        self._held: dict[str, AgentPod] = {}  # by uid; not started yet: after a restore they may run elsewhere
 
     @property
     def active(self) -> bool:
@@ -152,7 +152,7 @@ class RestoredPods:
         """Handle a pod that the store has, or that is gone: its end needs no decision."""
         self._unknown.discard(uid)
 
-    def hold(self, pod: Pod) -> None:
+    def hold(self, pod: AgentPod) -> None:
         """Start this pod only after the server's decision."""
         self._held[pod.uid] = pod
 

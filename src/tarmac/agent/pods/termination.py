@@ -14,7 +14,7 @@ import msgspec
 
 from tarmac.agent.containers.hooks import HookFailed
 from tarmac.agent.containers.notes import PORTS, PRE_STOP
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.model.waits import first_of, within
 from tarmac.agent.pods.dependencies import PodDependencies
 from tarmac.agent.pods.podactions import Kill
@@ -33,64 +33,64 @@ _decode = msgspec.json.Decoder().decode
 
 
 @dataclass(slots=True)
-class _Ending:
+class _Termination:
     task: asyncio.Future[None]
     deadline: float
 
 
-class Killer:
-    """Terminates containers of one pod. `woken` is called when one has ended or could not be ended."""
+class Terminator:
+    """Terminates containers of one pod. `wake` is called when one has ended or could not be ended."""
 
-    def __init__(self, deps: PodDependencies, woken: Callable[[], None]) -> None:
+    def __init__(self, deps: PodDependencies, wake: Callable[[], None]) -> None:
         self._deps = deps
-        self._woken = woken
-        self._endings: dict[str, _Ending] = {}
+        self._wake = wake
+        self._terminations: dict[str, _Termination] = {}
         self._hooked: set[str] = set()
         self._tasks = Tasks()
 
     @property
     def busy(self) -> Set[str]:
         """Ids of containers whose termination is in progress."""
-        return self._endings.keys()
+        return self._terminations.keys()
 
-    def kill(self, pod: Pod, action: Kill, grace: float, address: str) -> None:
+    def kill(self, pod: AgentPod, action: Kill, grace: float, address: str) -> None:
         """Start the termination of a container."""
         container = action.container
         spec = pod.container(container.name) or _remembered(container)
         if container.id not in self._hooked:
             message = action.message or f"Stopping container {container.name}"
             self._deps.recorder.event(pod.container_reference(container.name), "Normal", "Killing", message)
-        after = [self._endings[each].task for each in action.after if each in self._endings]
+        after = [self._terminations[each].task for each in action.after if each in self._terminations]
         work = self._end(pod, spec, container, grace, address, after)
         task = self._tasks.track(work, f"ending {pod.key} {container.name}")
-        self._endings[container.id] = _Ending(task, self._deps.clock.monotonic() + grace)
-        task.add_done_callback(lambda done: self._ended(container.id, done))
+        self._terminations[container.id] = _Termination(task, self._deps.clock.monotonic() + grace)
+        task.add_done_callback(lambda done: self._on_done(container.id, done))
 
     def shorten(self, grace: float) -> None:
         """Cancel terminations that would take longer than this; the worker restarts them with the shorter period."""
         deadline = self._deps.clock.monotonic() + grace
-        for container, ending in list(self._endings.items()):
-            if ending.deadline > deadline:
-                del self._endings[container]
-                ending.task.cancel()
+        for container, termination in list(self._terminations.items()):
+            if termination.deadline > deadline:
+                del self._terminations[container]
+                termination.task.cancel()
 
     def stop(self) -> None:
         """Cancel all tasks. A stop already sent to the runtime completes there."""
-        for ending in self._endings.values():
-            ending.task.cancel()
-        self._endings.clear()
+        for termination in self._terminations.values():
+            termination.task.cancel()
+        self._terminations.clear()
 
-    def _ended(self, id: str, done: asyncio.Future[None]) -> None:
+    def _on_done(self, id: str, done: asyncio.Future[None]) -> None:
         if not done.cancelled() and (error := done.exception()) is not None:
             _log.error("container termination failed", container=id, error=repr(error))
-        ending = self._endings.get(id)
-        if ending is not None and ending.task is done:
-            del self._endings[id]
-        self._woken()
+        termination = self._terminations.get(id)
+        if termination is not None and termination.task is done:
+            del self._terminations[id]
+        self._wake()
 
     async def _end(
         self,
-        pod: Pod,
+        pod: AgentPod,
         spec: JsonObject,
         container: Container,
         grace: float,
@@ -108,13 +108,13 @@ class Killer:
         try:
             await self._deps.runtime.stop_container(container.id, max(MIN_GRACE, deadline - clock.monotonic()))
         except RuntimeFault as error:
-            which = f'failed to "KillContainer" for "{container.name}" with KillContainerError'
-            why = f'error killing pod: {which}: "{error}"'
+            operation = f'failed to "KillContainer" for "{container.name}" with KillContainerError'
+            why = f'error killing pod: {operation}: "{error}"'
             self._deps.recorder.event(pod.reference, "Warning", "FailedKillPod", why)
             await clock.sleep(RETRY_INTERVAL)
 
     async def _run_hook(
-        self, pod: Pod, spec: JsonObject, container: Container, hook: JsonObject, address: str, grace: float
+        self, pod: AgentPod, spec: JsonObject, container: Container, hook: JsonObject, address: str, grace: float
     ) -> None:
         try:
             await within(self._deps.clock, grace, self._deps.hooks.run(pod, spec, container.id, hook, address))

@@ -16,15 +16,15 @@ from dataclasses import dataclass
 
 from tarmac.agent.allocation.promises import Fits, PodPromises, Resizes
 from tarmac.agent.model.backoff import BackOffs
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.model.qosclasses import NO_CLASSES
 from tarmac.agent.model.runtimestate import PodRuntimeState
 from tarmac.agent.model.waits import Alarm
 from tarmac.agent.pods.dependencies import PodDependencies
 from tarmac.agent.pods.executor import StepExecutor, StepFailed
-from tarmac.agent.pods.inspection import Looker, Made
+from tarmac.agent.pods.inspection import PodInspector, StepResult
 from tarmac.agent.pods.podactions import Kill, MakeSandbox, PodActions, Resize, Situation, Start, StopSandbox, decide
-from tarmac.agent.pods.termination import Killer
+from tarmac.agent.pods.termination import Terminator
 from tarmac.agent.probes.prober import Prober
 from tarmac.agent.status.conditions import OURS
 from tarmac.agent.status.facts import TOO_LONG, PodTermination, StatusFacts
@@ -50,7 +50,7 @@ _log = log("pods")
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class PodEnding:
     """Request to end the pod. `grace`: None for the pod's own. `verdict`: set if the node ends it."""
 
     grace: float | None = None
@@ -67,7 +67,7 @@ class PodWorker:
     def __init__(
         self,
         deps: PodDependencies,
-        pod: Pod,
+        pod: AgentPod,
         report: Callable[[JsonObject, bool], None],
         fits: Fits,
         *,
@@ -86,18 +86,18 @@ class PodWorker:
         self._deps = deps
         self._report = report
         self._fits = fits
-        self._ending: Ending | None = Ending() if pod.deleted else None
+        self._ending: PodEnding | None = PodEnding() if pod.deleted else None
         self._woken = asyncio.Event()
         self._pending_events: list[RuntimeEvent | None] = []
         self._tasks = Tasks()
         self._pass: asyncio.Future[None] | None = None
         self._pass_cancelled = False
-        self._back_offs = BackOffs(longest=deps.settings.crash_loop_longest)
+        self._back_offs = BackOffs(max_delay=deps.settings.crash_loop_longest)
         self._executor = StepExecutor(deps, self._back_offs, self.wake)
-        self._terminator = Killer(deps, self.wake)
+        self._terminator = Terminator(deps, self.wake)
         self._prober = Prober(deps.checks, deps.recorder, deps.clock, deps.randomness, self.wake)
         self._prober.adopt(pod, pod.status)
-        self._inspector = Looker(deps.runtime, deps.paths, pod.uid)
+        self._inspector = PodInspector(deps.runtime, deps.paths, pod.uid)
         self._alarm = Alarm(deps.clock)
         self._began: tuple[str, float] | None = None  # the pod's startTime, and the monotonic clock at that time
         self._event_timer = Alarm(deps.clock)
@@ -117,25 +117,25 @@ class PodWorker:
         """Run a pass now."""
         self._woken.set()
 
-    def stir(self, event: RuntimeEvent | None) -> None:
+    def on_runtime_event(self, event: RuntimeEvent | None) -> None:
         """Run a pass soon: the runtime sends an event for every step, and one pass serves a burst of them."""
         self._pending_events.append(event)
         self._event_timer.set(EVENT_DEBOUNCE, self._flush_events)
 
-    def try_again(self) -> None:
+    def retry(self) -> None:
         """Retry failed steps at once and refresh volumes: an object the pod refers to has changed."""
-        self._executor.out_of_date()
+        self._executor.invalidate()
         self.wake()
 
-    def update(self, pod: Pod) -> None:
+    def update(self, pod: AgentPod) -> None:
         """Accept a new version of the pod."""
         before, self.pod = self.pod, pod
         if pod.deleted and (self._ending is None or pod.grace < before.grace or not before.deleted):
-            self.end(Ending(verdict=self._ending.verdict if self._ending else None))
+            self.end(PodEnding(verdict=self._ending.verdict if self._ending else None))
         elif not _same(pod, before):
             self.wake()
 
-    def end(self, ending: Ending) -> None:
+    def end(self, ending: PodEnding) -> None:
         """End the pod; if it is ending already, apply the new grace period."""
         begins = self._ending is None
         self._ending = ending
@@ -150,7 +150,7 @@ class PodWorker:
         """True if the pod is ending or has ended."""
         return self._ending is not None or self.pod.finished or self.status.get("phase") in TERMINAL
 
-    def shown(self, pod: Pod | None = None) -> JsonObject:
+    def shown(self, pod: AgentPod | None = None) -> JsonObject:
         """Return the pod, or another version of it, with its current status."""
         return {"apiVersion": "v1", "kind": "Pod", **(pod or self.pod).raw, "status": self.status}
 
@@ -202,7 +202,7 @@ class PodWorker:
             await self._once()
             self._retry.reset()
         except StepFailed:
-            self._tell()
+            self._report_status()
             self._alarm.set(self._retry.next(), self.wake)
         except RuntimeFault as error:
             _log.info("runtime call failed, will retry", pod=self.pod.key, error=str(error))
@@ -213,10 +213,10 @@ class PodWorker:
 
     async def _once(self) -> None:
         if self.over:
-            self._tell()
+            self._report_status()
             return
         self.allocation.consider(self.pod, self._fits)
-        self.seen = PodRuntimeState() if self._fresh else await self._inspector.look()
+        self.seen = PodRuntimeState() if self._fresh else await self._inspector.inspect()
         if self._fresh and not self.ending and await self._refused():
             return
         while True:
@@ -226,17 +226,17 @@ class PodWorker:
                 return
             if plan.actions and not self.status.get("startTime"):
                 self.status = self._compute_status(over=False)
-                self._initial_status_timer.set(INITIAL_STATUS_DELAY, self._tell)
-            made = await self._act(plan)
-            if not made:
+                self._initial_status_timer.set(INITIAL_STATUS_DELAY, self._report_status)
+            result = await self._act(plan)
+            if not result:
                 break
-            self.seen = await (self._inspector.look() if made.other else self._inspector.look_at(made))
+            self.seen = await (self._inspector.inspect() if result.other else self._inspector.inspect_created(result))
         await self._executor.refresh(self.pod, self.seen)
         await self._refresh_classes()
-        self._tell()
+        self._report_status()
         now, passed = self._now, self._deps.clock.monotonic()
         waits = [] if plan.wake_at is None else [plan.wake_at - now]
-        waits += [each - passed for each in (self._executor.ask_again, self._deadline()) if each is not None]
+        waits += [each - passed for each in (self._executor.retry_at, self._deadline()) if each is not None]
         if waits:
             self._alarm.set(max(0.0, min(waits)), self.wake)
 
@@ -253,7 +253,7 @@ class PodWorker:
         self._deps.recorder.event(self.pod.reference, "Warning", reason, message)
         self.status = rejected_status(self.pod, reason, message, self._now)
         self.over = True
-        self._tell()
+        self._report_status()
         return True
 
     def _decide(self) -> PodActions:
@@ -262,7 +262,7 @@ class PodWorker:
         self._executor.adopt(self.seen, self.allocation.promised, classes)
         deadline = self._deadline()
         if self._ending is None and deadline is not None and deadline <= self._deps.clock.monotonic():
-            self._ending = Ending(verdict=TOO_LONG)
+            self._ending = PodEnding(verdict=TOO_LONG)
             self._deps.recorder.event(self.pod.reference, "Normal", TOO_LONG.reason, TOO_LONG.message)
         self._prober.follow(pod, self.seen, self._address, ending=self.ending)
         plan = decide(
@@ -300,42 +300,42 @@ class PodWorker:
                 message = f"Back-off restarting failed container {name} in pod {self.pod}"
                 self._deps.recorder.event(self.pod.container_reference(name), "Warning", "BackOff", message)
 
-    async def _act(self, plan: PodActions) -> Made:
+    async def _act(self, plan: PodActions) -> StepResult:
         """Execute the steps and return the created objects; an empty result needs no new inspection."""
         self._fresh = self._fresh and not plan.actions
-        self._executor.ask_again = None
+        self._executor.retry_at = None
         kills = sorted((each for each in plan.actions if isinstance(each, Kill)), key=lambda each: len(each.after))
         for kill in kills:
             self._kill(kill)
-        made, pulling = Made(), False
+        result, pulling = StepResult(), False
         pod = self.allocation.effective(self.pod)
         for action in plan.actions:
             match action:
                 case MakeSandbox():
                     # Before the sandbox: after a kill the next agent must know every pod that the runtime has.
-                    self._deps.kept.keep_now(self.pod, self.status, self.allocation.promised)
-                    made.sandbox = await self._executor.make_sandbox(pod, action)
+                    self._deps.checkpoints.save_now(self.pod, self.status, self.allocation.promised)
+                    result.sandbox = await self._executor.make_sandbox(pod, action)
                 case StopSandbox(id):
                     await self._deps.runtime.stop_sandbox(id)
                     self._stopped.add(id)
-                    made.other = True
+                    result.other = True
                 case Start() if not pulling:
                     sandbox = self.seen.usable_sandbox(pod.host_network)
                     assert sandbox is not None, "nothing is started without one"
                     started = await self._executor.start(pod, action, sandbox, self.seen)
                     pulling = started is None
                     if started:
-                        made.containers.append(started)
-                        made.other = made.other or bool(action.instead)
+                        result.containers.append(started)
+                        result.other = result.other or bool(action.instead)
                 case Resize():
                     sandbox = self.seen.usable_sandbox(pod.host_network)
                     assert sandbox is not None, "nothing runs without one"
-                    made.other = await self._executor.resize(pod, action, sandbox) or made.other
+                    result.other = await self._executor.resize(pod, action, sandbox) or result.other
                 case _:
                     pass
-        if made.containers or self.seen.running:
+        if result.containers or self.seen.running:
             await self._executor.set_quota(pod)
-        return made
+        return result
 
     async def check_classes(self) -> None:
         """Check classes between passes: they may have been changed or redefined outside Tarmac. Raises RuntimeFault."""
@@ -345,7 +345,7 @@ class PodWorker:
     async def _refresh_classes(self) -> bool:
         """Read the classes in effect and correct deviations; return True if they differ from the last ones reported."""
         pod, before = self.allocation.effective(self.pod), self._classes
-        self._classes = await self._deps.classes.look(pod, self._deps.allocator.allot(pod), self.seen)
+        self._classes = await self._deps.classes.inspect(pod, self._deps.allocator.allot(pod), self.seen)
         return self._classes != before
 
     def _kill(self, action: Kill) -> None:
@@ -364,16 +364,16 @@ class PodWorker:
     async def _finish(self) -> None:
         """Report the final state, release the pod's resources, report that it is over."""
         self._prober.stop()
-        self._tell(over=True)
+        self._report_status(over=True)
         await self._executor.release(self.pod.uid)
         self.released = True
         self._deps.images.forget(self.pod.uid)
         self.over = True
-        self._tell(over=True)
+        self._report_status(over=True)
 
     # --- status -----------------------------------------------------------------------------------------------------
 
-    def _tell(self, over: bool = False) -> None:
+    def _report_status(self, over: bool = False) -> None:
         self._initial_status_timer.clear()
         if not self._final_reported:
             self.status = self._compute_status(over)
@@ -435,10 +435,10 @@ class PodWorker:
         return self._began[1] + seconds
 
 
-def _same(pod: Pod, before: Pod) -> bool:
+def _same(pod: AgentPod, before: AgentPod) -> bool:
     """Return True if two versions differ only in status that this agent wrote."""
     return pod.spec == before.spec and pod.finished == before.finished and _foreign(pod) == _foreign(before)
 
 
-def _foreign(pod: Pod) -> list[JsonObject]:
+def _foreign(pod: AgentPod) -> list[JsonObject]:
     return [each for each in pod.status.get("conditions") or () if each["type"] not in OURS]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tarmac.agent.environment.expansion import expand
 from tarmac.agent.model.interfaces import Connector
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.probes.dialing import dial, port_of
 from tarmac.agent.probes.grpc import probe_grpc
 from tarmac.agent.probes.http import MAX_BODY, probe_http
@@ -22,7 +22,9 @@ class Checks:
         self._runtime = runtime
         self._connect = connect
 
-    async def check(self, pod: Pod, container: JsonObject, id: str, probe: JsonObject, address: str) -> ProbeResult:
+    async def check(
+        self, pod: AgentPod, container: JsonObject, id: str, probe: JsonObject, address: str
+    ) -> ProbeResult:
         """Return the result; retry a probe that cannot be executed. Raises ProbeFault."""
         for _ in range(MAX_ATTEMPTS - 1):
             try:
@@ -31,7 +33,9 @@ class Checks:
                 continue
         return await self._once(pod, container, id, probe, address)
 
-    async def _once(self, pod: Pod, container: JsonObject, id: str, probe: JsonObject, address: str) -> ProbeResult:
+    async def _once(
+        self, pod: AgentPod, container: JsonObject, id: str, probe: JsonObject, address: str
+    ) -> ProbeResult:
         timeout = float(probe.get("timeoutSeconds") or 1)
         if "exec" in probe:
             return await self._exec(container, id, probe["exec"], timeout)
@@ -59,7 +63,7 @@ class Checks:
         return failure((said.stdout + said.stderr)[:MAX_BODY].decode(errors="replace"))
 
     async def _tcp(
-        self, pod: Pod, container: JsonObject, action: JsonObject, address: str, timeout: float
+        self, pod: AgentPod, container: JsonObject, action: JsonObject, address: str, timeout: float
     ) -> ProbeResult:
         try:
             port = port_of(action["port"], container)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tarmac.agent.model.pod import Pod, is_sidecar
+from tarmac.agent.model.pod import AgentPod, is_sidecar
 from tarmac.agent.model.runtimestate import PodRuntimeState
 from tarmac.agent.probes.checks import Checks
 from tarmac.agent.probes.outcome import ProbeFault
@@ -58,11 +58,11 @@ class Prober:
         self._changed = changed
         self._followed: dict[str, _Followed] = {}
         self._tasks = Tasks()
-        self._pod: Pod | None = None
+        self._pod: AgentPod | None = None
         self._still: frozenset[str] = frozenset()
         self._address = ""
 
-    def follow(self, pod: Pod, seen: PodRuntimeState, address: str, *, ending: bool) -> None:
+    def follow(self, pod: AgentPod, seen: PodRuntimeState, address: str, *, ending: bool) -> None:
         """Probe the running containers. While ending, only readiness probes continue."""
         self._pod, self._address = pod, address
         lasting = {each["name"]: each for each in pod.init_containers if is_sidecar(each)}
@@ -80,7 +80,7 @@ class Prober:
             elif followed is None and not ending and any(f"{kind}Probe" in spec for kind in _KINDS):
                 self._begin(spec, container)
 
-    def adopt(self, pod: Pod, status: JsonObject) -> None:
+    def adopt(self, pod: AgentPod, status: JsonObject) -> None:
         """Take over probe results from a status, for containers that ran before the agent started."""
         for each in (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())):
             spec = pod.container(each["name"]) or {}

@@ -17,7 +17,7 @@ from tarmac.agent.qosclasses.disks import disks
 from tarmac.base.log import log
 from tarmac.decide.qosclasses.blockio import BlockioEntry, BlockioParameters, Disk, parameters, read_classes
 
-_LARGEST = 1 << 20
+_MAX_BYTES = 1 << 20
 _log = log("classes")
 
 
@@ -46,8 +46,8 @@ class BlockioFile:
             seen = (status.st_ino, status.st_size, status.st_mtime_ns)
             if seen == self._seen:
                 return
-            if status.st_size > _LARGEST:
-                raise BadClassFile(f"{self.path}: larger than {_LARGEST} bytes")
+            if status.st_size > _MAX_BYTES:
+                raise BadClassFile(f"{self.path}: larger than {_MAX_BYTES} bytes")
             document = yaml.safe_load(self.path.read_bytes())
         except OSError as error:
             raise BadClassFile(f"{self.path}: {error.strerror}") from error

@@ -15,7 +15,7 @@ from typing import Final
 import yaml
 
 from tarmac.agent.cgroups.hierarchy import BlockIo
-from tarmac.agent.config.kubelet import ClassResources
+from tarmac.agent.config.kubelet import KubeletClassResources
 from tarmac.agent.qosclasses.blockiofile import BadClassFile, BlockioFile
 from tarmac.agent.qosclasses.resctrl import Resctrl, mounted_resctrl
 from tarmac.agent.qosclasses.runtimefiles import RuntimeFiles, runtime_files
@@ -39,7 +39,7 @@ class ClassDiscovery:
 
     def __init__(
         self,
-        settings: ClassResources,
+        settings: KubeletClassResources,
         block_io: BlockIo | None,
         unified: bool,
         files: Callable[[RuntimeStatus], RuntimeFiles],
@@ -67,7 +67,7 @@ class ClassDiscovery:
         self._own = BlockioFile(Path(stated.config_file)) if stated and stated.config_file else None
         self._theirs: BlockioFile | None = None
         self._why: dict[str, str] = {}
-        self._told: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
         if self._own is not None:
             self._own.refresh()
 
@@ -97,7 +97,7 @@ class ClassDiscovery:
         conflicts = {kind: f"{kind} is announced for pods and for containers" for kind in self.catalogue.conflicts}
         for kind, what in conflicts.items():
             self._tell_once(kind, "ClassConflict", f"{what}, so it is offered for neither")
-        self._told = {kind: what for kind, what in self._told.items() if kind in conflicts or kind == BLOCKIO}
+        self._reported = {kind: what for kind, what in self._reported.items() if kind in conflicts or kind == BLOCKIO}
 
     # --- owners of types --------------------------------------------------------------------------------------------
 
@@ -122,7 +122,7 @@ class ClassDiscovery:
             return
         try:
             file.refresh()
-            self._told.pop(BLOCKIO, None)
+            self._reported.pop(BLOCKIO, None)
         except BadClassFile as error:
             self._tell_once(BLOCKIO, "ClassFileInvalid", f"{error}; the classes read before stay as they are")
         self.definitions = self._expressible(file.classes())
@@ -174,10 +174,10 @@ class ClassDiscovery:
         self._why = why
 
     def _tell_once(self, kind: str, reason: str, message: str) -> None:
-        if self._told.get(kind) != message:
+        if self._reported.get(kind) != message:
             _log.warning("class configuration is invalid", type=kind, why=message)
             self.tell(reason, message)
-        self._told[kind] = message
+        self._reported[kind] = message
 
 
 def files_behind(path: str) -> Callable[[RuntimeStatus], RuntimeFiles]:

@@ -16,14 +16,14 @@ from contextlib import suppress
 
 from tarmac.agent.cgroups.hierarchy import CgroupError
 from tarmac.agent.model.allotment import PodAllotment
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.model.qosclasses import NO_CLASSES, Classes, ClassesInEffect, ClassRequest, RunningContainer
 from tarmac.agent.model.runtimestate import PodRuntimeState
 from tarmac.agent.qosclasses.annotations import to_runtime, withheld
 from tarmac.agent.qosclasses.classevents import ClassEvents
 from tarmac.agent.qosclasses.discovery import ClassDiscovery
 from tarmac.agent.qosclasses.kernel import KernelClasses
-from tarmac.agent.qosclasses.placements import Place, Placements
+from tarmac.agent.qosclasses.placements import ClassGroup, Placements
 from tarmac.agent.qosclasses.unified import unified
 from tarmac.api.kubernetes.core.pods.podclasses import BLOCKIO, POD_QOS, RDT
 from tarmac.api.schema import JsonObject
@@ -59,7 +59,7 @@ class ClassKeeper:
 
     # --- before a container starts ----------------------------------------------------------------------------------
 
-    def handed_on(self, pod: Pod) -> Mapping[str, str]:
+    def handed_on(self, pod: AgentPod) -> Mapping[str, str]:
         stripped = withheld(pod.annotations)
         for key, use in stripped.items():
             self._events.ignored(pod, key, use)
@@ -72,36 +72,36 @@ class ClassKeeper:
         return {**self._owned(allotment.classes, "native"), POD_QOS: allotment.quality}
 
     def request(self, allotment: PodAllotment, name: str) -> ClassRequest:
-        asked = self._available(allotment.containers[name].classes)
-        own = self._owned(asked, "agent").get(BLOCKIO)
+        requested = self._available(allotment.containers[name].classes)
+        own = self._owned(requested, "agent").get(BLOCKIO)
         described = unified(self._discovery.definitions[own]) if own and not self._discovery.containerd else {}
-        return ClassRequest(to_runtime(self._owned(asked, "runtime")), self._owned(asked, "native"), described)
+        return ClassRequest(to_runtime(self._owned(requested, "runtime")), self._owned(requested, "native"), described)
 
     async def prepare(self, allotment: PodAllotment, container: RunningContainer, *, fresh: bool) -> None:
         """Safe against a crash at any point: it is repeated before the container starts, also by a later agent."""
-        asked = self._owned(self._available(allotment.containers[container.name].classes), "agent")
+        requested = self._owned(self._available(allotment.containers[container.name].classes), "agent")
         place = self._place(allotment, container.id, container.sandbox)
         if place.id == container.sandbox.id:
             try:
                 self._placements.put(place, self._of_all(allotment))
             except CgroupError as error:
                 raise RuntimeRefused(f"the sandbox cannot be put into its class: {error}") from error
-        elif self._discovery.containerd and (asked or not fresh):
-            if changes := self._specification(asked):
+        elif self._discovery.containerd and (requested or not fresh):
+            if changes := self._specification(requested):
                 await self._runtime.amend_spec(container.id, changes)
-            self._placements.remember(place, asked)
+            self._placements.remember(place, requested)
 
-    def _specification(self, asked: Classes) -> JsonObject:
+    def _specification(self, requested: Classes) -> JsonObject:
         """Return the changes of the OCI specification.
 
         Classes without a request are removed: an earlier agent may have set them.
         """
         linux: JsonObject = {}
         if self._found.owner(BLOCKIO) == "agent":
-            name = asked.get(BLOCKIO)
+            name = requested.get(BLOCKIO)
             linux["resources"] = {"blockIO": oci(self._discovery.definitions[name]) if name else None}
         if self._found.owner(RDT) == "agent":
-            linux["intelRdt"] = {"closID": asked[RDT]} if RDT in asked else None
+            linux["intelRdt"] = {"closID": requested[RDT]} if RDT in requested else None
         return {"linux": linux} if linux else {}
 
     # --- while it runs ----------------------------------------------------------------------------------------------
@@ -111,15 +111,17 @@ class ClassKeeper:
 
         The runtime comes first: its update is atomic, so a failure leaves no partial change.
         """
-        asked = allotment.containers[container.name].classes
-        native = await self._native_changes(container.id, asked) if self._discovery.native else {}
+        requested = allotment.containers[container.name].classes
+        native = await self._native_changes(container.id, requested) if self._discovery.native else {}
         if limits is not None or native:
             await self._runtime.update_container(container.id, limits, native)
         place = self._place(allotment, container.id, container.sandbox)
         shared = place.id == container.id
-        self._placements.put(place, self._offered(self._owned(asked, "agent")) if shared else self._of_all(allotment))
+        self._placements.put(
+            place, self._offered(self._owned(requested, "agent")) if shared else self._of_all(allotment)
+        )
 
-    async def look(self, pod: Pod, allotment: PodAllotment, seen: PodRuntimeState) -> ClassesInEffect:
+    async def inspect(self, pod: AgentPod, allotment: PodAllotment, seen: PodRuntimeState) -> ClassesInEffect:
         if self._discovery.catalogue is None:
             return NO_CLASSES
         running = [each for each in seen.containers if each.state == "running"]
@@ -145,42 +147,44 @@ class ClassKeeper:
         known = self._known.get(allotment.uid, set())
         for each in running:
             place = self._place(allotment, each.id, sandbox)
-            asked, has = self._asked(allotment, each, place), self._placements.classes(place)
-            if has.keys() - asked.keys():
+            requested, has = self._requested(allotment, each, place), self._placements.classes(place)
+            if has.keys() - requested.keys():
                 with suppress(CgroupError):
-                    self._placements.put(place, {kind: name for kind, name in has.items() if kind in asked})
-            if each.id not in known and BLOCKIO not in asked and self._found.owner(BLOCKIO) == "agent":
+                    self._placements.put(place, {kind: name for kind, name in has.items() if kind in requested})
+            if each.id not in known and BLOCKIO not in requested and self._found.owner(BLOCKIO) == "agent":
                 self._placements.clear_leftover(place)
         self._known[allotment.uid] = {each.id for each in running}
 
-    async def _of_pod(self, pod: Pod, allotment: PodAllotment, sandbox: Sandbox) -> Classes:
+    async def _of_pod(self, pod: AgentPod, allotment: PodAllotment, sandbox: Sandbox) -> Classes:
         """Return the pod's classes in effect. Classes of whole pods exist only in runtimes with support for them."""
-        asked = allotment.classes
-        if not asked:
+        requested = allotment.classes
+        if not requested:
             return {}
         has = (await self._runtime.sandbox(sandbox.id)).classes
-        changes = {kind: name for kind, name in asked.items() if has.get(kind) != name and self._mutable(kind)}
+        changes = {kind: name for kind, name in requested.items() if has.get(kind) != name and self._mutable(kind)}
         if changes:
             with suppress(RuntimeFault):
                 await self._runtime.update_sandbox(sandbox.id, changes)
                 has = {**has, **changes}
-        return {kind: self._told(pod, "", kind, name, has) for kind, name in asked.items()}
+        return {kind: self._report(pod, "", kind, name, has) for kind, name in requested.items()}
 
-    async def _of_container(self, pod: Pod, allotment: PodAllotment, container: Container, sandbox: Sandbox) -> Classes:
+    async def _of_container(
+        self, pod: AgentPod, allotment: PodAllotment, container: Container, sandbox: Sandbox
+    ) -> Classes:
         place = self._place(allotment, container.id, sandbox)
-        asked = self._asked(allotment, container, place)
-        native = self._owned(asked, "native")
+        requested = self._requested(allotment, container, place)
+        native = self._owned(requested, "native")
         # The runtime may have withdrawn a whole type, and still has containers that were started in its classes.
-        ownerless = self._discovery.native and any(self._found.owner(kind) is None for kind in asked)
+        ownerless = self._discovery.native and any(self._found.owner(kind) is None for kind in requested)
         has = (await self._runtime.container(container.id)).classes if native or ownerless else {}
         return {
-            kind: self._told(pod, container.name, kind, name, has)
+            kind: self._report(pod, container.name, kind, name, has)
             if kind in native or (kind in has and self._found.owner(kind) is None)
             else self._in_kernel(pod, container.name, place, kind, name)
-            for kind, name in asked.items()
+            for kind, name in requested.items()
         }
 
-    def _in_kernel(self, pod: Pod, container: str, place: Place, kind: str, name: str) -> str:
+    def _in_kernel(self, pod: AgentPod, container: str, place: ClassGroup, kind: str, name: str) -> str:
         """Return the class in the kernel for a cgroup, after correcting the agent's own types: its name, or empty."""
         if not self._found.offers(kind, name):
             if (kind, name) in self._discovery.once_offered:
@@ -201,7 +205,7 @@ class ClassKeeper:
             self._placements.put(place, together)
         return name if self._kernel.has(place.group, kind, name) else ""
 
-    def _told(self, pod: Pod, container: str, kind: str, name: str, has: Classes) -> str:
+    def _report(self, pod: AgentPod, container: str, kind: str, name: str, has: Classes) -> str:
         """Return the requested class if the runtime reports it in effect; else empty."""
         in_effect = has.get(kind) == name
         # A restarted agent has never seen the class offered, but the runtime accepted it when it was.
@@ -215,10 +219,10 @@ class ClassKeeper:
 
     # --- owners, places and requests --------------------------------------------------------------------------------
 
-    async def _native_changes(self, id: str, asked: Classes) -> dict[str, str]:
+    async def _native_changes(self, id: str, requested: Classes) -> dict[str, str]:
         """Return the classes that an update must name; the empty class is the runtime's default."""
         has = (await self._runtime.container(id)).classes
-        wanted = self._owned(asked, "native")
+        wanted = self._owned(requested, "native")
         changed = {kind: name for kind, name in wanted.items() if has.get(kind) != name}
         return changed | {kind: "" for kind, name in has.items() if name and kind not in wanted and self._mutable(kind)}
 
@@ -226,14 +230,14 @@ class ClassKeeper:
         found = self._found.types.get(kind)
         return found is not None and not found.immutable
 
-    def _place(self, allotment: PodAllotment, id: str, sandbox: Sandbox) -> Place:
+    def _place(self, allotment: PodAllotment, id: str, sandbox: Sandbox) -> ClassGroup:
         """Return the cgroup of a container's processes: with its own kernel, the sandbox's cgroup holds all."""
         group = self._group(allotment)
         if self._own_kernel(sandbox.handler):
-            return Place(allotment.uid, sandbox.id, self._kernel.holder(group, f"{group}/{sandbox.id}"))
-        return Place(allotment.uid, id, f"{group}/{id}")
+            return ClassGroup(allotment.uid, sandbox.id, self._kernel.holder(group, f"{group}/{sandbox.id}"))
+        return ClassGroup(allotment.uid, id, f"{group}/{id}")
 
-    def _asked(self, allotment: PodAllotment, container: Container, place: Place) -> Classes:
+    def _requested(self, allotment: PodAllotment, container: Container, place: ClassGroup) -> Classes:
         given = allotment.containers.get(container.name)
         own = given.classes if given else {}
         return own if place.id == container.id else {**own, **self._of_all(allotment)}
@@ -243,22 +247,22 @@ class ClassKeeper:
         together = {kind: name for each in allotment.containers.values() for kind, name in each.classes.items()}
         return self._offered(self._owned(together, "agent"))
 
-    def _available(self, asked: Classes) -> Classes:
+    def _available(self, requested: Classes) -> Classes:
         """Return the offered classes. Raises RuntimeFault if a requested one is not offered and required."""
-        if asked and self._discovery.catalogue is None:
+        if requested and self._discovery.catalogue is None:
             raise Unreachable("which classes there are is not known until the runtime has answered")
         if not self._discovery.lenient:
-            for place in sorted(asked.items()):
+            for place in sorted(requested.items()):
                 if not self._found.offers(*place):
                     known = self._found.offered.find(place[0])
                     raise RuntimeRefused(refusals.not_offered(place, self._node, known.classes if known else ()))
-        return self._offered(asked)
+        return self._offered(requested)
 
-    def _offered(self, asked: Classes) -> dict[str, str]:
-        return {kind: name for kind, name in asked.items() if self._found.offers(kind, name)}
+    def _offered(self, requested: Classes) -> dict[str, str]:
+        return {kind: name for kind, name in requested.items() if self._found.offers(kind, name)}
 
-    def _owned(self, asked: Classes, owner: Owner) -> dict[str, str]:
-        return {kind: name for kind, name in asked.items() if self._found.owner(kind) == owner}
+    def _owned(self, requested: Classes, owner: Owner) -> dict[str, str]:
+        return {kind: name for kind, name in requested.items() if self._found.owner(kind) == owner}
 
     @property
     def _found(self) -> Catalogue:

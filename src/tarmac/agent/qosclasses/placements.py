@@ -20,7 +20,7 @@ _log = log("classes")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ClassGroup:
     """A cgroup of a pod, by the id of the container or sandbox in it."""
 
     pod: str
@@ -30,7 +30,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    place: Place
+    place: ClassGroup
     classes: Mapping[str, str] = field(default_factory=dict[str, str])
     blockio: BlockioParameters | None = None
 
@@ -43,7 +43,7 @@ class Placements:
         self._kernel = kernel
         self._placed: dict[str, _Placed] = {}
 
-    def put(self, place: Place, asked: Mapping[str, str]) -> None:
+    def put(self, place: ClassGroup, asked: Mapping[str, str]) -> None:
         """Put a cgroup into these classes, and remove it from its previous ones. Raises CgroupError."""
         before = self._placed.get(place.id)
         gone = {kind: "" for kind in (before.classes if before else {}) if kind not in asked}
@@ -52,7 +52,7 @@ class Placements:
                 self._kernel.put(place.group, kind, name)
         self.remember(place, asked)
 
-    def remember(self, place: Place, asked: Mapping[str, str]) -> None:
+    def remember(self, place: ClassGroup, asked: Mapping[str, str]) -> None:
         """Record that a cgroup is in these classes."""
         if asked:
             blockio = self._discovery.definitions.get(asked.get(BLOCKIO, ""))
@@ -70,7 +70,7 @@ class Placements:
         except CgroupError as error:  # the next inspection corrects or reports it
             _log.debug("block I/O limits cannot be restored", container=id, why=str(error))
 
-    def wanted_otherwise(self, place: Place, kind: str, name: str) -> bool:
+    def wanted_otherwise(self, place: ClassGroup, kind: str, name: str) -> bool:
         """Return True if the kernel still has the last placement, so that the difference is the agent's own change."""
         placed = self._placed.get(place.id)
         if placed is None or kind not in placed.classes:
@@ -79,7 +79,7 @@ class Placements:
             return self._kernel.allows(place.group, placed.blockio)
         return placed.classes[kind] != name and self._kernel.has(place.group, kind, placed.classes[kind])
 
-    def holds(self, place: Place, kind: str, name: str) -> bool:
+    def holds(self, place: ClassGroup, kind: str, name: str) -> bool:
         """Return True if the kernel still has the recorded class, which need not be offered any more."""
         placed = self._placed.get(place.id)
         if placed is None or placed.classes.get(kind) != name:
@@ -88,12 +88,12 @@ class Placements:
             return self._kernel.allows(place.group, placed.blockio)
         return self._kernel.has(place.group, kind, name)
 
-    def classes(self, place: Place) -> Mapping[str, str]:
+    def classes(self, place: ClassGroup) -> Mapping[str, str]:
         """Return the classes of the last placement."""
         placed = self._placed.get(place.id)
         return placed.classes if placed else {}
 
-    def clear_leftover(self, place: Place) -> None:
+    def clear_leftover(self, place: ClassGroup) -> None:
         """Remove limits that an earlier, killed agent left: they are exactly those of one class."""
         if self._kernel.allows(place.group, NO_CLASS):
             return

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tarmac.agent.model.allotment import PodAllotment, Postponed, Refusal
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.qosclasses.discovery import ClassDiscovery
 from tarmac.api.kubernetes.core.pods.podclasses import (
     asks_for_classes,
@@ -29,27 +29,27 @@ class ClassResource:
     """
 
     def __init__(self, discovery: ClassDiscovery, node: str) -> None:
-        self.others: Callable[[str], Sequence[Pod]] = lambda _uid: ()
-        self.own_kernel: Callable[[Pod], bool] = lambda _pod: False
+        self.others: Callable[[str], Sequence[AgentPod]] = lambda _uid: ()
+        self.own_kernel: Callable[[AgentPod], bool] = lambda _pod: False
         self._discovery = discovery
         self._node = node
 
-    def admit(self, pod: Pod) -> Refusal | None:
+    def admit(self, pod: AgentPod) -> Refusal | None:
         """Reject a pod that cannot get its classes; None if it can."""
         found = self._discovery.catalogue
         if found is None or not asks_for_classes(pod.raw):
             return None
         return refusal(pod.raw, self._here(pod, found))
 
-    def postponed(self, has: Pod, asks: Pod) -> Postponed | None:
+    def postponed(self, current: AgentPod, requested: AgentPod) -> Postponed | None:
         """Return the reason why a running pod cannot change its classes. All are judged before any is changed."""
         found = self._discovery.catalogue
-        if found is None or not (asks_for_classes(asks.raw) or asks_for_classes(has.raw)):
+        if found is None or not (asks_for_classes(requested.raw) or asks_for_classes(current.raw)):
             return None
-        why = postponement(asks.raw, has.raw, self._here(asks, found))
+        why = postponement(requested.raw, current.raw, self._here(requested, found))
         return Postponed(*why) if why else None
 
-    def extend(self, pod: Pod, allotment: PodAllotment) -> PodAllotment:
+    def extend(self, pod: AgentPod, allotment: PodAllotment) -> PodAllotment:
         """Add the requested classes; their availability is checked when they are used."""
         if not asks_for_classes(pod.raw):
             return allotment
@@ -69,7 +69,7 @@ class ClassResource:
     def release(self, uid: str) -> None:
         """Does nothing: an ended pod is not counted any more."""
 
-    def _here(self, pod: Pod, found: Catalogue) -> ClassesOfNode:
+    def _here(self, pod: AgentPod, found: Catalogue) -> ClassesOfNode:
         return ClassesOfNode(
             self._node,
             found.offered,

@@ -20,7 +20,7 @@ _CONTAINERD: Final = "/etc/containerd/config.toml"
 _TASKS: Final = "io.containerd.service.v1.tasks-service"
 _CRIO: Final = "/etc/crio/crio.conf"
 _CRIO_FOLDER: Final = "/etc/crio/crio.conf.d"
-_MOST_FILES: Final = 64  # limit for imports that import each other
+_MAX_FILES: Final = 64  # limit for imports that import each other
 _CREDENTIALS: Final = struct.Struct("iII")  # pid, uid, gid
 
 
@@ -70,7 +70,7 @@ def _of_containerd(words: Sequence[str], folder: str, *, blockio: bool) -> Runti
 
 def _imports(first: str) -> Iterator[Mapping[str, Any]]:
     waiting, seen = [first], set[str]()
-    while waiting and len(seen) < _MOST_FILES:
+    while waiting and len(seen) < _MAX_FILES:
         path = waiting.pop(0)
         if path in seen:
             continue

@@ -30,7 +30,7 @@ _MAX_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Provider:
+class SizingProvider:
     """A program to run. `env` is added to the agent's environment."""
 
     name: str
@@ -43,7 +43,7 @@ class Provider:
 class SizingProviderConfig:
     """The file's content. `digest`: the SHA-256 of the file, which identifies its version."""
 
-    providers: tuple[Provider, ...]
+    providers: tuple[SizingProvider, ...]
     digest: str
 
 
@@ -58,7 +58,7 @@ def read_config(path: Path, user: int) -> SizingProviderConfig:
         raise BadConfig(f"{FLAG}: {path}: {error}") from error
 
 
-def decode(body: bytes) -> tuple[Provider, ...]:
+def decode(body: bytes) -> tuple[SizingProvider, ...]:
     """Return the providers of a file. Raises BadConfig."""
     document, findings = _parsed(body)
     findings += _findings(document)
@@ -188,7 +188,7 @@ def _exactly(path: str, found: Any, expected: str) -> Iterator[str]:
         yield f"{path}: expected {expected}, found {'nothing' if found is None else quoted(found)}"
 
 
-def _provider(found: Mapping[str, Any]) -> Provider:
+def _provider(found: Mapping[str, Any]) -> SizingProvider:
     # of duplicate names the last wins
     env = {each["name"]: each.get("value", "") for each in found.get("env") or ()}
-    return Provider(found["name"], found["apiVersion"], tuple(found.get("args") or ()), env)
+    return SizingProvider(found["name"], found["apiVersion"], tuple(found.get("args") or ()), env)

@@ -26,7 +26,7 @@ _libc: Final = ctypes.CDLL(None)
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ProgramLimits:
     """Seconds and bytes.
 
     `linger`: time for reading pipes after the exit. `dying`: time for a killed program to exit.
@@ -40,7 +40,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ProgramExit:
     """Result of a program: `status` is its exit code, or a negative signal number. `err` is the end of its stderr."""
 
     status: int
@@ -48,7 +48,7 @@ class Ended:
     err: bytes
 
 
-class NotEnded(Exception):
+class ProgramNotEnded(Exception):
     """The program was killed. `err` is the end of its stderr."""
 
     def __init__(self, why: str, err: bytes) -> None:
@@ -56,8 +56,11 @@ class NotEnded(Exception):
         self.err: Final = err
 
 
-async def execute(command: Sequence[str], env: Mapping[str, str], stdin: bytes, limits: Limits) -> Ended:
-    """Run the program and wait. Raises OSError if it cannot be started, NotEnded above the time or output limit."""
+async def execute(command: Sequence[str], env: Mapping[str, str], stdin: bytes, limits: ProgramLimits) -> ProgramExit:
+    """Run the program and wait.
+
+    Raises OSError if it cannot be started, ProgramNotEnded above the time or output limit.
+    """
     with _Pipe(limits.out, whole=True) as out, _Pipe(limits.err, whole=False) as err:
         process = _start(command, env, stdin, out, err)
         try:
@@ -66,7 +69,7 @@ async def execute(command: Sequence[str], env: Mapping[str, str], stdin: bytes, 
             await finished(Tasks().track(_reap(process, limits.dying), "the end of a program"))
 
 
-async def _supervise(process: subprocess.Popen[bytes], out: _Pipe, err: _Pipe, limits: Limits) -> Ended:
+async def _supervise(process: subprocess.Popen[bytes], out: _Pipe, err: _Pipe, limits: ProgramLimits) -> ProgramExit:
     out.follow()
     err.follow()
     async with background(_exited(process.pid), "a program") as gone:
@@ -74,10 +77,10 @@ async def _supervise(process: subprocess.Popen[bytes], out: _Pipe, err: _Pipe, l
         if gone.done():
             await asyncio.wait((out.ended, err.ended), timeout=limits.linger)
         elif not out.overflowed.done():
-            raise NotEnded(f"did not answer within {limits.seconds:g} s", bytes(err.content))
+            raise ProgramNotEnded(f"did not answer within {limits.seconds:g} s", bytes(err.content))
         if out.overflowed.done():
-            raise NotEnded(f"stdout is more than {limits.out >> 20} MiB", bytes(err.content))
-        return Ended(_status(process.pid), bytes(out.content), bytes(err.content))
+            raise ProgramNotEnded(f"stdout is more than {limits.out >> 20} MiB", bytes(err.content))
+        return ProgramExit(_status(process.pid), bytes(out.content), bytes(err.content))
 
 
 def _start(

@@ -23,7 +23,7 @@ Tell = Callable[[EventType, str, str], None]
 _log = log("agent")
 
 
-class Resizing:
+class PeriodicSizing:
     """Sizes the node every `period` seconds. `apply` puts new sizes into effect, or raises BadConfig.
 
     `keep_cpu`: exclusive CPUs are chosen from the unreserved ones, so the CPU reservation stays unchanged until the

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tarmac.agent.config.reading import BadConfig, Stated
-from tarmac.agent.sizing.configuration import FLAG, Provider, SizingProviderConfig, read_config
-from tarmac.agent.sizing.execution import Ended, Limits, NotEnded, execute
-from tarmac.agent.sizing.response import BadResponse, Response, decode, request
+from tarmac.agent.config.reading import BadConfig, StatedConfig
+from tarmac.agent.sizing.configuration import FLAG, SizingProvider, SizingProviderConfig, read_config
+from tarmac.agent.sizing.execution import ProgramExit, ProgramLimits, ProgramNotEnded, execute
+from tarmac.agent.sizing.response import BadResponse, SizingResponse, decode, request
 from tarmac.agent.sizing.trust import Untrusted, trusted, trusted_program
 from tarmac.agent.stats.summary import Sample
 from tarmac.base.clock import Clock
@@ -35,15 +35,15 @@ class ProviderFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class ProviderProgram:
     """A provider and its executable."""
 
-    provider: Provider
+    provider: SizingProvider
     path: Path
 
 
 @dataclass(slots=True)
-class Figures:
+class SizingMetrics:
     """Metrics by provider: duration of the last run, and number of failures."""
 
     seconds: dict[str, float] = field(default_factory=dict[str, float])
@@ -53,16 +53,16 @@ class Figures:
 class SizingProviders:
     """The providers of a node."""
 
-    def __init__(self, config: Path, bin_dir: Path, clock: Clock, limits: Limits | None = None) -> None:
+    def __init__(self, config: Path, bin_dir: Path, clock: Clock, limits: ProgramLimits | None = None) -> None:
         self.digest = ""
-        self.figures = Figures()
+        self.counters = SizingMetrics()
         self._config = config
         self._bin_dir = bin_dir
         self._clock = clock
-        self._limits = limits or Limits()
+        self._limits = limits or ProgramLimits()
 
     @staticmethod
-    def stated(told: Stated, clock: Clock) -> SizingProviders | None:
+    def stated(told: StatedConfig, clock: Clock) -> SizingProviders | None:
         """Return the providers of flags and file; None without any. Raises BadConfig for contradictory settings."""
         config, bin_dir = told.flags.sizing_provider_config, told.flags.sizing_provider_bin_dir
         if config is None and bin_dir is None:
@@ -75,7 +75,7 @@ class SizingProviders:
             raise BadConfig(f"{FLAG}: switch it on with --feature-gates={SIZING_PROVIDERS}=true")
         return SizingProviders(config, bin_dir, clock)
 
-    async def ask(self) -> Response:
+    async def ask(self) -> SizingResponse:
         """Validate everything that can be checked without running it, then run all providers.
 
         Raises BadConfig, ProviderFailed.
@@ -90,28 +90,28 @@ class SizingProviders:
             answer = await self._asked(program)
             _fill(system, answer.system)
             _fill(kube, answer.kube)
-        return Response(system, kube)
+        return SizingResponse(system, kube)
 
     def metrics(self) -> Iterator[Sample]:
         """Yield the metrics."""
-        for name, seconds in self.figures.seconds.items():
+        for name, seconds in self.counters.seconds.items():
             of = {"plugin_name": name}
             yield "kubelet_sizing_provider_plugin_duration_seconds", "gauge", of, seconds
-            yield "kubelet_sizing_provider_plugin_errors_total", "counter", of, self.figures.errors[name]
+            yield "kubelet_sizing_provider_plugin_errors_total", "counter", of, self.counters.errors[name]
         yield "kubelet_sizing_provider_config_info", "gauge", {"hash": f"sha256:{self.digest}"}, 1
 
-    async def _asked(self, program: Program) -> Response:
+    async def _asked(self, program: ProviderProgram) -> SizingResponse:
         name, began = program.provider.name, self._clock.monotonic()
-        self.figures.errors.setdefault(name, 0)
+        self.counters.errors.setdefault(name, 0)
         try:
             return await self._answer(program)
         except ProviderFailed:
-            self.figures.errors[name] += 1
+            self.counters.errors[name] += 1
             raise
         finally:
-            self.figures.seconds[name] = self._clock.monotonic() - began
+            self.counters.seconds[name] = self._clock.monotonic() - began
 
-    async def _answer(self, program: Program) -> Response:
+    async def _answer(self, program: ProviderProgram) -> SizingResponse:
         provider = program.provider
         fails = f'sizing provider "{provider.name}": '
         environment = {**os.environ, **provider.env}
@@ -120,7 +120,7 @@ class SizingProviders:
             ended = await execute(command, environment, request(provider.api_version), self._limits)
         except OSError as error:
             raise ProviderFailed(f"{fails}cannot be executed: {error.strerror or error}") from error
-        except NotEnded as error:
+        except ProgramNotEnded as error:
             raise ProviderFailed(f"{fails}{error}{_stderr_text(error.err)}") from error
         if ended.status:
             raise ProviderFailed(f"{fails}{_worded(ended)}{_stderr_text(ended.err)}")
@@ -145,12 +145,12 @@ def _folder(path: Path, user: int) -> Path:
     return found
 
 
-def _programs(config: SizingProviderConfig, folder: Path, user: int) -> tuple[Program, ...]:
-    found: list[Program] = []
+def _programs(config: SizingProviderConfig, folder: Path, user: int) -> tuple[ProviderProgram, ...]:
+    found: list[ProviderProgram] = []
     findings: list[str] = []
     for provider in config.providers:
         try:
-            found.append(Program(provider, trusted_program(folder, provider.name, user)))
+            found.append(ProviderProgram(provider, trusted_program(folder, provider.name, user)))
         except Untrusted as error:
             findings.append(f'sizing provider "{provider.name}": {error}')
     if findings:
@@ -163,7 +163,7 @@ def _fill(found: dict[str, Reserved], more: Mapping[str, Reserved]) -> None:
         found.setdefault(resource, amount)
 
 
-def _worded(ended: Ended) -> str:
+def _worded(ended: ProgramExit) -> str:
     return f"exited with code {ended.status}" if ended.status > 0 else f"killed by signal {-ended.status}"
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tarmac.agent.config.cpumanager import check_processors
+from tarmac.agent.config.cpumanager import check_cpus
 from tarmac.agent.config.evictions import hard_evictions
 from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.kubelet import KubeletConfiguration
-from tarmac.agent.config.reading import BadConfig, Stated
+from tarmac.agent.config.reading import BadConfig, StatedConfig
 from tarmac.agent.sizing.providers import SizingProviders
-from tarmac.agent.sizing.response import Response
+from tarmac.agent.sizing.response import SizingResponse
 from tarmac.agent.stats.topology import online
 from tarmac.base.cpuset import CPUSet
 from tarmac.base.log import log
@@ -34,17 +34,17 @@ from tarmac.decide.scheduling.amounts import CPU, shown
 FILE = "file"
 FLAG = "flag"
 DEFAULT = "default"
-NO_RESPONSE = Response({}, {})
+NO_RESPONSE = SizingResponse({}, {})
 """The response without providers."""
 _log = log("agent")
 
 
-async def size(stated: Stated, providers: SizingProviders | None = None) -> Reservations:
+async def size(stated: StatedConfig, providers: SizingProviders | None = None) -> Reservations:
     """Return the reservations; log each amount. Raises BadConfig, ProviderFailed."""
     found = stated_reservations(stated, online())  # reports errors of flags and file before any program runs
     if providers is not None:
         found = await resize(stated, providers)
-    check_processors(stated, found)
+    check_cpus(stated, found)
     _tell_overridden(stated, found)
     lent = three_decimals(found.oversubscription)
     by_number = found.reserved_cpus is not None
@@ -60,12 +60,12 @@ async def size(stated: Stated, providers: SizingProviders | None = None) -> Rese
     return found
 
 
-async def resize(stated: Stated, providers: SizingProviders) -> Reservations:
+async def resize(stated: StatedConfig, providers: SizingProviders) -> Reservations:
     """Return the reservations again, without logging. Raises BadConfig, ProviderFailed."""
     return stated_reservations(stated, online(), await providers.ask())
 
 
-def stated_reservations(stated: Stated, present: CPUSet, answer: Response = NO_RESPONSE) -> Reservations:
+def stated_reservations(stated: StatedConfig, present: CPUSet, answer: SizingResponse = NO_RESPONSE) -> Reservations:
     """Merge providers, flags and file, in this order of precedence, for a host with these CPUs. Raises BadConfig."""
     flags, kubelet = stated.flags, stated.kubelet
     file, flag = _said_by_file(stated), _said_by_flag(stated)
@@ -88,19 +88,19 @@ def _thresholds(kubelet: KubeletConfiguration) -> tuple[Threshold, ...]:
     return tuple(replace(each, said_by=DEFAULT) if each.hard and each.signal not in own else each for each in found)
 
 
-def _said_by_file(stated: Stated) -> Response:
+def _said_by_file(stated: StatedConfig) -> SizingResponse:
     file = stated.kubelet
     system = _amounts("systemReserved", file.system_reserved, FILE)
-    return Response(system, _amounts("kubeReserved", file.kube_reserved, FILE))
+    return SizingResponse(system, _amounts("kubeReserved", file.kube_reserved, FILE))
 
 
-def _said_by_flag(stated: Stated) -> Response:
+def _said_by_flag(stated: StatedConfig) -> SizingResponse:
     flags = stated.flags
     system = _amounts("--system-reserved", flags.system_reserved, FLAG)
-    return Response(system, _amounts("--kube-reserved", flags.kube_reserved, FLAG))
+    return SizingResponse(system, _amounts("--kube-reserved", flags.kube_reserved, FLAG))
 
 
-def _tell_overridden(stated: Stated, found: Reservations) -> None:
+def _tell_overridden(stated: StatedConfig, found: Reservations) -> None:
     """Log each configured amount that is overridden, with the effective one."""
     for said in (_said_by_file(stated), _said_by_flag(stated)):
         for pool, amounts, final in (
@@ -109,15 +109,15 @@ def _tell_overridden(stated: Stated, found: Reservations) -> None:
         ):
             for resource, reserved in amounts.items():
                 if final[resource].said_by != reserved.said_by:
-                    _tell(pool, resource, reserved, final[resource])
+                    _log_override(pool, resource, reserved, final[resource])
     if found.reserved_cpus is not None:
         by = Reserved(found.held(CPU), RESERVED_CPUS)
         for pool, amounts in (("systemReserved", found.system), ("kubeReserved", found.kube)):
             if CPU in amounts:
-                _tell(pool, CPU, amounts[CPU], by)
+                _log_override(pool, CPU, amounts[CPU], by)
 
 
-def _tell(pool: str, resource: str, loser: Reserved, winner: Reserved) -> None:
+def _log_override(pool: str, resource: str, loser: Reserved, winner: Reserved) -> None:
     _log.info(
         "reservation overridden",
         pool=pool,

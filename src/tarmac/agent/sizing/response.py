@@ -27,7 +27,7 @@ class BadResponse(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
+class SizingResponse:
     """Amounts to reserve for the system and for the agent."""
 
     system: Mapping[str, Reserved]
@@ -41,7 +41,7 @@ def request(api_version: str) -> bytes:
     )
 
 
-def decode(body: bytes, api_version: str, said_by: str) -> Response:
+def decode(body: bytes, api_version: str, said_by: str) -> SizingResponse:
     """Parse a response to a request of this version. Raises BadResponse."""
     found = _object(body)
     for field, expected in (("apiVersion", api_version), ("kind", KIND)):
@@ -51,7 +51,7 @@ def decode(body: bytes, api_version: str, said_by: str) -> Response:
         if name not in _FIELDS:
             meant = f"; write {_MEANT[name]}" if name in _MEANT else f"; there are {', '.join(_FIELDS)}"
             raise BadResponse(f"the response has an unknown field {quoted(name)}{meant}")
-    return Response(_amounts(SYSTEM, found.get(SYSTEM), said_by), _amounts(KUBE, found.get(KUBE), said_by))
+    return SizingResponse(_amounts(SYSTEM, found.get(SYSTEM), said_by), _amounts(KUBE, found.get(KUBE), said_by))
 
 
 def _object(body: bytes) -> dict[str, Any]:

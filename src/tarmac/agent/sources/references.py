@@ -12,7 +12,7 @@ from tarmac.client.targets.untyped import CONFIG_MAPS, SECRETS
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 
 
-class ObjectReference(NamedTuple):
+class PodObjectReference(NamedTuple):
     """A ConfigMap or Secret that a pod of this node refers to."""
 
     plural: str
@@ -25,12 +25,12 @@ class ObjectReference(NamedTuple):
         return CONFIG_MAPS if self.plural == CONFIG_MAPS.plural else SECRETS
 
 
-def references(pod: JsonObject) -> set[ObjectReference]:
+def references(pod: JsonObject) -> set[PodObjectReference]:
     """Return all ConfigMaps and Secrets for the pod's files, variables and images."""
     namespace, spec = pod["metadata"]["namespace"], pod["spec"]
     found = {*_volumes(spec), *_variables(spec)}
     found.update((SECRETS.plural, each.get("name", "")) for each in spec.get("imagePullSecrets") or ())
-    return {ObjectReference(plural, namespace, name) for plural, name in found if name}
+    return {PodObjectReference(plural, namespace, name) for plural, name in found if name}
 
 
 def _volumes(spec: JsonObject) -> Iterator[tuple[str, str]]:

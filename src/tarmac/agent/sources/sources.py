@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 
 import msgspec
 
-from tarmac.agent.sources.references import ObjectReference
+from tarmac.agent.sources.references import PodObjectReference
 from tarmac.agent.sources.tokens import PodTokens
 from tarmac.agent.sources.watched import WatchedObjects
 from tarmac.api.schema import JsonObject
@@ -74,11 +74,11 @@ class ApiSources:
 
     async def config_map(self, namespace: str, name: str) -> JsonObject | None:
         """Return the ConfigMap, or None."""
-        return await self._referenced(ObjectReference(CONFIG_MAPS.plural, namespace, name))
+        return await self._referenced(PodObjectReference(CONFIG_MAPS.plural, namespace, name))
 
     async def secret(self, namespace: str, name: str) -> JsonObject | None:
         """Return the Secret, or None."""
-        return await self._referenced(ObjectReference(SECRETS.plural, namespace, name))
+        return await self._referenced(PodObjectReference(SECRETS.plural, namespace, name))
 
     async def claim(self, namespace: str, name: str) -> JsonObject | None:
         """Return the claim, or None."""
@@ -107,7 +107,7 @@ class ApiSources:
     def _notify(self, pod_uid: str) -> None:
         self.changed(pod_uid)
 
-    async def _referenced(self, reference: ObjectReference) -> JsonObject | None:
+    async def _referenced(self, reference: PodObjectReference) -> JsonObject | None:
         """Read from the watch; request the object if the watch does not exist or has no result in time."""
         watched = self._watched.get(reference)
         if watched is not None:

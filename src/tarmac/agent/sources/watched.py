@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from tarmac.agent.sources.references import ObjectReference, references
+from tarmac.agent.sources.references import PodObjectReference, references
 from tarmac.api.schema import JsonObject
 from tarmac.base.cooperative import CooperativeWork
 from tarmac.client.client import Client
@@ -32,7 +32,7 @@ _flags = msgspec.json.Decoder(_Immutable).decode
 class Watched:
     """One object, and the pods that refer to it."""
 
-    def __init__(self, client: Client, reference: ObjectReference, tell: Callable[[Watched], None]) -> None:
+    def __init__(self, client: Client, reference: PodObjectReference, tell: Callable[[Watched], None]) -> None:
         self.users: set[str] = set()
         self.unused_since: float | None = None
         self.raw: bytes | None = None
@@ -74,8 +74,8 @@ class WatchedObjects:
     def __init__(self, client: Client, changed: Callable[[str], None]) -> None:
         self._client = client
         self._changed = changed
-        self._objects: dict[ObjectReference, Watched] = {}
-        self._pods: dict[str, set[ObjectReference]] = {}
+        self._objects: dict[PodObjectReference, Watched] = {}
+        self._pods: dict[str, set[PodObjectReference]] = {}
         self._group: asyncio.TaskGroup | None = None
 
     def follow(self, pod: JsonObject) -> None:
@@ -95,7 +95,7 @@ class WatchedObjects:
         for reference in self._pods.pop(uid, ()):
             self._leave(reference, uid)
 
-    def get(self, reference: ObjectReference) -> Watched | None:
+    def get(self, reference: PodObjectReference) -> Watched | None:
         """Return the watched object, if it is watched."""
         return self._objects.get(reference)
 
@@ -115,7 +115,7 @@ class WatchedObjects:
             finally:
                 self._group = None
 
-    def _use(self, reference: ObjectReference, uid: str) -> None:
+    def _use(self, reference: PodObjectReference, uid: str) -> None:
         watched = self._objects.get(reference)
         if watched is None:
             watched = self._objects[reference] = Watched(self._client, reference, self._tell)
@@ -124,7 +124,7 @@ class WatchedObjects:
         watched.users.add(uid)
         watched.unused_since = None
 
-    def _leave(self, reference: ObjectReference, uid: str) -> None:
+    def _leave(self, reference: PodObjectReference, uid: str) -> None:
         watched = self._objects[reference]
         watched.users.discard(uid)
         if not watched.users:

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from tarmac.agent.model.pod import CONFIG_HASH, CONFIG_SOURCE, Pod
+from tarmac.agent.model.pod import CONFIG_HASH, CONFIG_SOURCE, AgentPod
 from tarmac.api.kubernetes.core.pods.defaults import default_pod
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock, rfc3339
@@ -34,7 +34,7 @@ class Manifests:
         self._node = node
         self._clock = clock
         self._interval = interval
-        self._known: dict[str, Pod] = {}  # by the hash of a file's content
+        self._known: dict[str, AgentPod] = {}  # by the hash of a file's content
         self._refused: set[str] = set()
         self._read = asyncio.Event()
 
@@ -42,7 +42,7 @@ class Manifests:
         """Wait until the directory has been read: before, a static pod may look like an orphan."""
         await self._read.wait()
 
-    async def changes(self) -> AsyncIterator[list[Pod]]:
+    async def changes(self) -> AsyncIterator[list[AgentPod]]:
         """Yield the pods of the directory: initially, and after each change."""
         before: set[str] | None = None
         while True:
@@ -54,7 +54,7 @@ class Manifests:
             self._read.set()
             await self._clock.sleep(self._interval)
 
-    def pods(self) -> list[Pod]:
+    def pods(self) -> list[AgentPod]:
         """Read the directory."""
         if self._folder is None or not self._folder.is_dir():
             return []
@@ -62,7 +62,7 @@ class Manifests:
         found = [self._pod(each) for each in files]
         return [each for each in found if each is not None]
 
-    def _pod(self, path: Path) -> Pod | None:
+    def _pod(self, path: Path) -> AgentPod | None:
         try:
             content = path.read_bytes()
         except OSError as error:
@@ -81,7 +81,7 @@ class Manifests:
         return self._known[digest]
 
 
-def static_pod(content: bytes, digest: str, node: str, seen: str) -> Pod:
+def static_pod(content: bytes, digest: str, node: str, seen: str) -> AgentPod:
     """Return the pod of a manifest, with the node's suffix and the server's defaults.
 
     Raises ValueError, KeyError, TypeError, AttributeError, and the errors of the YAML parser.
@@ -101,4 +101,4 @@ def static_pod(content: bytes, digest: str, node: str, seen: str) -> Pod:
     spec.setdefault("tolerations", []).append({"operator": "Exists", "effect": "NoExecute"})
     raw.pop("status", None)
     default_pod(raw)
-    return Pod(raw)
+    return AgentPod(raw)

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from tarmac.agent.model.pod import CONFIG_HASH, Pod
+from tarmac.agent.model.pod import CONFIG_HASH, AgentPod
 from tarmac.api.kubernetes.core.pods.mirrors import MIRROR, is_mirror
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError
@@ -26,31 +26,31 @@ _RELATIONS: Final = ("affinity", "topologySpreadConstraints")
 _log = log("static")
 
 
-class Mirrors:
+class MirrorPodManager:
     """The mirrors of this node's static pods, by `namespace/name`."""
 
     def __init__(self, client: Client, node: Callable[[], JsonObject]) -> None:
         self._pods = client.resource(PODS)
         self._node = node
-        self._known: dict[str, Pod] = {}
-        self._wanted: dict[str, Pod] = {}
+        self._known: dict[str, AgentPod] = {}
+        self._wanted: dict[str, AgentPod] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._owned = Tasks()
         self._pending: set[str] = set()
 
-    def heard(self, mirror: Pod) -> str:
+    def observe(self, mirror: AgentPod) -> str:
         """Record a mirror in the API; return the uid of its static pod."""
         self._known[mirror.key] = mirror
         self._schedule(mirror.key)
         return mirror.annotations[MIRROR]
 
-    def gone(self, pod: Pod) -> None:
+    def gone(self, pod: AgentPod) -> None:
         """Handle the removal of a pod that may be a mirror."""
         if is_mirror(pod.annotations):
             self._known.pop(pod.key, None)
             self._schedule(pod.key)
 
-    def of(self, pod: Pod) -> str | None:
+    def of(self, pod: AgentPod) -> str | None:
         """Return the uid of a static pod's mirror; create the mirror if there is none."""
         self._wanted[pod.key] = pod
         mirror = self._known.get(pod.key)
@@ -59,7 +59,7 @@ class Mirrors:
         self._schedule(pod.key)
         return None
 
-    def drop(self, pod: Pod) -> None:
+    def drop(self, pod: AgentPod) -> None:
         """Remove the mirror of an ended static pod."""
         if self._wanted.get(pod.key) is not None and self._wanted[pod.key].uid == pod.uid:
             del self._wanted[pod.key]
@@ -93,7 +93,7 @@ class Mirrors:
         except (ApiError, ClientError) as error:
             _log.info("mirror pod update failed, will retry", pod=key, error=str(error))
 
-    def _mirror(self, pod: Pod) -> JsonObject:
+    def _mirror(self, pod: AgentPod) -> JsonObject:
         metadata = {field: value for field, value in pod.metadata.items() if field not in ("uid", "finalizers")}
         metadata["annotations"] = {**pod.annotations, MIRROR: pod.annotations[CONFIG_HASH]}
         node = self._node().get("metadata") or {}
@@ -105,5 +105,5 @@ class Mirrors:
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def _shows(mirror: Pod, pod: Pod) -> bool:
+def _shows(mirror: AgentPod, pod: AgentPod) -> bool:
     return mirror.annotations[MIRROR] == pod.annotations[CONFIG_HASH] and not mirror.deleted

@@ -36,7 +36,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerFigures:
+class ContainerMetrics:
     """Metrics of a running container."""
 
     name: str
@@ -46,14 +46,14 @@ class ContainerFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class PodFigures:
+class PodMetrics:
     """Metrics of a pod with a sandbox. `whole` is the sandbox with all its containers."""
 
     namespace: str
     name: str
     uid: str
     started: float
-    containers: tuple[ContainerFigures, ...]
+    containers: tuple[ContainerMetrics, ...]
     whole: Measured | None
     volumes: Mapping[str, VolumeUsage] = field(default_factory=dict[str, VolumeUsage])
 
@@ -92,12 +92,12 @@ class PodStats:
         self._volumes = volumes
         self._logs = logs
         self._clock = clock
-        self._last: tuple[float, Sequence[PodFigures]] = (_NEVER, ())
+        self._last: tuple[float, Sequence[PodMetrics]] = (_NEVER, ())
         self._before: dict[str, RuntimeUsage] = {}
         self._walks: dict[str, tuple[float, Mapping[str, VolumeUsage]]] = {}
         self._lock = asyncio.Lock()
 
-    async def pods(self, fresh: float = MAX_AGE) -> Sequence[PodFigures]:
+    async def pods(self, fresh: float = MAX_AGE) -> Sequence[PodMetrics]:
         """Return all pods with a sandbox, at most `fresh` seconds old. Raises RuntimeFault."""
         async with self._lock:
             at, found = self._last
@@ -106,7 +106,7 @@ class PodStats:
                 self._last = (self._clock.monotonic(), found)
             return found
 
-    async def _collect(self) -> Sequence[PodFigures]:
+    async def _collect(self) -> Sequence[PodMetrics]:
         sandboxes, containers, of_containers, of_sandboxes = await asyncio.gather(
             self._runtime.sandboxes(),
             self._runtime.containers(),
@@ -128,15 +128,15 @@ class PodStats:
 
     async def _pod(
         self, sandbox: Sandbox, containers: Sequence[Container], measured: Mapping[str, Measured]
-    ) -> PodFigures:
+    ) -> PodMetrics:
         pod = sandbox.pod
         folder = self._logs / f"{pod.namespace}_{pod.name}_{pod.uid}"
         figures = [
-            ContainerFigures(name, each.created_at, measured[each.id], _size(folder / name))
+            ContainerMetrics(name, each.created_at, measured[each.id], _size(folder / name))
             for each in sorted(containers, key=lambda each: each.created_at)
             for name in (each.labels.get(CONTAINER_NAME, each.name),)
         ]
-        return PodFigures(
+        return PodMetrics(
             pod.namespace,
             pod.name,
             pod.uid,

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 
 from tarmac.agent.stats.hostusage import FileSystem, MachineStats, file_system
-from tarmac.agent.stats.pods import ContainerFigures, Measured, PodFigures, PodStats
+from tarmac.agent.stats.pods import ContainerMetrics, Measured, PodMetrics, PodStats
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock, rfc3339
 from tarmac.base.metrics import labels_text
@@ -19,7 +19,7 @@ Sample = tuple[str, str, Mapping[str, str], float]
 UNLABELLED: Mapping[str, str] = {}
 
 
-class Figures:
+class NodeStats:
     """The metrics of the node's HTTP API. `image_root` returns a path on the file system of images."""
 
     def __init__(
@@ -119,7 +119,7 @@ class Figures:
             return disk
 
 
-def pod_document(pod: PodFigures, disk: FileSystem, now: float) -> JsonObject:
+def pod_document(pod: PodMetrics, disk: FileSystem, now: float) -> JsonObject:
     """Return one pod of a summary."""
     document: JsonObject = {
         "podRef": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
@@ -138,7 +138,7 @@ def pod_document(pod: PodFigures, disk: FileSystem, now: float) -> JsonObject:
     return document
 
 
-def _container(container: ContainerFigures, disk: FileSystem, now: float) -> JsonObject:
+def _container(container: ContainerMetrics, disk: FileSystem, now: float) -> JsonObject:
     usage = container.measured.usage
     shared = _disk(disk, rfc3339(now))
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tarmac.agent.model.pod import Pod, is_sidecar
+from tarmac.agent.model.pod import AgentPod, is_sidecar
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import rfc3339
 from tarmac.decide.reasons import CATALOGUE
@@ -24,7 +24,7 @@ _Statuses = Mapping[str, JsonObject]
 
 
 def pod_conditions(
-    pod: Pod,
+    pod: AgentPod,
     statuses: Iterable[JsonObject],
     phase: str,
     *,
@@ -65,7 +65,7 @@ def _false(reason: str, message: str = "") -> JsonObject:
     return {"status": "False", "reason": reason, **({"message": message} if message else {})}
 
 
-def _containers_ready(pod: Pod, statuses: _Statuses, phase: str) -> JsonObject:
+def _containers_ready(pod: AgentPod, statuses: _Statuses, phase: str) -> JsonObject:
     lasting = [*(each for each in pod.init_containers if is_sidecar(each)), *pod.containers]
     unknown = [each["name"] for each in lasting if each["name"] not in statuses]
     unready = [each["name"] for each in lasting if each["name"] in statuses and not statuses[each["name"]]["ready"]]
@@ -84,7 +84,7 @@ def _listed(unknown: list[str], lacking: list[str], what: str) -> str:
     return ", ".join(parts)
 
 
-def _ready(pod: Pod, containers_ready: JsonObject, others: Sequence[JsonObject]) -> JsonObject:
+def _ready(pod: AgentPod, containers_ready: JsonObject, others: Sequence[JsonObject]) -> JsonObject:
     if containers_ready["status"] != "True":
         return containers_ready
     gates = [gate["conditionType"] for gate in pod.spec.get("readinessGates") or ()]
@@ -108,7 +108,7 @@ def _standing(reason: str) -> JsonObject:
     return _false(reason, known.text if known is not None else "")
 
 
-def _initialized(pod: Pod, statuses: _Statuses, phase: str) -> JsonObject:
+def _initialized(pod: AgentPod, statuses: _Statuses, phase: str) -> JsonObject:
     unknown = [each["name"] for each in pod.init_containers if each["name"] not in statuses]
     if phase == "Succeeded" and not unknown:
         return {"status": "True", "reason": "PodCompleted"}

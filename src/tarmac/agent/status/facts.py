@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.model.qosclasses import NO_CLASSES, ClassesInEffect
 from tarmac.agent.model.runtimestate import PodRuntimeState
 from tarmac.api.schema import JsonObject
@@ -28,7 +28,7 @@ TOO_LONG: Final = PodTermination("DeadlineExceeded", "Pod was active on the node
 class StatusFacts:
     """The state of one pod at one time."""
 
-    pod: Pod
+    pod: AgentPod
     seen: PodRuntimeState
     old: JsonObject
     """The previously computed status, or the API's."""

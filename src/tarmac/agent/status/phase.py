@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tarmac.agent.model.pod import Pod, is_sidecar, restarts_after
+from tarmac.agent.model.pod import AgentPod, is_sidecar, restarts_after
 from tarmac.api.schema import JsonObject
 
 
@@ -21,7 +21,7 @@ class _Count:
     pending_sidecars: int = 0
 
 
-def phase(pod: Pod, statuses: Iterable[JsonObject], *, over: bool, initialized: bool) -> str:
+def phase(pod: AgentPod, statuses: Iterable[JsonObject], *, over: bool, initialized: bool) -> str:
     """Return Pending, Running, Succeeded or Failed. `over`: no container restarts, regardless of the restart policy."""
     by_name = {each["name"]: each for each in statuses}
     count = _Count()
@@ -36,7 +36,7 @@ def phase(pod: Pod, statuses: Iterable[JsonObject], *, over: bool, initialized: 
     return _verdict(pod, count, over, initialized)
 
 
-def _verdict(pod: Pod, count: _Count, over: bool, initialized: bool) -> str:
+def _verdict(pod: AgentPod, count: _Count, over: bool, initialized: bool) -> str:
     if count.pending_init or (count.pending_sidecars and not initialized) or count.waiting:
         return "Pending"
     if count.running and not count.unknown:
@@ -48,7 +48,7 @@ def _verdict(pod: Pod, count: _Count, over: bool, initialized: bool) -> str:
     return "Pending"
 
 
-def _init_failed(count: _Count, pod: Pod, container: JsonObject, status: JsonObject | None) -> bool:
+def _init_failed(count: _Count, pod: AgentPod, container: JsonObject, status: JsonObject | None) -> bool:
     """Count an init container; return True if it failed for good."""
     ended = _ended(status)
     if ended is None:
@@ -76,7 +76,7 @@ def _sidecar(count: _Count, status: JsonObject | None) -> None:
         count.pending_sidecars += 1
 
 
-def _plain(count: _Count, pod: Pod, container: JsonObject, status: JsonObject | None) -> None:
+def _plain(count: _Count, pod: AgentPod, container: JsonObject, status: JsonObject | None) -> None:
     if status is None:
         count.unknown += 1
         return

@@ -9,7 +9,7 @@ import ipaddress
 from collections.abc import Sequence
 from functools import lru_cache
 
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.status.conditions import OURS, pod_conditions, with_times
 from tarmac.agent.status.containers import container_statuses, lost_at_the_end
 from tarmac.agent.status.facts import StatusFacts
@@ -51,7 +51,7 @@ def pod_status(facts: StatusFacts) -> JsonObject:
     return status
 
 
-def rejected_status(pod: Pod, reason: str, message: str, now: float) -> JsonObject:
+def rejected_status(pod: AgentPod, reason: str, message: str, now: float) -> JsonObject:
     """Return the status of a rejected pod."""
     return {
         **pod.status,

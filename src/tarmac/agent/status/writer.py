@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.status.patches import difference
 from tarmac.agent.status.pruning import classes_in, noted, without_classes
 from tarmac.api.kubernetes.core.nodeclasses import CLASSES_ANNOTATION
@@ -37,7 +37,7 @@ _log = log("status")
 class _Report:
     """One pod of the API: its current and its wanted status."""
 
-    pod: Pod
+    pod: AgentPod
     version: str
     base: JsonObject
     wanted: JsonObject | None = None
@@ -59,7 +59,7 @@ class StatusWriter:
         self._early: dict[str, tuple[JsonObject, Mapping[str, str], bool]] = {}
         self._tasks = Tasks()
 
-    def heard(self, pod: Pod) -> None:
+    def observe(self, pod: AgentPod) -> None:
         """Accept the API's version of a pod as the base of the next patch."""
         version = pod.metadata.get("resourceVersion") or ""
         report = self._reports.get(pod.uid)
@@ -149,7 +149,7 @@ class StatusWriter:
                 pod.name, patch, pod.namespace, type="strategic", subresource="status", uid=pod.uid
             )
             self.writes += 1
-            report.pod = Pod({**pod.raw, "metadata": answer["metadata"]})
+            report.pod = AgentPod({**pod.raw, "metadata": answer["metadata"]})
             report.base = answer.get("status") or {}
             report.version = answer["metadata"]["resourceVersion"]
             if not self._pruned and classes_in(wanted) and not classes_in(report.base):

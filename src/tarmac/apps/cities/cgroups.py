@@ -18,7 +18,7 @@ from typing import Final
 
 from tarmac.agent.cgroups.hierarchy import Hierarchy
 from tarmac.agent.cgroups.mounted import mounted
-from tarmac.agent.model.limits import Limits
+from tarmac.agent.model.limits import CgroupLimits
 from tarmac.agent.stats.hostusage import MachineStats
 from tarmac.apps.cities.layout import CityLayout
 from tarmac.decide.allocatable.ledger import node_ledger, sized
@@ -44,10 +44,10 @@ class Confinement:
         """Create the groups of a city with their limits. Raises CgroupError."""
         self._hierarchy.make(city.cgroup)
         above = city.cgroup.rpartition("/")[0]
-        self._hierarchy.limit(above, Limits(pids=self._processes))
+        self._hierarchy.limit(above, CgroupLimits(pids=self._processes))
         for path, memory in ((_runtime(city), _RUNTIME_MEMORY), (_agent(city), _AGENT_MEMORY)):
             self._hierarchy.make(path)
-            self._hierarchy.limit(path, Limits(memory=min(memory, self._max_memory)))
+            self._hierarchy.limit(path, CgroupLimits(memory=min(memory, self._max_memory)))
 
     def runtime(self, city: CityLayout) -> tuple[str, ...]:
         """Return a command prefix that runs a command in containerd's group; child processes inherit it."""
@@ -61,7 +61,7 @@ class Confinement:
         """Create a group for the registry next to the cities' own processes; return its prefix. Raises CgroupError."""
         path = f"{above}/registry"
         self._hierarchy.make(path)
-        self._hierarchy.limit(path, Limits(memory=min(_REGISTRY_MEMORY, self._max_memory)))
+        self._hierarchy.limit(path, CgroupLimits(memory=min(_REGISTRY_MEMORY, self._max_memory)))
         return self._inside(path)
 
     def adopt_runtime(self, city: CityLayout, processes: Iterable[int]) -> None:

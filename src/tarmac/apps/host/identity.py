@@ -15,8 +15,8 @@ from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.kubelet import KubeletConfiguration
 from tarmac.agent.config.reading import BadConfig, stated
 from tarmac.agent.config.settings import settle
-from tarmac.agent.node.certificates.cryptoprocess import CraftError
-from tarmac.agent.node.identity import Identity
+from tarmac.agent.node.certificates.cryptoprocess import CryptoError
+from tarmac.agent.node.identity import NodeIdentity
 from tarmac.api.nodetokens import NodeToken
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, NotFound, Unauthorized
@@ -113,7 +113,7 @@ async def obtain_certificate(machine: Machine, found: FoundServer, token: NodeTo
         node_name=name, kubeconfig=machine.kubeconfig, bootstrap_kubeconfig=machine.bootstrap, root_dir=machine.agent,
         node_labels={}, feature_gates={},
     )  # fmt: skip
-    identity = Identity(settle(stated(flags, KubeletConfiguration()), Reservations()), clock, Randomness())
+    identity = NodeIdentity(settle(stated(flags, KubeletConfiguration()), Reservations()), clock, Randomness())
     try:
         client = await identity.client()
     except BadConfig as error:
@@ -124,7 +124,7 @@ async def obtain_certificate(machine: Machine, found: FoundServer, token: NodeTo
         machine.bootstrap.unlink(missing_ok=True)
         why = f'the server does not know token "{token.id}": it expired or was deleted; make another one'
         raise CertificateDenied(why) from error
-    except (ApiError, ClientError, CraftError) as error:
+    except (ApiError, ClientError, CryptoError) as error:
         raise SetupFailed(f"no certificate: {error}") from error
     await client.close()
     machine.bootstrap.unlink(missing_ok=True)

@@ -12,13 +12,13 @@ from tarmac.agent.cgroups.hierarchy import CgroupError
 from tarmac.agent.config.reading import BadConfig
 from tarmac.agent.config.settings import AgentConfig, of_own_node
 from tarmac.agent.containers.repositories import RepositoryAccess
-from tarmac.agent.cpumanager.unpinning import Widening
+from tarmac.agent.cpumanager.unpinning import Unpinning
 from tarmac.agent.disks.controller import DiskRemoval
 from tarmac.agent.model.qosclasses import PodClasses
 from tarmac.agent.network.dialing import from_the_node
 from tarmac.agent.node.addresses import node_addresses
 from tarmac.agent.node.enforcement import Enforcement
-from tarmac.agent.node.identity import Identity
+from tarmac.agent.node.identity import NodeIdentity
 from tarmac.agent.node.imageroot import image_root
 from tarmac.agent.node.lease import Heartbeat
 from tarmac.agent.node.machinedisks import machine_image
@@ -29,7 +29,7 @@ from tarmac.agent.node.registration import node_object
 from tarmac.agent.node.reporter import NodeReporter
 from tarmac.agent.node.runtimehealth import RuntimeHealth
 from tarmac.agent.pods.manager import PodManager, no_notes
-from tarmac.agent.sizing.periodic import Resizing
+from tarmac.agent.sizing.periodic import PeriodicSizing
 from tarmac.agent.sizing.providers import SizingProviders
 from tarmac.agent.sources.sources import ApiSources
 from tarmac.agent.stats.agent import certificate_metrics, disk_metrics
@@ -81,7 +81,7 @@ class NodeAgent:
         config: AgentConfig,
         surveyed: Surveyed,
         client: Client,
-        identity: Identity,
+        identity: NodeIdentity,
         networking: Networking | None,
         providers: Providers | None,
     ) -> None:
@@ -123,7 +123,7 @@ class NodeAgent:
     async def compose(config: AgentConfig, stack: AsyncExitStack, providers: Providers | None = None) -> NodeAgent:
         """Create every part; the stack closes those that need it. Raises BadConfig, CgroupError."""
         surveyed = survey(config)  # before any request: a node that does not fit must not appear in the cluster
-        identity = Identity(config, SystemClock(), Randomness())
+        identity = NodeIdentity(config, SystemClock(), Randomness())
         client = await identity.client()
         stack.push_async_callback(client.close)
         own = await has_own_network(config, client)
@@ -147,7 +147,7 @@ class NodeAgent:
         """Run the node until cancelled."""
         if event := oversubscription_event(self._parts.sizes.ledger()):
             self._recorder.event(self._about, *event)
-        await self._health.look()  # before pods, which need handlers and classes
+        await self._health.refresh()  # before pods, which need handlers and classes
         self._offered(self._health.status)
         try:
             async with asyncio.TaskGroup() as group:
@@ -227,7 +227,7 @@ class NodeAgent:
         if self._machines is not None:
             self._machines.meet(self._pods, self._recorder)
             self._sources.machine_image = machine_image(self._machines.images.disk, access)
-            self._house.figures.add_metrics(self._machines.metrics)
+            self._house.counters.add_metrics(self._machines.metrics)
         if self._parts.classes:
             self._parts.classes.meet(self._pods, self._health, self._parts.allocator)
 
@@ -239,7 +239,7 @@ class NodeAgent:
         keeper, events = classes.keeper(self._parts.runtime, self._parts.cgroups, self._health, self._recorder)
         classes.discovery.tell = partial(self._recorder.event, self._about, "Warning")
         self._parts.routed.after_update.append(keeper.rewrite)
-        self._house.figures.add_metrics(events.metrics)
+        self._house.counters.add_metrics(events.metrics)
         return keeper
 
     def _make_voice(self) -> None:
@@ -266,9 +266,9 @@ class NodeAgent:
         self._chores = self._house.watch_over(self._pods, self._reporter.wake)
         devices = NodeDeviceService(config, self._parts.devices, self._pods, self._health.device_handlers)
         self._chores["devices"] = devices.serve(self._reporter.wake, partial(self._recorder.event, self._about))
-        self._house.figures.add_metrics(self._parts.devices.metrics)
-        self._house.figures.add_metrics(disk_metrics(config.root_dir))
-        self._house.figures.add_metrics(certificate_metrics(self._identity.ends, self._clock))
+        self._house.counters.add_metrics(self._parts.devices.metrics)
+        self._house.counters.add_metrics(disk_metrics(config.root_dir))
+        self._house.counters.add_metrics(certificate_metrics(self._identity.ends, self._clock))
         if self._parts.classes:
             self._chores["classes"] = self._parts.classes.watch(self._pods, self._clock)
 
@@ -284,14 +284,14 @@ class NodeAgent:
         """Start the pinning of processes to CPUs, and report if a change of the policy moves them."""
         parts = self._parts
         self._chores["enforcement"] = self._enforcement.run
-        if isinstance(parts.placed, Widening):
+        if isinstance(parts.placed, Unpinning):
             self._chores["processors"] = parts.placed.run
             if parts.placed.needed():
                 self._say("Normal", "CPUManagerStateReset", "CPU manager policy is none now: pods run on all CPUs")
             return
         assert parts.cpus is not None, "there is a manager where containers are placed"
         self._chores["processors"] = partial(parts.placed.run, self._known_pods)
-        self._house.figures.add_metrics(parts.cpus.metrics)
+        self._house.counters.add_metrics(parts.cpus.metrics)
         self._pods.add_resize_check(parts.cpus.postponed)
         if parts.cpus.begins and (running := parts.cgroups.uids()):
             stay = f"{len(running)} pods that run share CPUs until they restart"
@@ -320,7 +320,7 @@ class NodeAgent:
             self._pods,
             runtime,
             self._connect,
-            self._house.figures,
+            self._house.counters,
             self.node,
             self._recorder,
             self._networking.external_connections(self._pods) if self._networking is not None else None,
@@ -333,7 +333,7 @@ class NodeAgent:
         )
         if self._networking.external is not None:
             external = self._networking.external
-            self._house.figures.add_metrics(external.metrics, external.refresh)
+            self._house.counters.add_metrics(external.metrics, external.refresh)
         disks = DiskRemoval(self._client, self._volumes, self.name)
         return {**networks, **serving.runs(), **self._machine_runs(), "disks": disks.run}
 
@@ -350,11 +350,11 @@ class NodeAgent:
 
         Sizes do not depend on the runtime, so this does not wait for it as the chores do.
         """
-        self._house.figures.add_metrics(providers.asked.metrics)
+        self._house.counters.add_metrics(providers.asked.metrics)
         if period := self._config.kubelet.sizing_provider_period:
             sizes = self._parts.sizes
             keep_cpu = self._config.cpu_manager_policy == "static"
-            resizing = Resizing(
+            resizing = PeriodicSizing(
                 providers.again, lambda: sizes.reservations, self._resize, self._say, period, self._clock, keep_cpu
             )
             self._sizing["sizing"] = resizing.run

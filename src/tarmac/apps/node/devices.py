@@ -9,7 +9,7 @@ from tarmac.agent.devices.manager import DeviceManager, Tell
 from tarmac.agent.devices.registration import Registration
 from tarmac.agent.environment.variables import ConfigMissing
 from tarmac.agent.model.allotment import Refusal
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.pods.manager import PodManager
 from tarmac.api.schema import JsonObject
 from tarmac.decide.reasons import DEVICE_UNSUPPORTED
@@ -36,7 +36,7 @@ class NodeDeviceService:
 
     def refusal(self, pod: JsonObject) -> Refusal | None:
         """Reject a pod that requests devices with a handler that does not pass them."""
-        asked = self._devices.asked_by(Pod(pod))
+        asked = self._devices.asked_by(AgentPod(pod))
         takers = self._takers()
         if not asked or not takers:
             return None

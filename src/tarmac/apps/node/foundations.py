@@ -13,16 +13,16 @@ from tarmac.agent.cgroups.mounted import mounted
 from tarmac.agent.cgroups.pods import KubePods
 from tarmac.agent.config.cpumanager import is_strict
 from tarmac.agent.config.settings import AgentConfig
-from tarmac.agent.cpumanager.manager import CPUManager, Processors
-from tarmac.agent.cpumanager.placement import Placement
+from tarmac.agent.cpumanager.manager import CPUManager, NodeCpus
+from tarmac.agent.cpumanager.placement import CpuPlacer
 from tarmac.agent.cpumanager.runtime import PinningRuntime
 from tarmac.agent.cpumanager.statefile import StateFile
-from tarmac.agent.cpumanager.unpinning import Widening
+from tarmac.agent.cpumanager.unpinning import Unpinning
 from tarmac.agent.devices.checkpoint import DeviceCheckpoint
 from tarmac.agent.devices.folder import check_folder
 from tarmac.agent.devices.manager import DeviceManager
 from tarmac.agent.node.enforcement import check_reserved_groups
-from tarmac.agent.node.host import Machine, machine
+from tarmac.agent.node.host import HostFacts, machine
 from tarmac.agent.node.observer import node_capacity
 from tarmac.agent.node.sizes import NodeSizes
 from tarmac.agent.stats.hostusage import MachineStats
@@ -45,7 +45,7 @@ _log = log("agent")
 class Machinery:
     """The machine and the services of the node on it."""
 
-    machine: Machine
+    machine: HostFacts
     sizes: NodeSizes
     hierarchy: Hierarchy
     cgroups: KubePods
@@ -57,7 +57,7 @@ class Machinery:
     """The runtime behind `runtime`: its hooks are called after changes of containers' limits."""
     classes: NodeClasses | None
     cpus: CPUManager | None
-    placed: Placement | Widening
+    placed: CpuPlacer | Unpinning
     """Keeps processes on their CPUs."""
 
 
@@ -65,7 +65,7 @@ class Machinery:
 class Surveyed:
     """A machine that is large enough for its reservations."""
 
-    machine: Machine
+    machine: HostFacts
     sizes: NodeSizes
     hierarchy: Hierarchy
     stats: MachineStats
@@ -88,7 +88,7 @@ def survey(config: AgentConfig) -> Surveyed:
     return Surveyed(here, sizes, hierarchy, stats, node_classes(config, hierarchy), cpus)
 
 
-def cpu_manager(config: AgentConfig, here: Machine) -> CPUManager:
+def cpu_manager(config: AgentConfig, here: HostFacts) -> CPUManager:
     """Return the CPU manager, with the assignments of an earlier agent. Raises BadConfig."""
     reserved = reserved_pool(here.topology, config.reservations)
     lent = three_decimals(config.reservations.oversubscription)
@@ -96,7 +96,7 @@ def cpu_manager(config: AgentConfig, here: Machine) -> CPUManager:
     file = StateFile(config.root_dir)
     assignments = file.read(here.topology.cpus, reserved)
     strict = is_strict(config.kubelet.cpu_manager_policy_options)
-    return CPUManager(Processors(here.topology, reserved, strict), file, assignments)
+    return CPUManager(NodeCpus(here.topology, reserved, strict), file, assignments)
 
 
 def _resources(found: Surveyed) -> list[NodeResource]:
@@ -118,15 +118,15 @@ def machinery(config: AgentConfig, found: Surveyed, clock: Clock, drivers: Seque
     cgroups.prepare()
     routed = RoutedRuntime(CriRuntime(f"unix://{config.runtime_socket}", clock), *drivers)
     runtime: Runtime = routed
-    placed: Placement | Widening
+    placed: CpuPlacer | Unpinning
     if found.cpus is not None:
         found.cpus.keep()
         period = config.kubelet.cpu_manager_reconcile_period
-        placed = Placement(found.cpus, found.hierarchy, cgroups, runtime, clock, period)
+        placed = CpuPlacer(found.cpus, found.hierarchy, cgroups, runtime, clock, period)
         runtime = PinningRuntime(runtime, found.cpus, placed)
     else:
         online, file = found.machine.topology.cpus, StateFile(config.root_dir)
-        placed = Widening(found.hierarchy, cgroups, runtime, online, file, clock)
+        placed = Unpinning(found.hierarchy, cgroups, runtime, online, file, clock)
     return Machinery(
         machine=found.machine,
         sizes=found.sizes,

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 
 from tarmac.agent.collection.containers import DeadContainers
-from tarmac.agent.collection.images import Images
+from tarmac.agent.collection.images import ImageCollector
 from tarmac.agent.collection.logs import LogRotation
-from tarmac.agent.collection.orphans import Leftovers
+from tarmac.agent.collection.orphans import OrphanCollector
 from tarmac.agent.config.settings import AgentConfig
 from tarmac.agent.eviction.judgement import Judgement
-from tarmac.agent.eviction.manager import Evictions
-from tarmac.agent.eviction.signals import Signals
+from tarmac.agent.eviction.manager import EvictionManager
+from tarmac.agent.eviction.signals import EvictionSignals
 from tarmac.agent.node.runtimehealth import RuntimeHealth
 from tarmac.agent.pods.manager import PodManager
 from tarmac.agent.stats.agent import pod_metrics, process_metrics
 from tarmac.agent.stats.ledger import ledger_metrics
 from tarmac.agent.stats.pods import PodStats
-from tarmac.agent.stats.summary import UNLABELLED, Figures, Sample
+from tarmac.agent.stats.summary import UNLABELLED, NodeStats, Sample
 from tarmac.api.kubernetes.core.nodeclasses import offered_classes
 from tarmac.api.schema import JsonObject
 from tarmac.apps.node.foundations import Machinery
@@ -49,12 +49,12 @@ class Housekeeping:
         self._recorder = recorder
         self._about = about
         self._clock = clock
-        self.images = Images(parts.runtime, config.kubelet, clock, recorder, about, health.sandbox_image)
+        self.images = ImageCollector(parts.runtime, config.kubelet, clock, recorder, about, health.sandbox_image)
         self.stats = PodStats(parts.runtime, volumes, config.pod_logs_dir, clock)
-        self.figures = Figures(
+        self.counters = NodeStats(
             config.node_name, parts.stats, self.stats, config.root_dir, lambda: self.images.mount_point, clock
         )
-        self._evictions: Evictions | None = None
+        self._evictions: EvictionManager | None = None
 
     def pressures(self) -> frozenset[str]:
         """Return the pressure conditions of the node."""
@@ -64,7 +64,7 @@ class Housekeeping:
         """Return the tasks to run, by name. `changed` is called when the conditions change."""
         config, runtime, clock = self._config, self._parts.runtime, self._clock
         containers = DeadContainers(runtime, config.pod_logs_dir, clock)
-        evictions = self._evictions = Evictions(
+        evictions = self._evictions = EvictionManager(
             signals=self._signals(),
             judgement=Judgement(config.thresholds, config.kubelet.eviction_pressure_transition_period),
             pods=pods,
@@ -80,7 +80,7 @@ class Housekeeping:
         pods.add_admission(evictions.admission)
         sizes = ledger_metrics(lambda: self._ledger(pods))
         for source in (process_metrics, pod_metrics(config.node_name, pods.pods), evictions.metrics, self._own, sizes):
-            self.figures.add_metrics(source)
+            self.counters.add_metrics(source)
         return {
             "eviction": evictions.run,
             "images": self.images.run,
@@ -88,12 +88,14 @@ class Housekeeping:
             "logs": LogRotation(runtime, config.pod_logs_dir, config.kubelet, clock).run,
         }
 
-    def leftovers(self, pods: PodManager) -> Leftovers:
+    def leftovers(self, pods: PodManager) -> OrphanCollector:
         """Return the orphan cleanup. It must run only once all pods are known."""
-        return Leftovers(self._parts.runtime, self._parts.cgroups, self._config.pod_logs_dir, pods.pods, self._clock)
+        return OrphanCollector(
+            self._parts.runtime, self._parts.cgroups, self._config.pod_logs_dir, pods.pods, self._clock
+        )
 
-    def _signals(self) -> Signals:
-        return Signals(
+    def _signals(self) -> EvictionSignals:
+        return EvictionSignals(
             self._parts.stats,
             self._config.root_dir,
             lambda: self.images.mount_point,

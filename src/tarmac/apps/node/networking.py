@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from tarmac.agent.config.settings import AgentConfig
-from tarmac.agent.dns.informers import Following
+from tarmac.agent.dns.informers import DnsInformers
 from tarmac.agent.dns.resolver import Resolver
 from tarmac.agent.dns.server import NameServer
 from tarmac.agent.dns.upstream import PORT, Upstream
@@ -24,20 +24,20 @@ from tarmac.agent.metadata.service import Identify, MetadataService
 from tarmac.agent.metadata.tokens import MetadataTokens
 from tarmac.agent.model.tunnels import TunnelState
 from tarmac.agent.network.admission import unconnected
-from tarmac.agent.network.attaching import PodInterfaces
+from tarmac.agent.network.attaching import InterfaceAttacher
 from tarmac.agent.network.cni.files import write_files
 from tarmac.agent.network.cni.server import CniServer
 from tarmac.agent.network.compiler.tunnels import keyless
 from tarmac.agent.network.dialing import PodDialer, interfaces_of
 from tarmac.agent.network.egressconnections import LocalExternalConnections
-from tarmac.agent.network.orphanlinks import Sweeper
-from tarmac.agent.network.reconciler import NetworkKeeper
+from tarmac.agent.network.orphanlinks import OrphanLinkSweeper
+from tarmac.agent.network.reconciler import NetworkReconciler
 from tarmac.agent.network.taps import MachineTaps
 from tarmac.agent.network.tunnels.means import TunnelMeans
 from tarmac.agent.network.tunnels.probes import TunnelProbes
 from tarmac.agent.node.underlay import UnderlayAnnotation
 from tarmac.agent.pods.manager import PodManager
-from tarmac.agent.routerservices import Attending
+from tarmac.agent.routerservices import RouterServices
 from tarmac.api.networking.names import TOPOLOGY_CITY_CODE
 from tarmac.api.networking.tunnels import MAX_NAMED
 from tarmac.api.schema import JsonObject
@@ -97,13 +97,13 @@ class Networking:
     ) -> Runs:
         """Return the tasks to run, by name."""
         flags = self._config.flags
-        keeper = NetworkKeeper(self.informers, self.datapath, self._config.node_name, addresses, recorder)
+        keeper = NetworkReconciler(self.informers, self.datapath, self._config.node_name, addresses, recorder)
         path = flags.run_dir / _SOCKET
         pods.add_admission(unconnected)
         write_files(flags.cni_bin_dir, flags.cni_conf_dir, path)
-        interfaces = PodInterfaces(self.datapath, pods.find, keeper.covered)
+        interfaces = InterfaceAttacher(self.datapath, pods.find, keeper.wait_until_applied)
         if taps is not None:
-            taps.meet(interfaces)
+            taps.connect(interfaces)
 
         async def live() -> Set[str]:
             return {sandbox.id for sandbox in await runtime.sandboxes()}
@@ -126,12 +126,12 @@ class Networking:
         return {
             "networks": keeper.run,
             "cni": CniServer(path, interfaces).run,
-            "links": Sweeper(self.datapath, live, self._clock).run,
+            "links": OrphanLinkSweeper(self.datapath, live, self._clock).run,
             "tunnel probes": self._probes.run,
             "tunnel means": self._means.run,
             "underlay": UnderlayAnnotation(self._client, self._config.node_name, addresses).run,
             **external.runs(),
-            **self._doors(keeper, _Behind(self.datapath, pods, keeper), identify),
+            **self._router_services(keeper, _Behind(self.datapath, pods, keeper), identify),
         }
 
     def _public_key(self) -> str:
@@ -139,7 +139,7 @@ class Networking:
         self.datapath.tunnels.private_key = private
         return write_key(PrivateKey(private).public)
 
-    def _problems(self, keeper: NetworkKeeper) -> list[str]:
+    def _problems(self, keeper: NetworkReconciler) -> list[str]:
         """Return the reasons why tunnels that must be encrypted are not."""
         tunnels = keeper.applied.tunnels
         if tunnels.peers and self.datapath.tunnels.failed:
@@ -151,29 +151,29 @@ class Networking:
         """Return the query for this node's connections of external services."""
         return LocalExternalConnections(self.informers, self._config.node_name, self.datapath.external, pods.pods).of
 
-    def _doors(self, keeper: NetworkKeeper, behind: _Behind, identify: Identify) -> Runs:
+    def _router_services(self, keeper: NetworkReconciler, behind: _Behind, identify: Identify) -> Runs:
         """Return the tasks that serve DNS and metadata in every network."""
         view = DnsView()
-        Following(self.informers, view)
+        DnsInformers(self.informers, view)
         names = NameServer(Resolver(view, self._config.kubelet.cluster_domain), self._upstream(), behind.networks)
         tokens = MetadataTokens(self._clock, self._client.randomness)
         city = self._config.labels.get(TOPOLOGY_CITY_CODE, "")
         egress = PodEgress(self.informers, self._config.node_name)
         metadata = MetadataServer(MetadataService(tokens, identify, city, egress.of), behind.pod)
-        attending = Attending(self.datapath, self._clock, [*names.doors(), *metadata.doors()])
+        services = RouterServices(self.datapath, self._clock, [*names.services(), *metadata.services()])
 
-        async def attend(networks: Set[str]) -> None:
-            attending.attend(networks)
+        async def set_networks(networks: Set[str]) -> None:
+            services.set_networks(networks)
 
-        async def open_doors() -> None:
+        async def serve() -> None:
             await metadata.start()
             try:
-                await attending.run()
+                await services.run()
             finally:
                 await metadata.stop()
 
-        keeper.on_networks(attend)
-        return {"doors": open_doors}
+        keeper.on_networks(set_networks)
+        return {"router services": serve}
 
     def _upstream(self) -> Upstream:
         told = self._config.kubelet.resolv_conf
@@ -184,7 +184,7 @@ class Networking:
 class _Behind:
     """Maps links to pods. A sandbox is never reused for another pod, so results are cached."""
 
-    def __init__(self, datapath: LinuxDatapath, pods: PodManager, keeper: NetworkKeeper) -> None:
+    def __init__(self, datapath: LinuxDatapath, pods: PodManager, keeper: NetworkReconciler) -> None:
         self._datapath = datapath
         self._pods = pods
         self._keeper = keeper

@@ -9,14 +9,14 @@ from contextlib import suppress
 from tarmac.agent.config.settings import AgentConfig
 from tarmac.agent.egress.facts import FactsAnnotation, private_key
 from tarmac.agent.egress.leases.addressconfig import write_key
-from tarmac.agent.egress.leases.checkpoint import LeaseFile
+from tarmac.agent.egress.leases.checkpoint import LeaseCheckpoint
 from tarmac.agent.egress.leases.exchange import PrivateKey
 from tarmac.agent.egress.leases.thread import LeaseThread
-from tarmac.agent.egress.objects import ObjectSource
-from tarmac.agent.egress.reconciler import ExternalKeeper
+from tarmac.agent.egress.objects import EgressObjectSource
+from tarmac.agent.egress.reconciler import EgressReconciler
 from tarmac.agent.egress.sharing import SharedConnections
-from tarmac.agent.egress.statuswriter import Acknowledgements
-from tarmac.agent.egress.traffic import TrafficFigures
+from tarmac.agent.egress.statuswriter import EgressStatusWriter
+from tarmac.agent.egress.traffic import TrafficMetrics
 from tarmac.agent.stats.summary import UNLABELLED, Sample
 from tarmac.api.egress.nodefacts import Encryption, NodeFacts, OutsideInterface
 from tarmac.base.gates import EXTERNAL_SERVICES
@@ -63,22 +63,26 @@ class NodeExternal:
         self._encrypts = config.flags.encrypt_between_cities == "require"
         self._means: Encryption = "off"  # as last reported
         self._transferred: Mapping[str, int] = {}
-        file = LeaseFile(self._root / _LEASES)
+        file = LeaseCheckpoint(self._root / _LEASES)
         self.leases = LeaseThread(node, datapath, private, file, client.clock, draw, self._moved)
         self._sharing = SharedConnections(
-            datapath.state_sync, node, recorder, lambda: self._keeper.stands, lambda: self._keeper.gateway_names
+            datapath.state_sync,
+            node,
+            recorder,
+            lambda: self._reconciler.is_candidate,
+            lambda: self._reconciler.gateway_names,
         )
-        self._telling = Acknowledgements(
-            client, node, lambda: self.leases.carrying, lambda: self.leases.strangers, lambda: self._sharing.partner
+        self._status_writer = EgressStatusWriter(
+            client, node, lambda: self.leases.owned, lambda: self.leases.foreign_hosts, lambda: self._sharing.partner
         )
-        self._traffic = TrafficFigures(datapath, lambda: self._keeper.stands, client.clock)
-        self._keeper = ExternalKeeper(
+        self._traffic = TrafficMetrics(datapath, lambda: self._reconciler.is_candidate, client.clock)
+        self._reconciler = EgressReconciler(
             node,
             datapath,
             self.leases,
             file,
-            lambda changed: ObjectSource(informers, node, self._root / _OBJECTS, changed),
-            self._telling,
+            lambda changed: EgressObjectSource(informers, node, self._root / _OBJECTS, changed),
+            self._status_writer,
             addresses,
             client.clock,
             encrypt=self._encrypts,
@@ -89,22 +93,22 @@ class NodeExternal:
         if not self._on:
             return {"external services": self._remove, "external facts": self._facts.run}
         return {
-            "external services": self._keeper.run,
-            "external status": self._telling.run,
+            "external services": self._reconciler.run,
+            "external status": self._status_writer.run,
             "external facts": self._facts.run,
         }
 
     async def networks_changed(self, networks: Set[str]) -> None:
         """Start a pass after a change of this node's Networks."""
         if self._on:
-            self._keeper.wake()
+            self._reconciler.wake()
 
     async def stop(self) -> None:
         """Hand over the addresses of this node, before its agent ends or its machine goes down."""
         if self._on:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_FAREWELL):
-                    await self._keeper.stop()
+                    await self._reconciler.stop()
 
     async def refresh(self) -> None:
         """Refresh the traffic metrics, which are read only on a scrape."""
@@ -113,19 +117,19 @@ class NodeExternal:
 
     def metrics(self) -> Iterator[Sample]:
         """Yield the metrics; none without external services."""
-        if not self._on or not self._keeper.figures.applies:
+        if not self._on or not self._reconciler.metrics.applies:
             return
-        figures = self._keeper.figures
-        yield "tarmac_external_apply_seconds_sum", "counter", UNLABELLED, figures.seconds
-        yield "tarmac_external_apply_seconds_count", "counter", UNLABELLED, figures.applies
-        yield "tarmac_external_apply_failures_total", "counter", UNLABELLED, figures.failures
-        yield "tarmac_external_drift_total", "counter", UNLABELLED, figures.drift
+        counters = self._reconciler.metrics
+        yield "tarmac_external_apply_seconds_sum", "counter", UNLABELLED, counters.seconds
+        yield "tarmac_external_apply_seconds_count", "counter", UNLABELLED, counters.applies
+        yield "tarmac_external_apply_failures_total", "counter", UNLABELLED, counters.failures
+        yield "tarmac_external_drift_total", "counter", UNLABELLED, counters.drift
         if self._tracked is not None:
             yield "tarmac_gateway_conntrack_entries", "gauge", UNLABELLED, self._tracked[0]
             yield "tarmac_gateway_conntrack_limit", "gauge", UNLABELLED, self._tracked[1]
         if self._sharing.backlog is not None:
             yield "tarmac_gateway_sync_backlog", "gauge", UNLABELLED, self._sharing.backlog
-        yield "tarmac_gateway_addresses", "gauge", UNLABELLED, len(self.leases.carrying)
+        yield "tarmac_gateway_addresses", "gauge", UNLABELLED, len(self.leases.owned)
         yield from self._traffic.samples()
         yield from self._lease_metrics()
         for peer, number in sorted(self._transferred.items()):
@@ -134,7 +138,7 @@ class NodeExternal:
             yield "tarmac_external_refused_total", "counter", {"cause": cause}, number
 
     def _lease_metrics(self) -> Iterator[Sample]:
-        for cause, number in sorted(self.leases.taken.items()):
+        for cause, number in sorted(self.leases.takeovers.items()):
             yield "tarmac_gateway_owner_changes_total", "counter", {"cause": cause}, number
         seconds, measured = self.leases.gaps
         yield "tarmac_gateway_gap_seconds_sum", "counter", UNLABELLED, seconds
@@ -147,7 +151,7 @@ class NodeExternal:
             yield "tarmac_gateway_lease_seconds", "gauge", {"sourceip": address}, max(0.0, left)
 
     def _moved(self, address: str) -> None:
-        self._telling.moved(address)
+        self._status_writer.moved(address)
 
     async def _gather(self) -> NodeFacts | None:
         if not self._on:
@@ -160,7 +164,7 @@ class NodeExternal:
                 OutsideInterface(name, list(of)) for name, of in sorted(interfaces.items()) if name != _LOOPBACK
             ],
             encryption=await self._encryption(),
-            state_sync=await self._sharing.look(),
+            state_sync=await self._sharing.update(),
             public_key=write_key(self._public),
         )
 

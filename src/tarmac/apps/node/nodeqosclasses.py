@@ -11,7 +11,7 @@ from tarmac.agent.cgroups.v2 import V2
 from tarmac.agent.config.reading import BadConfig
 from tarmac.agent.config.settings import AgentConfig
 from tarmac.agent.environment.variables import ConfigMissing
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.node.runtimehealth import RuntimeHealth
 from tarmac.agent.pods.manager import PodManager
 from tarmac.agent.qosclasses.blockiofile import BadClassFile
@@ -63,7 +63,7 @@ class NodeClasses:
     def meet(self, pods: PodManager, health: RuntimeHealth, allocator: Allocator) -> None:
         """Connect the pods, which exist from now on."""
 
-        def own_kernel(pod: Pod) -> bool:
+        def own_kernel(pod: AgentPod) -> bool:
             try:
                 return health.own_kernel(pods.handler(pod.raw))
             except ConfigMissing:

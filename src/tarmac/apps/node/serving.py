@@ -9,15 +9,15 @@ from pathlib import Path
 from tarmac.agent.config.configz import in_effect
 from tarmac.agent.config.settings import AgentConfig
 from tarmac.agent.http.api import ExternalConnections, NodeApi
-from tarmac.agent.http.auth import CallerTimes, ReviewedCallers
-from tarmac.agent.http.host import Connect, NodeFigures
-from tarmac.agent.http.machines.api import Visits
+from tarmac.agent.http.auth import ReviewAuthorizer, ReviewCacheTimes
+from tarmac.agent.http.host import Connect, NodeMetrics
+from tarmac.agent.http.machines.api import ConsoleServices
 from tarmac.agent.http.machines.recordings import RecordingLimits, Recordings
-from tarmac.agent.http.machines.sessions import Sessions
+from tarmac.agent.http.machines.sessions import MachineSessions
 from tarmac.agent.http.serving import NodeListener
-from tarmac.agent.http.tunnel import Tunnels
+from tarmac.agent.http.tunnel import ServerTunnels
 from tarmac.agent.node.certificates.files import write_private
-from tarmac.agent.node.identity import Identity
+from tarmac.agent.node.identity import NodeIdentity
 from tarmac.agent.node.serving import ServingCertificate
 from tarmac.agent.pods.manager import PodManager
 from tarmac.api.schema import JsonObject
@@ -35,28 +35,28 @@ class Serving:
         config: AgentConfig,
         in_effect_now: Callable[[], AgentConfig],
         client: Client,
-        identity: Identity,
+        identity: NodeIdentity,
         pods: PodManager,
         runtime: Runtime,
         connect: Connect,
-        figures: NodeFigures,
+        figures: NodeMetrics,
         node: Callable[[], JsonObject],
         recorder: Recorder,
         external: ExternalConnections | None,
     ) -> None:
         webhook, reviews = config.kubelet.authentication.webhook, config.kubelet.authorization.webhook
-        times = CallerTimes(webhook.cache_ttl, reviews.cache_authorized_ttl, reviews.cache_unauthorized_ttl)
+        times = ReviewCacheTimes(webhook.cache_ttl, reviews.cache_authorized_ttl, reviews.cache_unauthorized_ttl)
         limits = RecordingLimits(config.flags.recording_days, config.flags.recording_bytes)
         recordings = Recordings(config.root_dir / "recordings", client.clock, limits)
-        sessions = Sessions(recordings, partial(_tell, recorder))
+        sessions = MachineSessions(recordings, partial(_tell, recorder))
         api = NodeApi(
             pods=pods,
             runtime=runtime,
             connect=connect,
-            figures=figures,
-            callers=ReviewedCallers(client, config.node_name, client.clock, times),
+            node_metrics=figures,
+            authorizer=ReviewAuthorizer(client, config.node_name, client.clock, times),
             clock=client.clock,
-            visits=Visits(sessions, recordings, client.randomness),
+            consoles=ConsoleServices(sessions, recordings, client.randomness),
             config=lambda: in_effect(in_effect_now()),
             external=external,
             idle_seconds=config.kubelet.streaming_connection_idle_timeout,
@@ -68,7 +68,9 @@ class Serving:
         self._api = api
         self._recordings = recordings
         self._certificate = ServingCertificate(client, config, node, identity.authorities.outdated)
-        self._tunnels = Tunnels(api, config.node_name, lambda: identity.http, servers, client.clock, client.randomness)
+        self._tunnels = ServerTunnels(
+            api, config.node_name, lambda: identity.http, servers, client.clock, client.randomness
+        )
 
     def runs(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Return the tasks to run, by name."""

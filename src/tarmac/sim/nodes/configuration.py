@@ -20,10 +20,10 @@ from typing import Annotated, Any, Final
 import msgspec
 import yaml
 
-from tarmac.agent.config.cpumanager import check_processors
+from tarmac.agent.config.cpumanager import check_cpus
 from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.kubelet import KubeletConfiguration
-from tarmac.agent.config.reading import API_VERSION, KIND, BadConfig, Stated, decode, stated
+from tarmac.agent.config.reading import API_VERSION, KIND, BadConfig, StatedConfig, decode, stated
 from tarmac.agent.sizing.reservations import stated_reservations
 from tarmac.api.kubernetes.core.nodeclasses import OfferedClasses, OfferedType
 from tarmac.base import names
@@ -84,7 +84,7 @@ def model_of(config: SimNodeConfig, shape: NodeShape | None = None) -> NodeModel
     topology = Topology.flat(range(capacity[CPU] // 1000))
     try:
         reservations = stated_reservations(written, topology.cpus)
-        check_processors(written, reservations)
+        check_cpus(written, reservations)
     except BadConfig as error:
         raise BadNodeConfig(f"kubelet: {error}") from error
     static = written.kubelet.cpu_manager_policy == "static"
@@ -104,7 +104,7 @@ def _sizes(capacity: Amounts, reservations: Reservations, static: bool) -> dict[
     return sizes_in_status(node_ledger(size))
 
 
-def _kubelet(config: SimNodeConfig) -> Stated:
+def _kubelet(config: SimNodeConfig) -> StatedConfig:
     if unknown := sorted(config.kubelet.keys() - {*KUBELET_FIELDS}):
         raise BadNodeConfig(f"kubelet.{unknown[0]}: does not decide about sizes; there are {', '.join(KUBELET_FIELDS)}")
     try:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from tarmac.agent.cpumanager.manager import processors_postponed
+from tarmac.agent.cpumanager.manager import cpus_postponed
 from tarmac.agent.model.allotment import Postponed, Refusal
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.pods.predicates import refusal
 from tarmac.api.kubernetes.core.pods.podclasses import (
     Classes,
@@ -36,12 +36,12 @@ class NodeGate:
     def __init__(self, node: JsonObject, model: NodeModel) -> None:
         self._node = node
         self._model = model
-        self._pods: dict[str, Pod] = {}  # admitted and not ended
+        self._pods: dict[str, AgentPod] = {}  # admitted and not ended
         self._cpus: dict[str, Mapping[str, CPUSet]] = {}
 
     def refusal(self, raw: JsonObject, handler: str) -> Refusal | None:
         """Return the reason to reject a pod, or None. Repeated for an admitted pod, the answer is the same."""
-        pod = Pod(raw)
+        pod = AgentPod(raw)
         if pod.uid in self._pods:
             return None
         why = refusal(pod, self._node, self._pods.values()) or self._classes(pod, handler) or self._processors(pod)
@@ -51,17 +51,17 @@ class NodeGate:
 
     def adopt(self, raw: JsonObject) -> None:
         """Take over a running pod that was admitted before the node went away."""
-        pod = Pod(raw)
+        pod = AgentPod(raw)
         self._pods[pod.uid] = pod
         self._processors(pod)
 
-    def postponed(self, has: Pod, asks: Pod, handler: str) -> Postponed | None:
+    def postponed(self, has: AgentPod, asks: AgentPod, handler: str) -> Postponed | None:
         """Return the reason why a running pod cannot get the CPUs or classes it requests now, or None."""
         if asks_for_classes(asks.raw) or asks_for_classes(has.raw):
             why = admission.postponement(asks.raw, has.raw, self._here(asks.uid, handler))
             if why is not None:
                 return Postponed(*why)
-        return processors_postponed(has, asks) if self._model.given_away is not None else None
+        return cpus_postponed(has, asks) if self._model.given_away is not None else None
 
     def release(self, uid: str) -> None:
         """Free the resources of an ended or deleted pod."""
@@ -91,7 +91,7 @@ class NodeGate:
             container["name"]: classes for container, classes in classes_of_containers(pod.raw, types) if classes
         }
 
-    def _classes(self, pod: Pod, handler: str) -> Refusal | None:
+    def _classes(self, pod: AgentPod, handler: str) -> Refusal | None:
         return admission.refusal(pod.raw, self._here(pod.uid, handler))
 
     def _here(self, uid: str, handler: str) -> ClassesOfNode:
@@ -99,7 +99,7 @@ class NodeGate:
         taken = taken_by([other.raw for other in self._pods.values() if other.uid != uid], offered.pod)
         return ClassesOfNode(self._node["metadata"]["name"], offered, taken, handler in OWN_KERNEL_HANDLERS)
 
-    def _processors(self, pod: Pod) -> Refusal | None:
+    def _processors(self, pod: AgentPod) -> Refusal | None:
         if self._model.given_away is None or pod.uid in self._cpus:
             return None
         taken = {cpu for given in self._cpus.values() for cpus in given.values() for cpu in cpus}

@@ -21,7 +21,7 @@ import msgspec
 
 from tarmac.agent.allocation.promises import PodPromises
 from tarmac.agent.model.allotment import Postponed
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.status.conditions import readiness
 from tarmac.agent.status.containers import LOST_REASON
 from tarmac.api.compute.names import ANNOTATION_MACHINE_IMAGES
@@ -185,10 +185,10 @@ class SimulatedPod:
         """True if it is Ready: its containers are, and its readiness gates hold."""
         return self.containers_ready and not readiness(self.gates, dict(self.gated))
 
-    def as_pod(self, amounts: bytes) -> Pod:
+    def as_pod(self, amounts: bytes) -> AgentPod:
         """Return the pod in the form that the agent's resource rules read."""
         metadata = {"uid": self.uid, "name": self.name, "namespace": self.namespace, "generation": self.generation}
-        return Pod({"metadata": metadata, "spec": spec_of(amounts)})
+        return AgentPod({"metadata": metadata, "spec": spec_of(amounts)})
 
     def begin(self, now: str) -> None:
         """Start its containers, for the first time or again."""

@@ -15,7 +15,7 @@ import msgspec
 
 from tarmac.agent.environment.variables import ConfigMissing, PodEnvironment, environment
 from tarmac.agent.model.allotment import Refusal
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.pods.predicates import handler_refusal
 from tarmac.agent.sources.sources import ApiSources
 from tarmac.api.schema import JsonObject
@@ -70,7 +70,7 @@ class Needs:
 
     async def check(self, raw: JsonObject, host: str) -> None:
         """Check that all objects exist that a pod refers to. Raises Unready."""
-        pod = Pod(raw)
+        pod = AgentPod(raw)
         await self._files(pod)
         here = PodEnvironment((), (host,), {}, ())
         missing: dict[str, str] = {}
@@ -82,7 +82,7 @@ class Needs:
         if missing:
             raise Unready(missing)
 
-    async def _files(self, pod: Pod) -> None:
+    async def _files(self, pod: AgentPod) -> None:
         collector = Collector(pod.raw, self._sources, {})
         for kind, source in _mounted(pod):
             try:
@@ -91,7 +91,7 @@ class Needs:
                 raise Unready({}) from error  # no container is created before its files exist
 
 
-def _mounted(pod: Pod) -> Iterator[tuple[str, JsonObject]]:
+def _mounted(pod: AgentPod) -> Iterator[tuple[str, JsonObject]]:
     """Yield the mounted volumes with content from objects."""
     used = {mount["name"] for each in pod.every_container() for mount in each.get("volumeMounts") or ()}
     for volume in pod.spec.get("volumes") or ():

@@ -7,7 +7,7 @@ from typing import Any
 
 from tarmac.agent.allocation.promises import PodPromises
 from tarmac.agent.model.allotment import Postponed
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.pods.predicates import memory_postponed, postponed
 from tarmac.sim.nodes.pod import PodStage, SimulatedPod
 from tarmac.sim.nodes.simulatednode import SimulatedNode
@@ -21,7 +21,7 @@ def resize(node: SimulatedNode, pod: SimulatedPod, handler: str, now: str) -> li
     has, asks = pod.as_pod(pod.held), pod.as_pod(pod.asked)
     promises = PodPromises(has)
 
-    def fits(_has: Pod, _asks: Pod) -> Postponed | None:
+    def fits(_has: AgentPod, _asks: AgentPod) -> Postponed | None:
         return _postponement(node, pod, handler, has, asks)
 
     if not promises.consider(asks, fits):
@@ -36,7 +36,9 @@ def resize(node: SimulatedNode, pod: SimulatedPod, handler: str, now: str) -> li
     return [each["name"] for each in asks.containers if _restarts(each, before.get(each["name"], {}))]
 
 
-def _postponement(node: SimulatedNode, pod: SimulatedPod, handler: str, has: Pod, asks: Pod) -> Postponed | None:
+def _postponement(
+    node: SimulatedNode, pod: SimulatedPod, handler: str, has: AgentPod, asks: AgentPod
+) -> Postponed | None:
     if (why := node.postponed(has, asks, handler)) is not None:
         return why
     if pod.is_machine and (why := memory_postponed(has, asks)) is not None:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from ipaddress import IPv4Address
 
 from tarmac.agent.model.allotment import Postponed, Refusal
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.pod import AgentPod
 from tarmac.sim.nodes.gate import NodeGate
 from tarmac.sim.nodes.model import NodeModel
 from tarmac.sim.nodes.objects import labels_of
@@ -122,7 +122,7 @@ class SimulatedNode:
         if self._gate is not None:
             self._gate.release(pod.uid)
 
-    def postponed(self, has: Pod, asks: Pod, handler: str) -> Postponed | None:
+    def postponed(self, has: AgentPod, asks: AgentPod, handler: str) -> Postponed | None:
         """Return the reason why a pod cannot get other CPUs or classes, or None."""
         return self._gate.postponed(has, asks, handler) if self._gate is not None else None
 

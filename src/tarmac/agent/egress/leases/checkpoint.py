@@ -23,48 +23,48 @@ class Owner(msgspec.Struct, frozen=True):
     node_address: str
 
 
-class Known(msgspec.Struct, frozen=True):
+class LeaseState(msgspec.Struct, frozen=True):
     """Epochs and owners by address."""
 
     epochs: dict[str, int] = {}
     owners: dict[str, Owner] = {}
 
-    def plausible(self, highest: int) -> Known:
+    def plausible(self, highest: int) -> LeaseState:
         """Drop epochs above the highest possible one: lies of a hostile node, written down before the bound."""
         epochs = {address: epoch for address, epoch in self.epochs.items() if epoch <= highest}
-        return Known(epochs, {address: owner for address, owner in self.owners.items() if owner.epoch <= highest})
+        return LeaseState(epochs, {address: owner for address, owner in self.owners.items() if owner.epoch <= highest})
 
 
-_decode = msgspec.json.Decoder(Known).decode
+_decode = msgspec.json.Decoder(LeaseState).decode
 
 
-class LeaseFile:
+class LeaseCheckpoint:
     """The checkpoint file. Only the lease thread uses it; written mainly when an address changes its owner."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.kept = self._read()
+        self.saved = self._read()
 
-    def keep(self, known: Known) -> None:
+    def save(self, state: LeaseState) -> None:
         """Write the checkpoint. Raises OSError."""
-        if known != self.kept:
-            replace_file(self._path, msgspec.json.encode(known))
-            self.kept = known
+        if state != self.saved:
+            replace_file(self._path, msgspec.json.encode(state))
+            self.saved = state
 
     def remove(self) -> None:
         """Delete the checkpoint."""
         self._path.unlink(missing_ok=True)
-        self.kept = Known()
+        self.saved = LeaseState()
 
-    def _read(self) -> Known:
+    def _read(self) -> LeaseState:
         try:
             return _decode(self._path.read_bytes())
         except FileNotFoundError:
-            return Known()
+            return LeaseState()
         except (OSError, msgspec.DecodeError) as error:
             # Epochs are also in Gateways, and voters state them in rejections: only the first request is lost.
             _log.warning("lease checkpoint cannot be read", why=str(error))
-            return Known()
+            return LeaseState()
 
 
 def replace_file(path: Path, content: bytes) -> None:

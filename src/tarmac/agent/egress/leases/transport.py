@@ -23,7 +23,7 @@ from typing import Final
 
 import msgspec
 
-from tarmac.agent.egress.leases.addressconfig import KEY_BYTES, Identity
+from tarmac.agent.egress.leases.addressconfig import KEY_BYTES, PeerIdentity
 from tarmac.agent.egress.leases.exchange import PrivateKey
 from tarmac.decide.egress.lease.messages import (
     Announced,
@@ -40,118 +40,120 @@ from tarmac.decide.egress.lease.messages import (
     Word,
 )
 
-LARGEST: Final = 1400
+MAX_DATAGRAM: Final = 1400
 _VERSION: Final = b"TMX1"
 _HEAD: Final = struct.Struct(">4s32s8sQ8s8s")
 _SEAL: Final = 32
-_NOTHING: Final = bytes(8)
+_NO_CHALLENGE: Final = bytes(8)
 _WITH_NONCE: Final = (Ask, Grant, Refuse)
 _WITHOUT: Final = (Release, Vacant, Follow, Announced)
 _TOGETHER: Final = (Renewal, Renewed, Unlisted)
 _KINDS: Final = (*_WITH_NONCE, *_WITHOUT, *_TOGETHER)
 _NUMBER_OF: Final = {kind: number for number, kind in enumerate(_KINDS)}
-_LONGEST_ADDRESS: Final = 39
-_MOST_NUMBER: Final = 1 << 62
+_MAX_ADDRESS_LENGTH: Final = 39
+_MAX_NUMBER: Final = 1 << 62
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[tuple[int, str, int, int]]).decode
 
 
-class Malformed(ValueError):
+class MalformedDatagram(ValueError):
     """A datagram that does not follow this protocol."""
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class ReceivedDatagram:
     """The messages of a datagram, and the datagrams to send back at once, if any."""
 
-    sender: Identity
-    words: Sequence[Word | Together]
+    sender: PeerIdentity
+    messages: Sequence[Word | Together]
     answer: Sequence[bytes] = ()
 
 
 @dataclass(slots=True)
-class _Talk:
+class _PeerSession:
     """The state of the conversation with one peer."""
 
     seal: bytes
     challenge: bytes
     session: bytes = b""
     count: int = 0  # the highest received in the session
-    echo: bytes = _NOTHING
+    echo: bytes = _NO_CHALLENGE
     sent: int = 0
     last: Sequence[Word | Together] = ()  # sent last, and sent again if the peer ignored it
 
 
-class Talking:
-    """Transport of one agent. `listens` tells if datagrams of an identity are accepted at all; it is called first."""
+class PeerTransport:
+    """Transport of one agent. `accepts` tells if datagrams of an identity are accepted at all; it is called first."""
 
-    def __init__(self, private: bytes, seed: bytes, listens: Callable[[Identity], bool]) -> None:
+    def __init__(self, private: bytes, seed: bytes, accepts: Callable[[PeerIdentity], bool]) -> None:
         """`seed` are 32 unpredictable bytes."""
         self._private = PrivateKey(private)
         self.key = self._private.public
         self._seed, self._drawn = seed, 0
         self._session = self._draw()
-        self._listens = listens
-        self._talks: dict[Identity, _Talk] = {}
+        self._accepts = accepts
+        self._sessions: dict[PeerIdentity, _PeerSession] = {}
         self.dropped: Counter[str] = Counter()  # by cause
 
-    def keep_only(self, identities: Collection[Identity]) -> None:
+    def keep_only(self, identities: Collection[PeerIdentity]) -> None:
         """Drop the state of all peers that are not in `identities`."""
-        self._talks = {each: talk for each, talk in self._talks.items() if each in identities}
+        self._sessions = {each: peer for each, peer in self._sessions.items() if each in identities}
 
-    def say(self, to: Identity, words: Sequence[Word | Together]) -> list[bytes]:
-        """Return the datagrams that carry `words`; none if the peer has no valid key."""
-        talk = self._talk(to)
-        if talk is None:
+    def datagrams_for(self, to: PeerIdentity, messages: Sequence[Word | Together]) -> list[bytes]:
+        """Return the datagrams that carry `messages`; none if the peer has no valid key."""
+        peer = self._session_with(to)
+        if peer is None:
             return []
-        talk.last = words
-        return list(self._datagrams(to, talk, words))
+        peer.last = messages
+        return list(self._datagrams(to, peer, messages))
 
-    def hear(self, datagram: bytes, address: str) -> Heard | None:
+    def receive(self, datagram: bytes, address: str) -> ReceivedDatagram | None:
         """Authenticate a datagram received from an address. Return None if it is dropped, which is counted by cause."""
         if len(datagram) < _HEAD.size + _SEAL or not datagram.startswith(_VERSION):
             return self._drop("malformed")
-        sender = Identity(address, datagram[4 : 4 + KEY_BYTES])
-        talk = self._talk(sender) if self._listens(sender) else None
-        if talk is None:
+        sender = PeerIdentity(address, datagram[4 : 4 + KEY_BYTES])
+        peer = self._session_with(sender) if self._accepts(sender) else None
+        if peer is None:
             return self._drop("unknown")
         content, seal = datagram[:-_SEAL], datagram[-_SEAL:]
-        if not hmac.compare_digest(seal, _sealed(talk.seal, self.key, content)):
+        if not hmac.compare_digest(seal, _sealed(peer.seal, self.key, content)):
             return self._drop("forged")
         _, _, session, count, challenge, echo = _HEAD.unpack_from(content)
-        if session != talk.session and echo != talk.challenge:
+        if session != peer.session and echo != peer.challenge:
             # A replay of an earlier session, or a new one: accepted once its next datagram answers the challenge.
-            talk.echo = challenge
-            return Heard(sender, (), list(self._datagrams(sender, talk, ())))
-        if session == talk.session and count <= talk.count:
+            peer.echo = challenge
+            return ReceivedDatagram(sender, (), list(self._datagrams(sender, peer, ())))
+        if session == peer.session and count <= peer.count:
             return self._drop("replayed")
-        if session != talk.session:
-            talk.session, talk.challenge = session, self._draw()
-        talk.count, talk.echo = count, challenge
+        if session != peer.session:
+            peer.session, peer.challenge = session, self._draw()
+        peer.count, peer.echo = count, challenge
         try:
-            words = _words(content[_HEAD.size :])
-        except Malformed:
+            messages = _messages(content[_HEAD.size :])
+        except MalformedDatagram:
             return self._drop("malformed")
-        if words or not talk.last:
-            return Heard(sender, words)
-        return Heard(sender, (), list(self._datagrams(sender, talk, talk.last)))  # the peer dropped it before
+        if messages or not peer.last:
+            return ReceivedDatagram(sender, messages)
+        return ReceivedDatagram(
+            sender, (), list(self._datagrams(sender, peer, peer.last))
+        )  # the peer dropped it before
 
-    def _datagrams(self, to: Identity, talk: _Talk, words: Sequence[Word | Together]) -> Iterator[bytes]:
+    def _datagrams(self, to: PeerIdentity, peer: _PeerSession, messages: Sequence[Word | Together]) -> Iterator[bytes]:
         """Yield at least one datagram: without words it still carries challenge and echo."""
-        for body in _bodies(words):
-            talk.sent += 1
-            content = _HEAD.pack(_VERSION, self.key, self._session, talk.sent, talk.challenge, talk.echo) + body
-            yield content + _sealed(talk.seal, to.key, content)
+        for body in _bodies(messages):
+            peer.sent += 1
+            content = _HEAD.pack(_VERSION, self.key, self._session, peer.sent, peer.challenge, peer.echo) + body
+            yield content + _sealed(peer.seal, to.key, content)
 
-    def _talk(self, identity: Identity) -> _Talk | None:
-        known = self._talks.get(identity)
+    def _session_with(self, identity: PeerIdentity) -> _PeerSession | None:
+        known = self._sessions.get(identity)
         if known is None:
             try:
                 shared = self._private.exchange(identity.key)
             except ValueError:  # not a key, or a weak one that gives every peer the same secret
                 return None
-            known = self._talks[identity] = _Talk(hashlib.sha256(_VERSION + shared).digest(), self._draw())
+            known = self._sessions[identity] = _PeerSession(hashlib.sha256(_VERSION + shared).digest(), self._draw())
         return known
 
     def _draw(self) -> bytes:
@@ -167,34 +169,34 @@ def _sealed(key: bytes, receiver: bytes, content: bytes) -> bytes:
     return hmac.digest(key, receiver + content, "sha256")
 
 
-def _bodies(words: Sequence[Word | Together]) -> Iterator[bytes]:
+def _bodies(messages: Sequence[Word | Together]) -> Iterator[bytes]:
     """Yield the encoded words in chunks that fit into one unfragmented datagram."""
-    most = max(1, (LARGEST - _HEAD.size - _SEAL) // (_LONGEST_ADDRESS + 24))
-    for start in range(0, max(1, len(words)), most):
-        yield _encode([_row(word) for word in words[start : start + most]])
+    most = max(1, (MAX_DATAGRAM - _HEAD.size - _SEAL) // (_MAX_ADDRESS_LENGTH + 24))
+    for start in range(0, max(1, len(messages)), most):
+        yield _encode([_row(message) for message in messages[start : start + most]])
 
 
-def _row(word: Word | Together) -> tuple[int, str, int, int]:
-    if isinstance(word, _TOGETHER):
-        return _NUMBER_OF[type(word)], "", word.digest, word.nonce
-    nonce = word.nonce if isinstance(word, _WITH_NONCE) else 0
-    return _NUMBER_OF[type(word)], word.address, word.epoch, nonce
+def _row(message: Word | Together) -> tuple[int, str, int, int]:
+    if isinstance(message, _TOGETHER):
+        return _NUMBER_OF[type(message)], "", message.digest, message.nonce
+    nonce = message.nonce if isinstance(message, _WITH_NONCE) else 0
+    return _NUMBER_OF[type(message)], message.address, message.epoch, nonce
 
 
-def _words(body: bytes) -> list[Word | Together]:
-    """Decode a body. Raises Malformed."""
+def _messages(body: bytes) -> list[Word | Together]:
+    """Decode a body. Raises MalformedDatagram."""
     try:
         rows = _decode(body)
     except ValueError as error:  # also UnicodeDecodeError, which is no error of msgspec's own
-        raise Malformed(str(error)) from error
-    return [_word(*row) for row in rows]
+        raise MalformedDatagram(str(error)) from error
+    return [_message(*row) for row in rows]
 
 
-def _word(kind: int, address: str, epoch: int, nonce: int) -> Word | Together:
-    if not (0 <= kind < len(_KINDS) and len(address) <= _LONGEST_ADDRESS):
-        raise Malformed(f"kind {kind}")
-    if not (0 <= epoch < _MOST_NUMBER and 0 <= nonce < _MOST_NUMBER):
-        raise Malformed("a number that nobody counts to")
+def _message(kind: int, address: str, epoch: int, nonce: int) -> Word | Together:
+    if not (0 <= kind < len(_KINDS) and len(address) <= _MAX_ADDRESS_LENGTH):
+        raise MalformedDatagram(f"kind {kind}")
+    if not (0 <= epoch < _MAX_NUMBER and 0 <= nonce < _MAX_NUMBER):
+        raise MalformedDatagram("a number that nobody counts to")
     if kind < len(_WITH_NONCE):
         return _WITH_NONCE[kind](address, epoch, nonce)
     if kind < len(_WITH_NONCE) + len(_WITHOUT):

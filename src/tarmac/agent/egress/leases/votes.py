@@ -6,11 +6,11 @@ from collections import Counter
 from itertools import takewhile
 from typing import Final
 
-_PATIENCE: Final = 1.5  # seconds after which an answer would not count any more
-_MOST: Final = 10_000  # unanswered requests
+_TIMEOUT: Final = 1.5  # seconds after which an answer would not count any more
+_MAX_OPEN: Final = 10_000  # unanswered requests
 
 
-class Votes:
+class VoterMetrics:
     """Requests by voter, until they are answered or time out."""
 
     def __init__(self) -> None:
@@ -18,9 +18,9 @@ class Votes:
         self.lost: Counter[str] = Counter()
         self._open: dict[tuple[str, str, int], float] = {}  # voter, address, nonce -> when
 
-    def asked(self, voter: str, address: str, nonce: int, now: float) -> None:
+    def requested(self, voter: str, address: str, nonce: int, now: float) -> None:
         """Record a request about one address or, if `address` is empty, about many."""
-        if len(self._open) < _MOST:
+        if len(self._open) < _MAX_OPEN:
             self._open[voter, address, nonce] = now
 
     def answered(self, voter: str, address: str, nonce: int, now: float) -> None:
@@ -31,7 +31,7 @@ class Votes:
 
     def tick(self, now: float) -> None:
         """Count requests that timed out. Requests are stored in the order in which they were sent."""
-        late = list(takewhile(lambda key: now - self._open[key] >= _PATIENCE, self._open))
+        late = list(takewhile(lambda key: now - self._open[key] >= _TIMEOUT, self._open))
         for key in late:
             del self._open[key]
             self.lost[key[0]] += 1

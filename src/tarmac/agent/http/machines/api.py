@@ -22,7 +22,7 @@ from tarmac.agent.http import commands
 from tarmac.agent.http.answers import HttpError, document
 from tarmac.agent.http.bridging import RawClient
 from tarmac.agent.http.machines.recordings import Recording, Recordings, content
-from tarmac.agent.http.machines.sessions import Sessions, Visitor
+from tarmac.agent.http.machines.sessions import MachineSessions, Visitor
 from tarmac.api.kubernetes.runtimeclasses import MACHINE_CLASS
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import rfc3339
@@ -68,10 +68,10 @@ def is_machine(pod: JsonObject) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Visits:
+class ConsoleServices:
     """Current and recorded sessions at the machines of a node."""
 
-    sessions: Sessions
+    sessions: MachineSessions
     recordings: Recordings
     randomness: Randomness
 
@@ -79,12 +79,12 @@ class Visits:
 class MachineApi:
     """Serves the machines of a runtime."""
 
-    def __init__(self, runtime: Machines, find: FindMachine, visits: Visits) -> None:
+    def __init__(self, runtime: Machines, find: FindMachine, consoles: ConsoleServices) -> None:
         self._runtime = runtime
         self._find = find
-        self._sessions = visits.sessions
-        self._recordings = visits.recordings
-        self._randomness = visits.randomness
+        self._sessions = consoles.sessions
+        self._recordings = consoles.recordings
+        self._randomness = consoles.randomness
         self._places: dict[str, Callable[[Request, list[str]], Awaitable[Answer]]] = {
             "console": self._console,
             "vnc": self._vnc,

@@ -41,7 +41,7 @@ class Visitor:
         return cls(user, request.headers.get(RECORD_HEADER) != NOT_RECORDED)
 
 
-class Session:
+class MachineSession:
     """Implements `SessionRecorder`: forwards to the recording, if any, and reports the end."""
 
     def __init__(self, recording: CastWriter | None, over: Callable[[CastWriter | None], None]) -> None:
@@ -66,7 +66,7 @@ class Session:
         self._over(self._recording)
 
 
-class Sessions:
+class MachineSessions:
     """Starts sessions and counts the open ones."""
 
     def __init__(self, recordings: Recordings, tell: Tell) -> None:
@@ -92,7 +92,7 @@ class Sessions:
                 self._recordings.ended(recording)
             self._tell(pod, "ConsoleClosed", f"{who} has left the {what}")
 
-        return Session(recording, over)
+        return MachineSession(recording, over)
 
 
 def instance_uid(pod: JsonObject) -> str:

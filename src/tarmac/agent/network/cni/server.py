@@ -21,7 +21,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.log import log
 from tarmac.runtimes.interface import Interfaces, NotConnected, PodIdentity, WhyNotConnected
 
-_MOST: Final = 1 << 20
+_MAX_REQUEST: Final = 1 << 20
 _SLOW: Final = 30.0
 _INVALID, _UNKNOWN_POD, _TRY_LATER, _FAILED = 4, 7, 11, 100
 _CODES: Final = {
@@ -53,7 +53,7 @@ class CniServer:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         aside = self._path.with_name(f".{self._path.name}")
         aside.unlink(missing_ok=True)
-        server = await asyncio.start_unix_server(self._serve, aside, limit=_MOST)
+        server = await asyncio.start_unix_server(self._serve, aside, limit=_MAX_REQUEST)
         async with server:
             aside.chmod(0o600)
             os.replace(aside, self._path)  # only now: a relay that finds the path must find a listener
@@ -62,11 +62,11 @@ class CniServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(_SLOW):
-                question = await reader.read(_MOST)
-                while len(question) <= _MOST and (part := await reader.read(_MOST)):
+                question = await reader.read(_MAX_REQUEST)
+                while len(question) <= _MAX_REQUEST and (part := await reader.read(_MAX_REQUEST)):
                     question += part
-            if len(question) > _MOST:
-                raise OSError(f"a question of more than {_MOST} bytes")
+            if len(question) > _MAX_REQUEST:
+                raise OSError(f"a question of more than {_MAX_REQUEST} bytes")
             writer.write(await self.answer(_pairs(question.decode(errors="replace"), "\0")))
             await writer.drain()
         except (OSError, TimeoutError) as error:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tarmac.agent.network.compiler.networks import Compiled, Compiler, Snapshot
+from tarmac.agent.network.compiler.networks import CompiledNetworks, NetworkCompiler, NetworkSnapshot
 
-__all__ = ["Compiled", "Compiler", "Snapshot"]
+__all__ = ["CompiledNetworks", "NetworkCompiler", "NetworkSnapshot"]

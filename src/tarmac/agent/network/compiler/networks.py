@@ -32,7 +32,7 @@ _log = log("network")
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class NetworkSnapshot:
     """API objects. Networks by namespace/name, labels by namespace, endpoints by node; `zone` is this node's."""
 
     members: Sequence[NetworkPod] = ()
@@ -46,7 +46,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class CompiledNetworks:
     """Desired networks; those that pods here use; reasons why parts are closed; and networks that have to wait."""
 
     networks: NodeNetworks
@@ -67,7 +67,7 @@ class _Known:
     seconds: float = 0.0
 
 
-class Compiler:
+class NetworkCompiler:
     """The networks of one node. It has state, so it serves one caller at a time."""
 
     def __init__(self, node: str, monotonic: Callable[[], float]) -> None:
@@ -77,12 +77,14 @@ class Compiler:
         self._here = Here(node)
         self._outside = ServicePorts("", self._here)
 
-    def compile(self, snapshot: Snapshot, node_addresses: Sequence[str], kept: Set[str] = frozenset()) -> Compiled:
+    def compile(
+        self, snapshot: NetworkSnapshot, node_addresses: Sequence[str], kept: Set[str] = frozenset()
+    ) -> CompiledNetworks:
         """Compile every network that pods on this node use, and those `kept` for pods that may come."""
         by_network, index = _by_network(snapshot), ServiceIndex(snapshot.services, snapshot.slices)
         used = {name for name, members in by_network.items() if any(each.node == self._node for each in members)}
         names, policies = used | kept, _by_namespace(snapshot.policies)
-        self._stand(snapshot.zone)
+        self._set_zone(snapshot.zone)
         self._known = {name: self._known.get(name) or _Known(ServicePorts(name, self._here)) for name in names}
         begun, late, weight = self._monotonic(), set[str](), 0
         for name in sorted(names, key=lambda each: (self._known[each].seconds, each)):
@@ -90,7 +92,7 @@ class Compiler:
             inputs = _inputs(name, self._node, members, snapshot, policies, node_addresses)
             in_time = self._monotonic() - begun + weight * APPLYING_SECONDS < TURN_SECONDS
             before = self._known[name].state
-            if not self._follow(name, inputs, index.offered(name), in_time=in_time):
+            if not self._update_network(name, inputs, index.offered(name), in_time=in_time):
                 late.add(name)
             elif (after := self._known[name].state) is not before and after is not None:
                 weight += after.weight
@@ -99,9 +101,9 @@ class Compiler:
         networks = tuple(_reached_from_node(made, self._outside.ports))
         tunnels = instance_tunnels(self._node, networks, snapshot.networks, snapshot.endpoints)
         found = NodeNetworks(tuple(node_addresses), networks, self._outside.ports, tunnels)
-        return Compiled(found, used, self._refusals(), late)
+        return CompiledNetworks(found, used, self._refusals(), late)
 
-    def _stand(self, zone: str) -> None:
+    def _set_zone(self, zone: str) -> None:
         """Switch to another zone, with different near endpoints.
 
         A network keeps its state until there is time for it.
@@ -113,7 +115,7 @@ class Compiler:
         for name, known in self._known.items():
             known.services, known.offered = ServicePorts(name, self._here), None
 
-    def _follow(self, name: str, inputs: Inputs, offered: Sequence[Offered], *, in_time: bool) -> bool:
+    def _update_network(self, name: str, inputs: Inputs, offered: Sequence[Offered], *, in_time: bool) -> bool:
         """Update one network. Return False if there was no time for it."""
         known = self._known[name]
         if known.inputs == inputs and known.offered == offered:
@@ -122,13 +124,13 @@ class Compiler:
             return False
         begun = self._monotonic()
         if known.state is None or known.inputs != inputs:
-            known.state, known.refusals = self._made(name, inputs)
+            known.state, known.refusals = self._compile_rules(name, inputs)
         known.services.update(offered)
         known.state = replace(known.state, services=known.services.ports)
         known.inputs, known.offered, known.seconds = inputs, offered, self._monotonic() - begun
         return True
 
-    def _made(self, name: str, inputs: Inputs) -> tuple[NetworkState, Sequence[str]]:
+    def _compile_rules(self, name: str, inputs: Inputs) -> tuple[NetworkState, Sequence[str]]:
         try:
             book = PolicyBook(name, inputs.policies, inputs.members, inputs.labels.__getitem__)
             return network_state(name, self._node, inputs, book.rules), book.refusals
@@ -145,7 +147,7 @@ def _inputs(
     name: str,
     node: str,
     members: Sequence[NetworkPod],
-    snapshot: Snapshot,
+    snapshot: NetworkSnapshot,
     policies: Mapping[str, Sequence[PolicyFacts]],
     node_addresses: Sequence[str],
 ) -> Inputs:
@@ -167,7 +169,7 @@ def _by_namespace(policies: Sequence[PolicyFacts]) -> dict[str, list[PolicyFacts
     return found
 
 
-def _by_network(snapshot: Snapshot) -> dict[str, list[NetworkPod]]:
+def _by_network(snapshot: NetworkSnapshot) -> dict[str, list[NetworkPod]]:
     """Group members by the networks of their interfaces; host-network pods by the network of the node's services."""
     found: dict[str, list[NetworkPod]] = {}
     for member in snapshot.members:

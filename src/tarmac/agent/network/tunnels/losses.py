@@ -24,11 +24,11 @@ MAX_LOST: Final = 3
 _NONCE_BYTES: Final = 8
 
 
-Way = tuple[str, int]
+TunnelRoute = tuple[str, int]
 """The address of a node's tunnels, and the UDP port its packets go to."""
 
 
-class TunnelPeer(NamedTuple):
+class ProbedPeer(NamedTuple):
     """Another node, the end of its tunnels, a network that both have, and the UDP port its packets go to."""
 
     node: str
@@ -37,21 +37,21 @@ class TunnelPeer(NamedTuple):
     port: int
 
     @property
-    def way(self) -> Way:
+    def route(self) -> TunnelRoute:
         """Key of the peer: a node has a plaintext and an encrypted path, and either may be closed."""
         return self.address, self.port
 
 
-class Probe(NamedTuple):
+class TunnelProbe(NamedTuple):
     """One packet to send. The peer must return the nonce, which no third node sees."""
 
-    peer: TunnelPeer
+    peer: ProbedPeer
     nonce: bytes
 
 
 @dataclass(slots=True)
 class _State:
-    peer: TunnelPeer
+    peer: ProbedPeer
     nonce: bytes = b""  # of the last probe, until it is answered
     sent_at: float = -inf
     lost: int = 0
@@ -65,7 +65,7 @@ class TunnelLosses:
 
     def __init__(self, draw: Callable[[int], bytes]) -> None:
         self._draw = draw
-        self._states: dict[Way, _State] = {}
+        self._states: dict[TunnelRoute, _State] = {}
 
     @property
     def is_settled(self) -> bool:
@@ -77,13 +77,13 @@ class TunnelLosses:
         """The number of judged peers."""
         return len(self._states)
 
-    def follow(self, peers: Iterable[TunnelPeer]) -> None:
+    def follow(self, peers: Iterable[ProbedPeer]) -> None:
         """Judge these peers from now on. One that is probed in another network starts anew."""
-        wanted = {each.way: each for each in peers}
-        kept = {way: each for way, each in self._states.items() if wanted.get(way) == each.peer}
-        self._states = {way: kept.get(way) or _State(peer) for way, peer in wanted.items()}
+        wanted = {each.route: each for each in peers}
+        kept = {route: each for route, each in self._states.items() if wanted.get(route) == each.peer}
+        self._states = {route: kept.get(route) or _State(peer) for route, peer in wanted.items()}
 
-    def next_round(self, now: float) -> Sequence[Probe]:
+    def next_round(self, now: float) -> Sequence[TunnelProbe]:
         """Count unanswered probes of the last round, and choose the peers of this one."""
         for state in self._states.values():
             if state.nonce:
@@ -91,14 +91,14 @@ class TunnelLosses:
                 state.lost, state.nonce = state.lost + 1, b""
         return [self._probe(state, now) for state in self._chosen()]
 
-    def heard(self, way: Way, now: float) -> None:
+    def heard(self, route: TunnelRoute, now: float) -> None:
         """Record a packet from a peer."""
-        if state := self._states.get(way):
+        if state := self._states.get(route):
             state.heard_at = now
 
-    def answer(self, way: Way, nonce: bytes) -> bool:
+    def answer(self, route: TunnelRoute, nonce: bytes) -> bool:
         """Record a returned nonce. Return True if it ends a series of lost probes. A nonce counts once."""
-        state = self._states.get(way)
+        state = self._states.get(route)
         if state is None or not nonce or nonce != state.nonce:
             return False
         ended = state.lost >= MAX_LOST or not state.answered
@@ -128,9 +128,9 @@ class TunnelLosses:
         others = (each for each in states if id(each) not in chosen)
         return [*first, *nsmallest(MAX_PROBES - len(first), others, key=_last_sent)]
 
-    def _probe(self, state: _State, now: float) -> Probe:
+    def _probe(self, state: _State, now: float) -> TunnelProbe:
         state.nonce, state.sent_at = self._draw(_NONCE_BYTES), now
-        return Probe(state.peer, state.nonce)
+        return TunnelProbe(state.peer, state.nonce)
 
 
 def _last_sent(state: _State) -> float:

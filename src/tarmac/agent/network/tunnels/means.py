@@ -36,10 +36,10 @@ class TunnelMeans:
     async def run(self) -> NoReturn:
         """Check until cancelled."""
         while True:
-            await self.look()
+            await self.update()
             await self._clock.sleep(INTERVAL)
 
-    async def look(self) -> None:
+    async def update(self) -> None:
         """Recreate the link if it is lost, and publish the means of encryption."""
         await self._encryption.mend()
         means = await self._encryption.means()

@@ -19,8 +19,8 @@ from contextlib import suppress
 from typing import Final, NoReturn
 
 from tarmac.agent.model.tunnels import TunnelState
-from tarmac.agent.network.tunnels.losses import INTERVAL, MAX_LOST, Probe, TunnelLosses, TunnelPeer, Way
-from tarmac.agent.routerservices import Attending, Door
+from tarmac.agent.network.tunnels.losses import INTERVAL, MAX_LOST, ProbedPeer, TunnelLosses, TunnelProbe, TunnelRoute
+from tarmac.agent.routerservices import RouterService, RouterServices
 from tarmac.api.networking.tunnelendpoint import TunnelEndpoint
 from tarmac.api.networking.tunnels import closed_message
 from tarmac.base.clock import Clock
@@ -63,7 +63,7 @@ class TunnelProbes:
         self._sources: Mapping[str, str] = {}  # probe address -> address of the peer
         self._sockets: dict[str, socket.socket] = {}
         self._played = 0
-        self._told: TunnelState | None = None
+        self._reported: TunnelState | None = None
 
     def state(self) -> TunnelState | None:
         """Return the state of all tunnels; None until enough probes were sent."""
@@ -91,13 +91,13 @@ class TunnelProbes:
 
     async def _probe_from(self, address: str) -> None:
         """Probe until the node's address changes."""
-        door = Door("tunnel probes", probe_address(address), PORT, "udp", self._serve)
-        attending = Attending(self._datapath, self._clock, [door])
-        await first(attending.run(), self._rounds(address, attending))
+        service = RouterService("tunnel probes", probe_address(address), PORT, "udp", self._serve)
+        services = RouterServices(self._datapath, self._clock, [service])
+        await first(services.run(), self._rounds(address, services))
 
-    async def _rounds(self, address: str, attending: Attending) -> None:
+    async def _rounds(self, address: str, services: RouterServices) -> None:
         while self._addresses()[:1] == [address]:
-            attending.attend({each.name for each in self._networks().networks if each.vni and each.remotes})
+            services.set_networks({each.name for each in self._networks().networks if each.vni and each.remotes})
             self._probe()
             await self._clock.sleep(INTERVAL)
 
@@ -109,9 +109,9 @@ class TunnelProbes:
         for each in self._losses.next_round(self._clock.monotonic()):
             self._send(each)
         self._played += 1
-        self._tell()
+        self._notify()
 
-    def _peers(self) -> list[TunnelPeer]:
+    def _peers(self) -> list[ProbedPeer]:
         """Return each Ready node that answers probes, once for each path to it, in the first network of that path."""
         nodes = {
             address: name
@@ -119,17 +119,17 @@ class TunnelProbes:
             if endpoint.ready and endpoint.probes
             for address in endpoint.addresses
         }
-        found: dict[Way, TunnelPeer] = {}
+        found: dict[TunnelRoute, ProbedPeer] = {}
         in_force = self._networks()
         for network in in_force.networks:
             for remote in network.remotes if network.name in self._sockets else ():
                 if name := nodes.get(remote.node_address):
                     port = _port(in_force, network, remote.node_address)
-                    peer = TunnelPeer(name, remote.node_address, network.name, port)
-                    found.setdefault(peer.way, peer)
+                    peer = ProbedPeer(name, remote.node_address, network.name, port)
+                    found.setdefault(peer.route, peer)
         return list(found.values())
 
-    def _send(self, probe: Probe) -> None:
+    def _send(self, probe: TunnelProbe) -> None:
         self._put(self._sockets[probe.peer.network], _PROBE, probe.nonce, probe_address(probe.peer.address))
 
     async def _serve(self, network: str, made: socket.socket) -> None:
@@ -148,23 +148,23 @@ class TunnelProbes:
         with suppress(BlockingIOError):
             for _ in range(_BURST):
                 data, source = made.recvfrom(_PACKET.size + 1)
-                self._take(network, made, data, source[0])
+                self._handle(network, made, data, source[0])
 
-    def _take(self, network: str, made: socket.socket, data: bytes, source: str) -> None:
+    def _handle(self, network: str, made: socket.socket, data: bytes, source: str) -> None:
         peer = self._sources.get(source)
         if peer is None or len(data) != _PACKET.size:
             return
         magic, kind, nonce = _PACKET.unpack(data)
         if magic != _MAGIC:
             return
-        way = self._way(network, peer)
-        self._losses.heard(way, self._clock.monotonic())
+        route = self._route(network, peer)
+        self._losses.heard(route, self._clock.monotonic())
         if kind == _PROBE:
             self._put(made, _ANSWER, nonce, source)
-        elif kind == _ANSWER and self._losses.answer(way, nonce):
-            self._tell()
+        elif kind == _ANSWER and self._losses.answer(route, nonce):
+            self._notify()
 
-    def _way(self, network: str, address: str) -> Way:
+    def _route(self, network: str, address: str) -> TunnelRoute:
         in_force = self._networks()
         found = next((each for each in in_force.networks if each.name == network), None)
         return address, _port(in_force, found, address) if found is not None else 0
@@ -173,10 +173,10 @@ class TunnelProbes:
         with suppress(OSError):  # no route yet, or a full queue: counts as lost
             made.sendto(_PACKET.pack(_MAGIC, kind, nonce), (to, PORT))
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         state = self.state()
-        if state != self._told:
-            self._told = state
+        if state != self._reported:
+            self._reported = state
             self._changed()
 
 

@@ -6,7 +6,7 @@ its trust is all there is to know.
 
 from __future__ import annotations
 
-from tarmac.agent.node.certificates.cryptoprocess import Order, craft
+from tarmac.agent.node.certificates.cryptoprocess import CryptoRequest, run_crypto
 from tarmac.api.rotations import certified_by, trusts_authority
 from tarmac.http.bundles import authority_id, certificates_in
 
@@ -19,13 +19,13 @@ class NodeAuthorities:
         self._names: dict[str, str] = {}  # common name of an authority -> its id
 
     async def learn(self, pem: str) -> None:
-        """Set the trusted authorities, the signing one first. Raises CraftError, ValueError."""
+        """Set the trusted authorities, the signing one first. Raises CryptoError, ValueError."""
         certificates = certificates_in(pem)
         ids = [authority_id(each) for each in certificates]
         if ids == self._ids:
             return
         several = certificates if len(certificates) > 1 else []
-        names = [(await craft(Order("inspect", pem=each))).common_name for each in several]
+        names = [(await run_crypto(CryptoRequest("inspect", pem=each))).common_name for each in several]
         self._names = dict(zip(names, ids, strict=False))
         self._ids = ids
 

@@ -18,7 +18,7 @@ _PROGRAM = "tarmac.agent.node.certificates.cryptoworker"
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class CryptoRequest:
     """A task for the program.
 
     `request`: a signing request for the key in `pem`, or for a new one. `self-signed`: a key and a certificate.
@@ -36,7 +36,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Crafted:
+class CryptoResult:
     """The answer: PEM text if requested, times in Unix seconds, and a failure in `error`."""
 
     key: str = ""
@@ -54,16 +54,16 @@ class Crafted:
         return f"Crafted({self.common_name!r}, {self.starts}-{self.ends})"
 
 
-class CraftError(Exception):
+class CryptoError(Exception):
     """A certificate that cannot be read or created."""
 
 
-async def craft(order: Order) -> Crafted:
-    """Run one order in the program. Raises CraftError."""
+async def run_crypto(order: CryptoRequest) -> CryptoResult:
+    """Run one order in the program. Raises CryptoError."""
     done = await run_program(sys.executable, "-m", _PROGRAM, stdin=msgspec.json.encode(order))
     if done.code != 0:
-        raise CraftError(f"the certificate helper ended with {done.code}: {done.err.decode(errors='replace')[-500:]}")
-    crafted = msgspec.json.decode(done.out, type=Crafted)
+        raise CryptoError(f"the certificate helper ended with {done.code}: {done.err.decode(errors='replace')[-500:]}")
+    crafted = msgspec.json.decode(done.out, type=CryptoResult)
     if crafted.error:
-        raise CraftError(crafted.error)
+        raise CryptoError(crafted.error)
     return crafted

@@ -12,18 +12,18 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from tarmac.agent.node.certificates.cryptoprocess import Crafted, Order
+from tarmac.agent.node.certificates.cryptoprocess import CryptoRequest, CryptoResult
 from tarmac.http.subjects import CertificateSubject, alternative_names, subject_of
 
 
-def request(order: Order) -> Crafted:
+def request(order: CryptoRequest) -> CryptoResult:
     """Create a signing request for the key in `pem`, or for a new one. Raises ValueError."""
     key = _key(order.pem) if order.pem else ec.generate_private_key(ec.SECP256R1())
     builder = x509.CertificateSigningRequestBuilder().subject_name(_subject(order))
     if names := _names(order):
         builder = builder.add_extension(names, critical=False)
     signed = builder.sign(key, hashes.SHA256())
-    return Crafted(key=_key_pem(key), request=signed.public_bytes(serialization.Encoding.PEM).decode())
+    return CryptoResult(key=_key_pem(key), request=signed.public_bytes(serialization.Encoding.PEM).decode())
 
 
 def _key(pem: str) -> ec.EllipticCurvePrivateKey:
@@ -32,7 +32,7 @@ def _key(pem: str) -> ec.EllipticCurvePrivateKey:
     return key
 
 
-def self_signed(order: Order) -> Crafted:
+def self_signed(order: CryptoRequest) -> CryptoResult:
     """Create a key and a self-signed certificate."""
     key = ec.generate_private_key(ec.SECP256R1())
     builder = (
@@ -49,13 +49,13 @@ def self_signed(order: Order) -> Crafted:
         builder = builder.add_extension(names, critical=False)
     certificate = builder.sign(key, hashes.SHA256())
     pem = certificate.public_bytes(serialization.Encoding.PEM).decode()
-    return Crafted(key=_key_pem(key), certificate=pem, starts=order.starts, ends=order.ends)
+    return CryptoResult(key=_key_pem(key), certificate=pem, starts=order.starts, ends=order.ends)
 
 
-def inspect(order: Order) -> Crafted:
+def inspect(order: CryptoRequest) -> CryptoResult:
     """Return subject, issuer and validity of a certificate. Raises ValueError."""
     certificate = x509.load_pem_x509_certificates(order.pem.encode())[0]
-    return Crafted(
+    return CryptoResult(
         common_name=subject_of(certificate).common_name,
         issuer=_issuer(certificate),
         starts=certificate.not_valid_before_utc.timestamp(),
@@ -70,11 +70,11 @@ def _issuer(certificate: x509.Certificate) -> str:
     return str(found[0].value) if len(found) == 1 else ""
 
 
-def _subject(order: Order) -> x509.Name:
+def _subject(order: CryptoRequest) -> x509.Name:
     return CertificateSubject(order.common_name, (order.organisation,) if order.organisation else ()).name
 
 
-def _names(order: Order) -> x509.SubjectAlternativeName | None:
+def _names(order: CryptoRequest) -> x509.SubjectAlternativeName | None:
     names: list[x509.GeneralName] = [x509.DNSName(name) for name in order.names]
     names += [x509.IPAddress(ip_address(address)) for address in order.addresses]
     return x509.SubjectAlternativeName(names) if names else None
@@ -88,12 +88,12 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> str:
 
 def main() -> None:
     """Execute one order."""
-    order = msgspec.json.decode(sys.stdin.buffer.read(), type=Order)
+    order = msgspec.json.decode(sys.stdin.buffer.read(), type=CryptoRequest)
     crafts = {"request": request, "self-signed": self_signed, "inspect": inspect}
     try:
         done = crafts[order.kind](order)
     except ValueError as error:
-        done = Crafted(error=str(error))
+        done = CryptoResult(error=str(error))
     sys.stdout.buffer.write(msgspec.json.encode(done))
 
 

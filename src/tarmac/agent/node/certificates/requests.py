@@ -10,7 +10,7 @@ import base64
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tarmac.agent.node.certificates.cryptoprocess import Order, craft
+from tarmac.agent.node.certificates.cryptoprocess import CryptoRequest, run_crypto
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, NotFound
 from tarmac.base.log import log
@@ -45,13 +45,13 @@ class CertificateSubject:
 async def obtain(
     client: Client, signer: str, subject: CertificateSubject, key: str = "", keep: Callable[[str], None] | None = None
 ) -> tuple[str, str]:
-    """Obtain a certificate and its key. Raises CertificateRefused, ApiError, ClientError, CraftError.
+    """Obtain a certificate and its key. Raises CertificateRefused, ApiError, ClientError, CryptoError.
 
     `key` is used instead of a new one; `keep` gets the key before the request is sent, so that a crash does not lose
     it.
     """
-    order = Order("request", subject.common_name, "system:nodes", subject.names, subject.addresses, pem=key)
-    crafted = await craft(order)
+    order = CryptoRequest("request", subject.common_name, "system:nodes", subject.names, subject.addresses, pem=key)
+    crafted = await run_crypto(order)
     if keep is not None:
         keep(crafted.key)
     purpose = "client auth" if signer == CLIENT_SIGNER else "server auth"

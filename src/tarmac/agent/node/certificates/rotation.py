@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Set
 from math import inf
 
-from tarmac.agent.node.certificates.cryptoprocess import CraftError, Order, craft
+from tarmac.agent.node.certificates.cryptoprocess import CryptoError, CryptoRequest, run_crypto
 from tarmac.agent.node.certificates.files import PairFile, split_pair
 from tarmac.agent.node.certificates.requests import CertificateRefused
 from tarmac.api.status import ApiError
@@ -28,7 +28,7 @@ Obtain = Callable[[], Awaitable[tuple[str, str]]]
 """Returns a new certificate and its key."""
 
 
-class Rotation:
+class CertificateRotation:
     """Renews the pair in `file`. `changed` is called with every new one: certificate and key."""
 
     def __init__(
@@ -76,8 +76,8 @@ class Rotation:
         if not certificate:
             return 0.0
         try:
-            seen = await craft(Order("inspect", pem=certificate))
-        except CraftError as error:
+            seen = await run_crypto(CryptoRequest("inspect", pem=certificate))
+        except CryptoError as error:
             _log.warning("current certificate cannot be read", why=str(error))
             return 0.0
         self.ends, self.issuer = seen.ends, seen.issuer
@@ -86,7 +86,7 @@ class Rotation:
     async def _renew(self, current: str) -> str:
         try:
             certificate, key = await self._obtain()
-        except (CertificateRefused, CraftError, ApiError, ClientError) as error:
+        except (CertificateRefused, CryptoError, ApiError, ClientError) as error:
             _log.warning("certificate renewal failed, will retry", why=str(error))
             return current
         self._file.write(certificate, key)
@@ -100,7 +100,7 @@ async def usable_until(pem: str, common_name: str, names: Set[str] = frozenset()
     if not certificate or not key:
         return 0.0
     try:
-        seen = await craft(Order("inspect", pem=certificate))
-    except CraftError:
+        seen = await run_crypto(CryptoRequest("inspect", pem=certificate))
+    except CryptoError:
         return 0.0
     return seen.ends if seen.common_name == common_name and names <= {*seen.names} else 0.0
