@@ -9,7 +9,7 @@ import pytest
 
 from tests.agent.dns import test_names_of_external_services as names
 from tests.agent.egress import test_compiling as compiling
-from tests.agent.egress import test_keeping as keeping
+from tests.agent.egress import test_egress_reconciler as keeping
 from tests.api.egress import test_external_rules as rules
 from tests.controllers import test_external_services as controllers
 from tests.datapath import test_egress_contract as contract

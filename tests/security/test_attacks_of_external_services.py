@@ -18,9 +18,9 @@ import pytest
 from tests.admission import test_egress_references as references
 from tests.admission import test_node_forwarding as relays
 from tests.agent.egress import test_compiling as compiling
-from tests.agent.egress import test_keeping as keeping
-from tests.agent.egress import test_talking as talking
-from tests.agent.egress import test_who_carries as carrying
+from tests.agent.egress import test_egress_reconciler as keeping
+from tests.agent.egress import test_lease_ownership as carrying
+from tests.agent.egress import test_peer_transport as talking
 from tests.attacking import PACKETS_TWICE, TWICE
 from tests.controllers import test_external_services as controllers
 from tests.datapath import test_egress_adoption as meddling

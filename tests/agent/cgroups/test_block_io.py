@@ -1,4 +1,4 @@
-"""What a cgroup is allowed of the disks, in the kernel's files of version 1, and of version 2 on a FAKE tree."""
+"""Block I/O limits in the kernel's files of cgroup version 1, and of version 2 on a FAKE tree."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ async def test_a_process_can_live_in_it_though_cpusets_start_empty(groups: KubeP
     assert not (TREES / "memory" / path.lstrip("/")).exists()
 
 
-async def test_what_the_runtime_made_below_goes_too(groups: KubePods) -> None:
+async def test_removing_a_pod_cgroup_removes_the_cgroups_of_the_runtime_below_it(groups: KubePods) -> None:
     path = await groups.create(pod("a"))
     for controller in ("memory", "systemd", "unified"):
         (TREES / controller / path.lstrip("/") / "container").mkdir(parents=True)

@@ -29,7 +29,7 @@ def test_the_current_one_and_the_one_before_stay(tmp_path: Path) -> None:
     assert [each.id for each in surplus(scene.all_containers)] == ["c0-1", "c0-0"]
 
 
-def test_what_runs_is_never_surplus(tmp_path: Path) -> None:
+def test_a_running_container_is_never_surplus(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     for attempt in range(4):
         scene.container("p", "c0", attempt, "running", f"c0-{attempt}")

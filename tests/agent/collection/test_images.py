@@ -1,4 +1,4 @@
-"""Which images go when their disk fills up, and which never do."""
+"""Image garbage collection: eligible images, and images that are never removed."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ async def test_in_use_pinned_new_and_the_sandboxes_own_never_go(stage: Stage) ->
     assert stage.here.keys() == {"used", "pause", "pinned", "new"}
 
 
-async def test_what_cannot_be_freed_is_told(stage: Stage) -> None:
+async def test_space_that_cannot_be_freed_is_an_event(stage: Stage) -> None:
     stage.have("stuck", 900)
     stage.stuck.add("stuck")
     await stage.collector.refresh()
@@ -124,7 +124,7 @@ async def test_past_the_maximum_age_unused_images_go_though_there_is_room(
     assert stage.here.keys() == {"young"}
 
 
-def test_how_much_is_missing() -> None:
+def test_missing_bytes_bring_the_disk_below_the_low_threshold() -> None:
     assert missing_bytes(FileSystem(1000, 100, 900, 0, 0), 80) == 100
 
 

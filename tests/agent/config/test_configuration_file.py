@@ -185,7 +185,7 @@ def test_the_reference_names_every_field_that_has_an_effect() -> None:
     assert documented == {field.encode_name for field in msgspec.structs.fields(KubeletConfiguration)}
 
 
-def test_what_is_in_effect_is_a_file_that_says_the_same(tmp_path: Path) -> None:
+def test_configz_is_a_configuration_file_with_the_same_content(tmp_path: Path) -> None:
     stated = {"containerLogMaxSize": "1Mi", "nodeStatusUpdateFrequency": "4s", "evictionHard": {"pid.available": "5%"}}
     stated |= {"mergeDefaultEvictionSettings": True, "registerWithTaints": [{"key": "a", "effect": "NoSchedule"}]}
     told = agent_config(tmp_path, stated, runtime_endpoint="unix:///run/c.sock", pod_logs_dir=Path("/logs"))

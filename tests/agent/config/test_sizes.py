@@ -1,4 +1,4 @@
-"""What a node holds back is known before anything is settled, to the processor, and with who said it."""
+"""Reservations are validated and rounded to CPUs before the configuration is settled; errors name their source."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_sizing_tells_the_log_what_is_reserved() -> None:
     )
 
 
-def test_what_is_settled_is_what_was_sized() -> None:
+def test_settled_reservations_are_those_of_the_sizing() -> None:
     said = told({"evictionHard": {"memory.available": "1Gi"}})
     sizes = stated_reservations(said, CPUSet(range(8)))
     config = settle(said, sizes)
@@ -133,7 +133,7 @@ def test_a_reservation_that_is_none_is_refused_wherever_it_is_written(
         stated_reservations(told(file, **flags), CPUSet(range(8)))
 
 
-async def test_what_is_wrong_without_providers_is_told_before_one_is_run(tmp_path: Path) -> None:
+async def test_a_bad_configuration_is_refused_before_a_provider_runs(tmp_path: Path) -> None:
     programs = Programs(tmp_path)
     programs.shell("p", f"touch {tmp_path}/ran")
     providers = SizingProviders(programs.config, programs.bin_dir, SystemClock())

@@ -43,7 +43,7 @@ async def found(content: Any, image: str = "registry.example.com/app", **options
     [b"\xff", b"[" * 100_000, [], {"auths": []}, {"auths": {"registry.example.com": None}}, {"auths": "x"}, 7,
      {"auths": {"registry.example.com": {"username": 7}}}, {"auths": {"x" * 100_000: {"username": "u"}}}],
 )  # fmt: skip
-async def test_what_makes_no_sense_is_passed_over(content: Any) -> None:
+async def test_malformed_pull_secrets_are_skipped(content: Any) -> None:
     assert await found(content) == []
     assert await found(content, key=".dockercfg") == []
 

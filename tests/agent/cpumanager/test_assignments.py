@@ -128,7 +128,7 @@ def test_the_cpu_of_a_guaranteed_pod_cannot_change_in_place(tmp_path: Path) -> N
     assert cpus.postponed(pod("c", container("main", "1")), pod("c", more)) is None
 
 
-def test_what_the_metrics_say(tmp_path: Path) -> None:
+def test_metrics_count_exclusive_and_shared_cpus(tmp_path: Path) -> None:
     cpus = manager(tmp_path)
     cpus.admit(pod("a", TWO))
     cpus.admit(pod("b", TWO))

@@ -1,4 +1,4 @@
-"""Whatever happens, in whatever order: no process runs on processors that a running container has to itself."""
+"""No process ever runs on the exclusive CPUs of a running container, in any order of events."""
 
 from __future__ import annotations
 

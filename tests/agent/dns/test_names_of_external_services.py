@@ -7,7 +7,7 @@ import pytest
 from tarmac.agent.dns.messages import NO_SUCH_NAME
 from tarmac.agent.dns.view import DnsView, ExternalRecord, InstanceRecord, NetworkAddress, PortRecord, ServiceRecord
 from tests.agent.dns.asking import Said
-from tests.agent.dns.test_what_a_name_means import answered, values
+from tests.agent.dns.test_name_resolution import answered, values
 
 HOME, SHOP, STRANGER = "default/default", "shop/default", "other/default"
 SQL, LOG, UNNAMED = PortRecord("sql", "tcp", 8000), PortRecord("log", "udp", 514), PortRecord("", "tcp", 9)

@@ -108,7 +108,7 @@ def with_options(*options: bytes) -> bytes:
         ),
     ],
 )
-def test_what_cannot_be_asked_is_answered_with_a_code(packet: bytes, code: int) -> None:
+def test_an_unsupported_query_gets_an_error_code(packet: bytes, code: int) -> None:
     query = read_query(packet)
     assert query is not None
     assert query.trouble == code

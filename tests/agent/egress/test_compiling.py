@@ -1,4 +1,4 @@
-"""What a node should have of external services, from the objects that say so."""
+"""Desired egress state of a node, compiled from API objects."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tarmac.agent.egress.leases import transport as module
 from tarmac.agent.egress.leases.addressconfig import PeerIdentity
 from tarmac.agent.egress.leases.transport import PeerTransport
 from tarmac.decide.egress.lease.messages import Ask, Release
-from tests.agent.egress.test_talking import ASK, EVERY, A, B, C, Node
+from tests.agent.egress.test_peer_transport import ASK, EVERY, A, B, C, Node
 
 RELEASE = Release("192.0.2.5", 7)
 HEAD = 68  # bytes before the words

@@ -60,7 +60,7 @@ def test_a_pod_may_say_everything_itself() -> None:
     assert found.options == ("ndots:2", "edns0")
 
 
-def test_what_a_resolver_would_not_read_is_left_out_and_said() -> None:
+def test_resolver_entries_beyond_the_limits_are_omitted_with_a_warning() -> None:
     own = {"nameservers": [f"1.1.1.{n}" for n in range(5)]}
     found = resolving(pod(dnsPolicy="None", dnsConfig=own), NODE, (), "")
     assert len(found.servers) == 3

@@ -134,14 +134,14 @@ async def test_config_maps_and_secrets() -> None:
         ({"fieldRef": {"fieldPath": "spec.hostname"}}, "unsupported fieldPath: spec.hostname"),
     ],
 )
-async def test_what_is_missing_is_named(source: JsonObject, message: str) -> None:
+async def test_a_missing_source_is_named(source: JsonObject, message: str) -> None:
     sources = FakeSources(config_maps={"shop/yes": {"data": {}}}, secrets={"shop/yes": {"data": {}}})
     with pytest.raises(ConfigMissing) as caught:
         await variables(pod(env=values(X=source)), sources)
     assert str(caught.value) == message
 
 
-async def test_what_is_optional_may_be_missing() -> None:
+async def test_an_optional_source_may_be_missing() -> None:
     env = values(A={"configMapKeyRef": {"name": "no", "key": "k", "optional": True}})
     env_from = [{"secretRef": {"name": "no", "optional": True}}]
     assert "A" not in await variables(pod(env=env, envFrom=env_from))

@@ -1,4 +1,4 @@
-"""What a node tells about itself and its pods."""
+"""Documents of the node API about the node and its pods."""
 
 from __future__ import annotations
 
@@ -85,6 +85,8 @@ async def test_a_command_can_be_run_to_its_end(node: Stage, web: aiohttp.ClientS
         ("POST", "/run/default/none/main", 404),
     ],
 )
-async def test_what_there_is_not(node: Stage, web: aiohttp.ClientSession, method: str, path: str, status: int) -> None:
+async def test_unknown_paths_and_methods_are_refused(
+    node: Stage, web: aiohttp.ClientSession, method: str, path: str, status: int
+) -> None:
     async with web.request(method, node.url + path) as answer:
         assert answer.status == status

@@ -1,4 +1,4 @@
-"""Whatever comes behind an upgrade, the node goes on serving, keeps nothing of it, and bounds what it takes."""
+"""Hostile data after an upgrade: the node goes on serving, keeps nothing of it, and bounds its buffers."""
 
 from __future__ import annotations
 

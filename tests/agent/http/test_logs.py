@@ -83,7 +83,7 @@ async def test_the_last_lines(node: Stage, web: aiohttp.ClientSession, log: Path
     assert await read(node, web, "tail=all") == "0\n1\n2\n3\n4\n5a 5b\n"
 
 
-async def test_what_is_newer_than_a_time(node: Stage, web: aiohttp.ClientSession, log: Path) -> None:
+async def test_since_returns_newer_lines_only(node: Stage, web: aiohttp.ClientSession, log: Path) -> None:
     log.write_text("".join(line(str(second), second) for second in range(5)))
     assert await read(node, web, "sinceTime=2026-11-15T12:00:03Z") == "3\n4\n"
     assert await read(node, web, "sinceSeconds=1") == ""

@@ -1,4 +1,4 @@
-"""Recordings of consoles: what is in them, how long they are kept, and that nobody pushes out those of others."""
+"""Recordings of consoles: their content, their retention, and the share of each namespace."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ async def test_the_oldest_go_after_their_days(tmp_path: Path) -> None:
     assert new.exists()
 
 
-async def test_who_records_most_loses_their_own(tmp_path: Path) -> None:
+async def test_the_namespace_with_most_recordings_loses_its_oldest(tmp_path: Path) -> None:
     clock = ManualClock()
     recordings = Recordings(tmp_path, clock, RecordingLimits(size=1_000_000))
     quiet = recorded(recordings, "quiet", "evidence")

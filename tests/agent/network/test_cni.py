@@ -159,7 +159,7 @@ async def test_a_pod_whose_rules_are_not_in_force_is_not_attached(answering: Age
     assert answering.datapath.attached == {}
 
 
-async def test_what_failed_halfway_is_taken_back(answering: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_partial_attachment_is_removed(answering: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     attach = FakeDatapath.attach
 
     async def failing(self: FakeDatapath, *arguments: Any) -> Attached:

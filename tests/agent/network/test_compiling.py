@@ -1,4 +1,4 @@
-"""What a node's networks should be, given what the API says."""
+"""Desired networks of a node, compiled from API objects."""
 
 from __future__ import annotations
 
@@ -309,7 +309,7 @@ class TestServices:
     @pytest.mark.parametrize(
         "address", ["169.254.64.2", "240.18.0.1", "fd74:6172:6d63:ffff::2", "fd74:6172:6d63:fffe::1"]
     )
-    def test_what_is_the_nodes_own_inside_networks_is_nobodys_backend(self, address: str) -> None:
+    def test_addresses_of_the_node_inside_networks_are_no_backends(self, address: str) -> None:
         both = service(clusterIPs=["10.96.0.9", "fd00:96::9"])
         found = self.ports([both], [endpoints(address, network="")])
         assert [each.backends for each in found] == [(), ()]

@@ -67,7 +67,7 @@ async def test_pods_are_known_by_transit_address_and_their_own() -> None:
         ]
 
 
-async def test_what_the_outside_sees_of_either_direction() -> None:
+async def test_connections_show_their_external_address_in_both_directions() -> None:
     async with node() as here:
         assert (await here.told([], [CARRIED_OUT, CARRIED_IN])).carried == [
             CarriedConnection("TCP", ONE, 40_000, TARGET, 5432, SOURCE, 41_000),

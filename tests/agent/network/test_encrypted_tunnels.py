@@ -1,4 +1,4 @@
-"""Which packets a node encrypts, given what Networks ask for, where nodes are and what their agents can do."""
+"""Encryption of tunnels, by the demands of Networks, the places of nodes and the abilities of their agents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever people write, working out networks, names and addresses grows at most as n log n, and within bounds."""
+"""Compiling networks, names and addresses grows at most as n log n for any input, and within bounds."""
 
 from __future__ import annotations
 

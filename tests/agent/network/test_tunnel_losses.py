@@ -1,4 +1,4 @@
-"""Which tunnels a node calls closed, in which direction, and whom it probes when it has many peers."""
+"""Closed tunnels by direction, and the choice of probed peers on a node with many."""
 
 from __future__ import annotations
 

@@ -393,6 +393,6 @@ async def test_serving_starts_with_a_certificate_of_its_own_and_gets_the_cluster
         await client.close()
 
 
-async def test_what_is_no_certificate_is_an_error_of_ours() -> None:
+async def test_an_invalid_certificate_raises_a_crypto_error() -> None:
     with pytest.raises(CryptoError):
         await run_crypto(CryptoRequest("inspect", pem="nonsense"))

@@ -1,4 +1,4 @@
-"""What a node says about itself, and when it says it again."""
+"""Status of the Node: its content, and the intervals of reports."""
 
 from __future__ import annotations
 

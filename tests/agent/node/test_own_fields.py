@@ -1,4 +1,4 @@
-"""What a node says beyond Kubernetes' fields reaches servers that keep such fields and servers that drop them."""
+"""Extension fields of the Node reach servers that keep them and, as annotations, servers that drop them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_where_fields_are_kept_there_is_no_annotation() -> None:
     assert annotation_changes(STATUS, node(STATUS, "{}"), True, NO_DEVICES) == {"annotations": {KEY: None}}
 
 
-def test_what_is_said_of_devices_is_an_annotation_everywhere() -> None:
+def test_device_resources_are_an_annotation_on_every_server() -> None:
     """There is no field for it: which resources are devices, and which handlers pass them on."""
     devices, key = NodeDevices(frozenset({"example.com/gpu"}), frozenset({"", "runc"})), "node.tarmac/devices"
     for keeps in (None, True, False):

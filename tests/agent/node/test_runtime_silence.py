@@ -67,7 +67,7 @@ async def test_it_is_ready_again_with_the_next_answer() -> None:
     assert found.unready == ""
 
 
-async def test_what_the_runtime_itself_says_is_passed_on() -> None:
+async def test_the_reason_of_an_unready_runtime_is_reported() -> None:
     broken: dict[str, Any] = {"reason": "NetworkPluginNotReady", "message": "cni plugin not initialized"}
     found, _, _ = health(RuntimeStatus("containerd", "1", True, False, (), **broken))
     await found.refresh()

@@ -27,7 +27,7 @@ def fill(disk: SmallDisk, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["bytes", "inodes"])
-def test_what_runs_goes_on_and_what_is_new_starts_once_there_is_room(how: str, disk: SmallDisk) -> None:
+def test_running_pods_continue_and_new_pods_start_once_there_is_space(how: str, disk: SmallDisk) -> None:
     async def story(machine: Machine) -> None:
         await machine.create("old")
         await machine.phase("Running", "old")

@@ -26,7 +26,7 @@ def why(pod: JsonObject, handler: str = "vm") -> str:
     return found[1] if found else ""
 
 
-def test_what_the_platform_writes_runs() -> None:
+def test_a_pod_as_the_platform_writes_it_runs() -> None:
     assert why(machine()) == ""
 
 

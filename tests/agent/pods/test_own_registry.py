@@ -52,7 +52,7 @@ def test_a_pod_pulls_with_the_identity_of_its_account() -> None:
     play(story)
 
 
-def test_who_may_not_pull_is_told_so_and_the_registry_is_not_asked() -> None:
+def test_a_pod_without_permission_is_refused_without_a_registry_request() -> None:
     async def story(machine: Machine) -> None:
         machine.runtime.registry[APP] = RegistryImage()
         await machine.create(container={"image": APP})
@@ -64,7 +64,7 @@ def test_who_may_not_pull_is_told_so_and_the_registry_is_not_asked() -> None:
     play(story)
 
 
-def test_what_another_pod_left_on_the_node_is_not_for_everybody() -> None:
+def test_an_image_pulled_for_another_pod_needs_its_own_permission() -> None:
     async def story(machine: Machine) -> None:
         digest = machine.runtime.add_image(APP)
         machine.runtime.registry[APP] = RegistryImage(username="team-a", password="theirs")
@@ -82,7 +82,7 @@ def test_what_another_pod_left_on_the_node_is_not_for_everybody() -> None:
     play(story)
 
 
-def test_whoever_may_pull_is_given_what_is_on_the_node() -> None:
+def test_a_pod_with_permission_uses_the_image_on_the_node() -> None:
     async def story(machine: Machine) -> None:
         digest = machine.runtime.add_image(APP)
         await allow(machine)
@@ -144,7 +144,7 @@ async def test_nobody_is_let_in_while_nobody_can_be_asked() -> None:
         ("sha256:1", (), []),
     ],
 )  # fmt: skip
-def test_which_repositories_guard_an_image(asked: str, names: tuple[str, ...], needed: list[str]) -> None:
+def test_an_image_is_guarded_by_each_of_its_repositories(asked: str, names: tuple[str, ...], needed: list[str]) -> None:
     assert guarded(asked, Image("sha256:1", names, (), 1)) == needed
 
 

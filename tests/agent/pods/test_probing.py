@@ -191,7 +191,7 @@ def test_a_readiness_gate_has_to_open_too() -> None:
     play(story)
 
 
-def test_what_stands_still_is_not_ready_for_that_reason_and_its_probes_rest() -> None:
+def test_a_paused_machine_is_not_ready_and_is_not_probed() -> None:
     async def story(machine: Machine) -> None:
         patient = Patient()
         machine.runtime.programs["main"] = patient.program()

@@ -118,7 +118,7 @@ def test_one_that_would_need_an_address_from_the_server_is_refused_until_its_man
     play(story)
 
 
-def test_what_is_no_pod_is_left_alone() -> None:
+def test_files_without_a_pod_are_ignored() -> None:
     async def story(machine: Machine) -> None:
         folder = machine.root / "manifests"
         folder.mkdir()

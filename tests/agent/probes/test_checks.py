@@ -100,7 +100,7 @@ async def test_redirects_are_followed_at_home_only() -> None:
     assert outcome == ProbeResult("warning", "Probe terminated redirects, Response body: bye")
 
 
-async def test_what_is_no_answer_is_a_failure() -> None:
+async def test_an_invalid_answer_is_a_failure() -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
 

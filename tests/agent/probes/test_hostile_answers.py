@@ -1,4 +1,4 @@
-"""What a tenant's server answers to a probe: as much as it likes, in any shape, for as long as the probe may take."""
+"""Hostile answers of a tenant's server to a probe: of any size, in any shape, for the whole timeout."""
 
 from __future__ import annotations
 

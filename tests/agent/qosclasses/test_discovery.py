@@ -1,4 +1,4 @@
-"""Which classes a node offers is found out from the runtime, from its files, from ours, and from the kernel."""
+"""Offered QoS classes, discovered from the runtime, its files, the agent's files and the kernel."""
 
 from __future__ import annotations
 

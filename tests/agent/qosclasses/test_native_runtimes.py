@@ -84,7 +84,7 @@ def test_an_update_that_the_runtime_refuses_touches_nothing_and_is_tried_again()
     play(story, start=False)
 
 
-def test_what_the_runtime_says_is_in_effect_is_shown() -> None:
+def test_classes_in_effect_are_those_the_runtime_reports() -> None:
     async def story(machine: Machine) -> None:
         runtime = NativeRuntime(machine.world.clock)
         await classed(machine, runtime=runtime)

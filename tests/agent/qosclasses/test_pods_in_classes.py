@@ -177,7 +177,7 @@ def test_a_change_that_cannot_be_had_touches_nothing() -> None:
     play(story, start=False)
 
 
-def test_what_somebody_else_changed_is_told_and_put_right() -> None:
+def test_a_class_that_another_program_changed_is_reported_and_repaired() -> None:
     async def story(machine: Machine) -> None:
         made = await classed(machine)
         await machine.create(**asking({"blockio": "slow"}))
@@ -212,7 +212,7 @@ def test_a_container_left_between_creation_and_start_is_started_in_its_class() -
     play(story, start=False)
 
 
-def test_what_was_put_into_a_specification_and_is_not_asked_for_any_more_is_taken_out() -> None:
+def test_a_class_that_is_no_longer_requested_leaves_the_specification() -> None:
     async def story(machine: Machine) -> None:
         made = await classed(machine)
         await machine.create(**asking({"blockio": "slow"}))

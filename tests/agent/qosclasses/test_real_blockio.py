@@ -225,7 +225,7 @@ def test_the_same_on_debian_12s_own_containerd(old_node: Node) -> None:
     follow_a_container(old_node)
 
 
-def test_who_moves_to_other_cpus_stays_in_its_class(pinning_node: Node) -> None:
+def test_a_pod_that_moves_to_other_cpus_keeps_its_class(pinning_node: Node) -> None:
     """Moving is a change of limits, with which the runtime writes back the throttles that it knows."""
     node = pinning_node
     node.create("moved", {"blockio": "slow"})
@@ -261,7 +261,7 @@ def test_classes_of_the_runtimes_own_file(runtimes_node: Node) -> None:
     assert node.throttle("theirs") == 123456
 
 
-def test_what_the_kernel_has_is_shown_and_put_right(node: Node) -> None:
+def test_throttles_of_the_kernel_are_reported_and_repaired(node: Node) -> None:
     node.create("watched", {"blockio": "slow"})
     node.runs("watched", {"blockio": "slow"})
     assert node.throttle("watched") == SLOW

@@ -1,4 +1,4 @@
-"""What `classResources` of the agent's file may say, and how the start ends when it makes no sense."""
+"""Validation of `classResources` in the configuration file; an invalid one ends the start."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tarmac.agent.config.reading import API_VERSION, KIND, BadConfig, decode
 HEADER = {"apiVersion": API_VERSION, "kind": KIND}
 
 
-def test_what_is_to_be_offered() -> None:
+def test_configured_classes_are_offered() -> None:
     stated = {"blockio": {"configFile": "/etc/b.yaml", "classes": {"slow": {"capacity": 4}, "fast": {}}}, "rdt": {}}
     found = decode({**HEADER, "classResources": {"unavailable": "ignore", "types": stated}}).class_resources
     assert found.unavailable == "ignore"
@@ -42,7 +42,7 @@ def test_what_is_to_be_offered() -> None:
         ({"types": {"a b": {}}}, "classResources.types.a b: "),
     ],
 )
-def test_what_makes_no_sense_is_named(stated: dict[str, Any], finding: str) -> None:
+def test_an_invalid_class_setting_is_named(stated: dict[str, Any], finding: str) -> None:
     with pytest.raises(BadConfig) as refused:
         decode({**HEADER, "classResources": stated})
     assert finding in str(refused.value)

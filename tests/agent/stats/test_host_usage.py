@@ -1,4 +1,4 @@
-"""What the machine uses, read from files as the kernel writes them."""
+"""Usage of the host, read from files as the kernel writes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pods use: joined from the runtime's answers, shared between those who ask, walked rarely."""
+"""Usage of pods: joined from the runtime's answers, shared between callers, with rare walks of volumes."""
 
 from __future__ import annotations
 

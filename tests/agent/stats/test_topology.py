@@ -1,4 +1,4 @@
-"""Which processors a machine has, read from the kernel's files."""
+"""CPU topology of the host, read from the kernel's files."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ async def tell(server: Server, *statuses: dict[str, Any]) -> None:
         await writer.settled()
 
 
-async def test_what_was_dropped_is_sent_again_as_an_annotation_and_only_when_it_changes() -> None:
+async def test_dropped_classes_are_sent_as_an_annotation_only_on_change() -> None:
     server = Server(drops=True)
     await tell(server, status({"blockio": "slow"}), status({"blockio": "slow"}, "Failed"), status({"blockio": "fast"}))
     first, again, changed, other = server.bodies

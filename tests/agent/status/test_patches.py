@@ -1,4 +1,4 @@
-"""What is sent when a status changes: as little as says it, and nothing of others."""
+"""Status patches contain the changes only, and no fields of other writers."""
 
 from __future__ import annotations
 

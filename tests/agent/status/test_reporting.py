@@ -1,4 +1,4 @@
-"""What the server is asked about pods, and when it is left alone."""
+"""Requests of the status writer about pods, and the cases without any."""
 
 from __future__ import annotations
 
