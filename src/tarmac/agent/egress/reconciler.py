@@ -38,7 +38,7 @@ _log = log("external")
 
 
 @dataclass(slots=True)
-class EgressMetrics:
+class EgressApplyMetrics:
     """Counters for metrics."""
 
     applies: int = 0
@@ -78,7 +78,7 @@ class EgressReconciler:
         self._address = ""  # the node's address as of the last pass
         self._idle = False  # the last pass found nothing to do
         self._handed_over = False
-        self.metrics = EgressMetrics()
+        self.metrics = EgressApplyMetrics()
 
     @property
     def is_candidate(self) -> bool:

@@ -30,7 +30,7 @@ from tarmac.agent.pods.admission import PodAdmission
 from tarmac.agent.pods.checkpoints import PodCheckpoints
 from tarmac.agent.pods.cleanup import PodCleanup
 from tarmac.agent.pods.dependencies import PodDependencies
-from tarmac.agent.pods.restoration import Restoration, RestoredPods
+from tarmac.agent.pods.restoration import Restoration, UndecidedPods
 from tarmac.agent.pods.termination import MIN_GRACE
 from tarmac.agent.pods.worker import PodEnding, PodWorker
 from tarmac.agent.probes.checks import Checks
@@ -101,7 +101,7 @@ class PodManager:
         restoration = Restoration(client, settings.node_name, settings.root_dir / "restored", self._runs_something)
         self._pods.guard_lists(restoration.around_listing)
         self._workers: dict[str, PodWorker] = {}
-        self._restored = RestoredPods(
+        self._restored = UndecidedPods(
             restoration,
             self._workers,
             clock,

@@ -1,6 +1,6 @@
 """Protects running pods after the server's store was restored from an older backup.
 
-`Restoration` detects a restore and talks to the server about it; `RestoredPods` applies the decisions to the pods.
+`Restoration` detects a restore and talks to the server about it; `UndecidedPods` applies the decisions to the pods.
 
 The Node's annotation `tarmac.dev/restored` has the time of the restore. A node that has not completed that restore ends
 no pod for being unknown to the server and starts no pod that may run elsewhere. It reports its running pods repeatedly,
@@ -106,7 +106,7 @@ class Restoration:
             return ""
 
 
-class RestoredPods:
+class UndecidedPods:
     """The pods that differ from a restored store: running ones that it lacks, and new ones that may run elsewhere.
 
     Neither ends nor starts before the server has decided. Outside a restore both sets are empty.
