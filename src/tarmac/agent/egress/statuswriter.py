@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 
-from tarmac.agent.egress.leases.participant import Ownership
+from tarmac.agent.egress.leases.ownership import Ownership
 from tarmac.api.declare import encode
 from tarmac.api.egress.forwarding import RuleError
 from tarmac.api.egress.names import API_VERSION, NAMESPACE
@@ -112,6 +112,7 @@ class EgressStatusWriter:
                 await self._forwarders.patch(name, {"status": status}, NAMESPACE, subresource="status")
             else:
                 await self._apply(name, status)
+            # Only after success: the controller repeats a failed write, which must not be taken for a written one.
             self._written[key] = status
 
     def _forwarder_status(self, key: str, applied: AppliedGeneration) -> JsonObject:

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from typing import Final, Protocol
 
 from tarmac.agent.egress.leases.addressconfig import AddressConfig, PeerIdentity
 from tarmac.agent.egress.leases.checkpoint import LeaseState, Owner
+from tarmac.agent.egress.leases.ownership import Cause, LastSign, Ownership
 from tarmac.agent.egress.leases.votes import VoterMetrics
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
@@ -73,34 +73,6 @@ class Kernel(Protocol):
     def announce(self, addresses: Sequence[str]) -> None: ...
 
 
-Cause = Literal["First", "HandedOver", "Silent", "Regained"]
-"""Reason for owning an address: no owner before, released by its owner, owner silent, or owned by this node before."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ownership:
-    """Ownership of an address by this node: the epoch it won, and for operators the start time and the former owner.
-
-    `gap` is the time since the last sign of the former owner, its renewal or its release; None if there was none.
-    """
-
-    epoch: int
-    since: float
-    former: str = ""
-    cause: Cause = "First"
-    gap: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Sign:
-    """The last message of an owner about an address: a renewal, or its release."""
-
-    owner: str
-    epoch: int
-    at: float
-    released: bool
-
-
 class KernelCallFailed(Exception):
     """A kernel call failed."""
 
@@ -140,7 +112,7 @@ class LeaseParticipant:
         self._followers: dict[str, Follower] = {}
         self._announcers: dict[str, Herald[PeerIdentity]] = {}
         self._last_heard: dict[str, float] = {}  # node -> when
-        self._signs: dict[str, _Sign] = {}  # by address
+        self._signs: dict[str, LastSign] = {}  # by address
         self.kernel_until: dict[str, float] = {}  # address -> time until which the kernel serves it
         self._renewals: dict[str, float] = {}
         self._announcements: list[tuple[float, str]] = []
@@ -174,6 +146,7 @@ class LeaseParticipant:
 
     def serve(self, configs: Mapping[str, AddressConfig]) -> None:
         """Replace the configuration with that of the Gateways."""
+        # Before the new configuration: releases go to the voters of the old one.
         gone = self._candidates.keys() - configs.keys()
         for address in sorted(gone):
             self._activate(address)
@@ -417,7 +390,7 @@ class LeaseParticipant:
         ):
             return
         if before is None or not before.released or (before.owner, before.epoch) != (sender, known.epoch):
-            self._signs[message.address] = _Sign(sender, known.epoch, now, isinstance(message, Release))
+            self._signs[message.address] = LastSign(sender, known.epoch, now, isinstance(message, Release))
 
     def _on_announcement(self, sender: str, message: Announced, config: AddressConfig) -> None:
         if sender not in config.candidates:
@@ -489,6 +462,7 @@ class LeaseParticipant:
 
     def _acquire(self, address: str, epoch: int, until: float) -> None:
         now = self._clock.monotonic()
+        # The kernel first: peers send packets here as soon as the address is announced.
         self._update_kernel({address: until})
         self.foreign_hosts.pop(address, None)
         self.owned[address] = self._ownership(address, epoch, now)

@@ -23,7 +23,8 @@ from typing import Final, Protocol
 
 from tarmac.agent.egress.leases.addressconfig import AddressConfig, PeerIdentity
 from tarmac.agent.egress.leases.checkpoint import LeaseCheckpoint, LeaseState
-from tarmac.agent.egress.leases.participant import TICK, Kernel, LeaseParticipant, Ownership
+from tarmac.agent.egress.leases.ownership import Ownership
+from tarmac.agent.egress.leases.participant import TICK, Kernel, LeaseParticipant
 from tarmac.agent.egress.leases.transport import PeerTransport
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
@@ -147,6 +148,7 @@ class LeaseThread:
 
     async def close(self) -> None:
         """End the thread. The kernel stops sending for owned addresses by itself when their leases end."""
+        # Taken first: a call during the wait must not send commands to a thread that is ending.
         worker, self._worker = self._worker, None
         if worker is not None:
             self._ended.update(worker.transport.dropped)
@@ -192,6 +194,7 @@ class _Worker:
     async def do(self, command: Callable[[LeaseParticipant], None]) -> None:
         """Run a command in the thread and wait for it."""
         done: Future[None] = Future()
+        # Queued before the wake-up: the thread reads the queue once per event.
         self._commands.append((command, done))
         os.eventfd_write(self._wake, 1)
         await asyncio.wrap_future(done)
@@ -201,6 +204,7 @@ class _Worker:
         self._ending = True
         os.eventfd_write(self._wake, 1)
         self._thread.join()
+        # Before the descriptor is closed: a running probe still writes to it, and its number may be reused.
         self._probes.shutdown(cancel_futures=True)
         os.close(self._wake)
         if self._socket is not None:

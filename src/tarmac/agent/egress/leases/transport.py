@@ -117,6 +117,7 @@ class PeerTransport:
         if peer is None:
             return self._drop("unknown")
         content, seal = datagram[:-_SEAL], datagram[-_SEAL:]
+        # Before any state changes: a forged datagram must not raise the count or replace the session.
         if not hmac.compare_digest(seal, _sealed(peer.seal, self.key, content)):
             return self._drop("forged")
         _, _, session, count, challenge, echo = _HEAD.unpack_from(content)
