@@ -166,6 +166,7 @@ class CPUManager:
         try:
             self._assigned[uid] = assign(self._machine.topology, free, spec)
             self._recount()
+            # In the file before a process relies on it: an agent killed in between must not assign the CPUs again.
             self.keep()
         except (NotEnough, OSError):
             self._errors += 1

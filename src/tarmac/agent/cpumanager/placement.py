@@ -56,6 +56,7 @@ class CpuPlacer:
         `known` returns all pods, or None while they are unknown.
         """
         while True:
+            # Before the placement: a change during it starts another pass.
             self._cpus.changed.clear()
             try:
                 await self._refresh_if_due()
@@ -112,6 +113,7 @@ class CpuPlacer:
         own = self._cpus.own(uid)
         if not own or uid in self._vacated:
             return
+        # A start in progress was configured with these CPUs and would create its process there after the check below.
         while any(other != uid and cpus & own for other, cpus in self._beginning.values()):
             self._begun.clear()
             await self._begun.wait()

@@ -47,6 +47,7 @@ class PinningRuntime(ForwardingRuntime):
         """Start the container after its CPUs are vacated. One created by an earlier agent gets its CPUs first."""
         uid, name = await self._placement.owner_of(id)
         await self._placement.vacate(uid)
+        # Repeated: the shared pool may change again during the update, and the container would start on taken CPUs.
         while self._cpus_at_creation.get(id) != (cpus := self._cpus.of_container(uid, name)):
             await super().update_container(id, Resources(cpuset_cpus=str(cpus)))
             self._cpus_at_creation[id] = cpus

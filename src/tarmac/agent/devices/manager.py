@@ -82,6 +82,7 @@ class DeviceManager:
         plugin = await DevicePlugin.dial(resource, path, self._clock)
         self._registrations[resource] += 1
         before = self._plugins.get(resource)
+        # The successor is in place before the old connection ends: that end must not count as a lost plugin.
         self._plugins[resource] = plugin
         if before is not None:
             before.close()
@@ -137,6 +138,7 @@ class DeviceManager:
 
     def _wake(self) -> None:
         """Wake all waiters for devices."""
+        # Replaced, not cleared: each waiter wakes once per change, and checks its condition again.
         self._changed_event.set()
         self._changed_event = asyncio.Event()
 
@@ -255,6 +257,7 @@ class DeviceManager:
             self._holdings.take(holder)
             self._save_if_possible()
             raise
+        # Released during the call: the devices may belong to another pod by now.
         if self._holdings.get(holder) is not held:
             raise DeviceFault("the pod has ended")
         self._holdings.put(holder, answered)
@@ -266,10 +269,12 @@ class DeviceManager:
         holder = DeviceHolder(pod.uid, wanted.container, wanted.resource)
         first = await self._chosen_in_time(pod, wanted)
         held = HeldDevices(first.ids)
+        # Held before the call: a pod that chooses meanwhile must not get the same devices.
         self._holdings.put(holder, held)
         available = {**dict.fromkeys(first.ids), **dict.fromkeys(self._free(holder))}
         try:
             preferred = await plugin.preferred(list(available), first.ids[: first.reused], wanted.number)
+            # Released during the call: holding them now would keep the devices of an ended pod for ever.
             if self._holdings.get(holder) is not held:
                 raise DeviceFault("the pod has ended")
             if preferred:

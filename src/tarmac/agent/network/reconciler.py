@@ -167,6 +167,7 @@ class NetworkReconciler:
         self._notify()
 
     def _notify(self) -> None:
+        # Replaced, not cleared: each waiter wakes once per change, and then waits for the next one.
         self._progress.set()
         self._progress = asyncio.Event()
 

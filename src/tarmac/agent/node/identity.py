@@ -167,6 +167,7 @@ class NodeIdentity:
             raise BadConfig(f"--bootstrap-kubeconfig: the cluster gives no certificate: {error}") from error
         finally:
             await client.close()
+        # The pair before the kubeconfig, which names its file: its presence ends the bootstrap.
         self._file.write(certificate, key)
         write_private(flags.kubeconfig, _kubeconfig(first, self._file.path))
         # Last: after a crash before this point the next agent retries with the same key.

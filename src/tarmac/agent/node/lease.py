@@ -93,6 +93,7 @@ class Heartbeat:
         try:
             return await self._leases.create(lease)
         except AlreadyExists:
+            # Created by another client since the read: the next attempt reads it.
             return None
 
     def _spec(self) -> JsonObject:

@@ -29,6 +29,7 @@ class RotatingTransport:
 
     def replace(self, config: HttpConfig) -> None:
         """Use new credentials from now on."""
+        # The old transport is closed later: requests in flight complete with the old credentials.
         old, self._current = self._current, HttpTransport(config, self._clock)
         self.config = config
         self._closing.begin(self._end(old), "last requests under old credentials")

@@ -86,6 +86,7 @@ class ServingCertificate:
             subject = await self._known_subject()
             async with background(self._rotation(subject).run(current), "rotation of the serving certificate") as work:
                 await self._until_moved(subject, work)
+            # The node has other addresses: the certificate lacks them, and is requested anew at once.
             current = ""
 
     def _rotation(self, subject: CertificateSubject) -> CertificateRotation:

@@ -59,6 +59,7 @@ class PodCheckpoints:
     def save_now(self, pod: AgentPod, status: JsonObject, promised: Resizes) -> None:
         """Write the checkpoint synchronously. A write error is logged and does not prevent the pod from running."""
         if not pod.static:
+            # A queued, older version would overwrite this one.
             self._new.pop(pod.uid, None)
             self._write(pod, status, promised)
 
@@ -67,6 +68,7 @@ class PodCheckpoints:
         while True:
             await self._filled.wait()
             await self._clock.sleep(DELAY)
+            # No await from here on: a pod that is queued later sets the event again.
             self._filled.clear()
             while self._new:
                 self._write(*self._new.pop(next(iter(self._new))))
@@ -83,10 +85,12 @@ class PodCheckpoints:
         except OSError as error:
             _log.warning("pod checkpoint write failed", pod=pod.key, error=str(error))
             return
+        # Only after success: a failed write is repeated with the next change of the pod.
         self._written[pod.uid] = data
 
     def forget(self, uid: str) -> None:
         """Drop the queued and cached state of a removed pod. Its file goes with the pod's directory."""
+        # The queue too: a late write would create the directory of the removed pod again.
         self._new.pop(uid, None)
         self._written.pop(uid, None)
 

@@ -65,6 +65,7 @@ class PodCleanup:
         runtime = self._deps.runtime
         sandboxes = await runtime.sandboxes(uid)
         running = [each for each in await runtime.containers(uid) if each.state in ("running", "unknown")]
+        # Processes first: volumes and cgroups in use cannot be removed.
         await asyncio.gather(*(runtime.stop_container(each.id, _grace(each)) for each in running))
         for sandbox in sandboxes:
             await runtime.stop_sandbox(sandbox.id)

@@ -83,6 +83,7 @@ class StepExecutor:
         """Update files projected from objects, if they were marked as out of date."""
         if not self._stale:
             return
+        # Before the call: an object that changes during it marks the volumes again.
         self._stale = False
         try:
             changed = await self._deps.volumes.refresh(pod.raw)
@@ -142,6 +143,7 @@ class StepExecutor:
 
     async def release(self, uid: str) -> None:
         """Unmount the volumes and remove the cgroup of a finished pod. Raises VolumeError, CgroupError."""
+        # Every step may be repeated: after a failure the worker runs the whole release again.
         await self._deps.volumes.unmount(uid)
         self._volumes = None
         await self._deps.cgroups.remove(uid)

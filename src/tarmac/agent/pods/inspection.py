@@ -84,6 +84,7 @@ class PodInspector:
         try:
             return await self._runtime.sandbox(listed.id)
         except NotFound:
+            # Removed since the list: treated as not listed.
             return None
 
     async def _container(self, listed: Container) -> Container | None:

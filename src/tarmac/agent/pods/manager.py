@@ -222,6 +222,7 @@ class PodManager:
 
     async def drain(self, grace: float, critical_grace: float = 0.0) -> None:
         """Shut down the node gracefully: end ordinary pods within `grace`, then critical ones; reject new pods."""
+        # First: a pod that is bound during the shutdown must not start.
         self._admission.shutting_down = True
         message = "Pod was terminated in response to imminent node shutdown."
         for critical, seconds in ((False, grace), (True, critical_grace)):
@@ -259,6 +260,7 @@ class PodManager:
                 self._group = group
                 self._adopt()
                 self._ready.set()
+                # After the adoption: a listed pod that runs must find its worker, which knows its allocated resources.
                 self._pods.on_change(self._changed)
                 for part in (
                     self._listen,

@@ -80,6 +80,7 @@ class Restoration:
         """Record the restore as completed, for later agents too."""
         unfinished = self._note.with_suffix(".new")
         unfinished.write_text(self._time)
+        # Atomically: half a time would count as a different restore, and running pods would be reported again.
         unfinished.replace(self._note)
         self.began.clear()
         _log.info("restore of the server's store completed", restored=self._time)
@@ -187,6 +188,7 @@ class UndecidedPods:
         running = [_reported(each) for each in self._workers.values() if not each.pod.static and not each.over]
         waiting = {pod.key: uid for uid, pod in self._held.items()}
         answer = await self._restoration.tell(RunningReport("", running, list(waiting)))
+        # Only those still unknown: a pod may have been confirmed while the report was in flight.
         for uid in self._unknown & set(answer.remove):
             self._unknown.discard(uid)
             self._remove(uid)
@@ -195,6 +197,7 @@ class UndecidedPods:
         # Compared by name: a running pod with this name and a different uid blocks the start on any node, also here.
         taken = {*answer.held, *(self._workers[uid].pod.key for uid in self._unknown & self._workers.keys())}
         for uid in [uid for key, uid in waiting.items() if key not in taken]:
+            # None if the API removed it during the report.
             if (pod := self._held.pop(uid, None)) is not None:
                 self._add(pod)
         if not self._unknown and not self._held:

@@ -84,6 +84,7 @@ class Terminator:
         if not done.cancelled() and (error := done.exception()) is not None:
             _log.error("container termination failed", container=id, error=repr(error))
         termination = self._terminations.get(id)
+        # A shortened termination has a successor under the same id, which must stay.
         if termination is not None and termination.task is done:
             del self._terminations[id]
         self._wake()
@@ -111,6 +112,7 @@ class Terminator:
             operation = f'failed to "KillContainer" for "{container.name}" with KillContainerError'
             why = f'error killing pod: {operation}: "{error}"'
             self._deps.recorder.event(pod.reference, "Warning", "FailedKillPod", why)
+            # The container stays busy during the delay; otherwise the worker would repeat the call at once.
             await clock.sleep(RETRY_INTERVAL)
 
     async def _run_hook(

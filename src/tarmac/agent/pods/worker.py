@@ -140,6 +140,7 @@ class PodWorker:
         begins = self._ending is None
         self._ending = ending
         if begins and self._pass is not None:
+            # Set before the cancellation: `run` must be able to tell it from a cancellation of the worker.
             self._pass_cancelled = True
             self._pass.cancel()
         self._terminator.shorten(self._grace)
@@ -172,6 +173,7 @@ class PodWorker:
         try:
             while True:
                 await self._woken.wait()
+                # Before the pass: a wake-up during it starts another one.
                 self._woken.clear()
                 self._alarm.clear()
                 self._pass = self._tasks.track(self._reconcile(), f"pass of {self.pod.key}")
@@ -187,6 +189,8 @@ class PodWorker:
                     self._woken.set()
                 finally:
                     self._pass, self._pass_cancelled = None, False
+                # Events of the pass are compared with the state that it found, so that its own steps do not start
+                # another one.
                 if self._pending_events:
                     self._event_timer.set(EVENT_DEBOUNCE, self._flush_events)
         finally:
@@ -217,6 +221,7 @@ class PodWorker:
             return
         self.allocation.consider(self.pod, self._fits)
         self.seen = PodRuntimeState() if self._fresh else await self._inspector.inspect()
+        # Only while the runtime has nothing of the pod: one that runs was admitted, and its devices are in use.
         if self._fresh and not self.ending and await self._refused():
             return
         while True:
@@ -302,8 +307,10 @@ class PodWorker:
 
     async def _act(self, plan: PodActions) -> StepResult:
         """Execute the steps and return the created objects; an empty result needs no new inspection."""
+        # Before the steps: a cancelled pass may have created objects, so the next one must inspect the runtime.
         self._fresh = self._fresh and not plan.actions
         self._executor.retry_at = None
+        # Containers without predecessors first: a kill waits only for terminations that are already in progress.
         kills = sorted((each for each in plan.actions if isinstance(each, Kill)), key=lambda each: len(each.after))
         for kill in kills:
             self._kill(kill)
@@ -364,6 +371,8 @@ class PodWorker:
     async def _finish(self) -> None:
         """Report the final state, release the pod's resources, report that it is over."""
         self._prober.stop()
+        # Reported before the release, which may fail and be repeated; `over` only after it, because from then on other
+        # pods may use the resources of this one.
         self._report_status(over=True)
         await self._executor.release(self.pod.uid)
         self.released = True

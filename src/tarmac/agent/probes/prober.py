@@ -74,6 +74,7 @@ class Prober:
         for container in running.values():
             spec, followed = lasting[container.name], self._followed.get(container.id)
             if ending and followed is not None:
+                # A failing probe must not kill a container that is ending within its grace period.
                 for kind in ("startup", "liveness"):
                     if task := followed.tasks.pop(kind, None):
                         task.cancel()
@@ -126,6 +127,7 @@ class Prober:
         # At most the initial delay, in case the clock was set back since the container started.
         delay = min(initial, container.started_at + initial - self._clock.now())
         if adopted:
+            # Spread over one period: the probes of all pods would run at once after a restart of the agent.
             delay = max(delay, self._randomness.uniform(0, period))
         if delay > 0:
             await self._clock.sleep(delay)

@@ -71,6 +71,7 @@ class PodTokens:
         if key.audience:
             spec["audiences"] = [key.audience]
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        # The lifetime counts from before the request: the token is never used longer than the server accepts it.
         accounts, asked = self._client.resource(SERVICE_ACCOUNTS), self._client.clock.monotonic()
         answer = await accounts.create(request, namespace=metadata["namespace"], name=key.account, subresource="token")
         ends = parse_rfc3339(answer["status"]["expirationTimestamp"])

@@ -61,6 +61,7 @@ class Watched:
         if changed:
             self._tell(self)
         if raw is not None and _flags(raw).immutable and self.task is not None:
+            # Not now: the reflector is applying the list, and sets `known` right after this call.
             asyncio.get_running_loop().call_soon(self.task.cancel)
 
     async def run(self) -> None:

@@ -90,6 +90,7 @@ class StatusWriter:
         self._early.pop(uid, None)
         report = self._reports.pop(uid, None)
         if report is not None:
+            # A request in flight still has this report: it must not go on with the next status, nor delete a new pod.
             report.wanted, report.delete = None, False
 
     async def settled(self) -> None:
@@ -120,6 +121,7 @@ class StatusWriter:
                 await self._patch(report, report.wanted)
                 return True
             if report.delete:
+                # With the uid: a new pod may have the name by now.
                 await self._pods.delete(report.pod.name, report.pod.namespace, grace=0, uid=report.pod.uid)
                 report.delete = False
             return False

@@ -85,6 +85,7 @@ class PodEnd(asyncio.Protocol):
             try:
                 await asyncio.get_running_loop().create_connection(lambda: self, sock=connected)
             except BaseException:
+                # Also on cancellation: the client may disconnect meanwhile, and the socket would leak.
                 connected.close()
                 raise
         except OSError as error:

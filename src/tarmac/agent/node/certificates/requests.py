@@ -52,6 +52,7 @@ async def obtain(
     """
     order = CryptoRequest("request", subject.common_name, "system:nodes", subject.names, subject.addresses, pem=key)
     crafted = await run_crypto(order)
+    # Before the request: a crash after it would lose the key of a certificate that the cluster issues.
     if keep is not None:
         keep(crafted.key)
     purpose = "client auth" if signer == CLIENT_SIGNER else "server auth"

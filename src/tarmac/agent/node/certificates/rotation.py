@@ -89,6 +89,7 @@ class CertificateRotation:
         except (CertificateRefused, CryptoError, ApiError, ClientError) as error:
             _log.warning("certificate renewal failed, will retry", why=str(error))
             return current
+        # On disk before it is used: an agent killed in between starts with the new pair.
         self._file.write(certificate, key)
         self._changed(certificate, key)
         return certificate
