@@ -209,7 +209,7 @@ ATTACKS = {
             carrying.test_a15_a_node_says_that_it_is_a_gateway_and_owns_the_address,
         ),
         (
-            talking.test_what_is_changed_forged_or_reflected_is_not_heard,
+            talking.test_changed_forged_and_reflected_datagrams_are_dropped,
             talking.test_nothing_is_heard_twice_nor_in_a_later_life,
             carrying.test_nobody_speaks_for_another,
             leases.test_datagrams_of_strangers_change_nothing,
