@@ -20,8 +20,8 @@ from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.cgroups.mounted import mounted
 from tarmac.agent.cgroups.pods import KubePods
 from tarmac.agent.cgroups.v2 import V2
-from tarmac.agent.model.limits import Limits
-from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.limits import CgroupLimits
+from tarmac.agent.model.pod import AgentPod
 from tarmac.base.clock import SystemClock
 from tarmac.base.cpuset import CPUSet
 from tarmac.decide.qosclasses.blockio import THROTTLES, BlockioParameters
@@ -72,7 +72,7 @@ def python(code: str) -> str:
 
 
 def test_a_quota_bounds_the_time_of_processors(tree: V2) -> None:
-    tree.limit(GROUP, Limits(quota=20_000))
+    tree.limit(GROUP, CgroupLimits(quota=20_000))
     with start(tree, "while :; do :; done") as busy:
         time.sleep(0.2)
         before, began = tree.cpu_used(GROUP), time.monotonic()
@@ -87,7 +87,7 @@ def test_shares_decide_who_gets_a_contended_processor(tree: V2) -> None:
     groups = {f"{ROOT}/few": 512, f"{ROOT}/many": 2048}
     for group, shares in groups.items():
         tree.make(group)
-        tree.limit(group, Limits(shares=shares))
+        tree.limit(group, CgroupLimits(shares=shares))
         assert abs(tree.shares(group) - shares) < 64
         tree.pin(group, CPUSet([cpu]), {})
     running = [start(tree, "while :; do :; done", group) for group in groups]
@@ -100,7 +100,7 @@ def test_shares_decide_who_gets_a_contended_processor(tree: V2) -> None:
 
 
 def test_memory_beyond_the_limit_ends_the_process(tree: V2) -> None:
-    tree.limit(GROUP, Limits(memory=64 * MIB))
+    tree.limit(GROUP, CgroupLimits(memory=64 * MIB))
     swap = TOP / GROUP[1:] / "memory.swap.max"
     if swap.exists():
         swap.write_text("0")
@@ -110,7 +110,7 @@ def test_memory_beyond_the_limit_ends_the_process(tree: V2) -> None:
 
 
 def test_processes_beyond_the_limit_are_not_started(tree: V2) -> None:
-    tree.limit(GROUP, Limits(pids=4))
+    tree.limit(GROUP, CgroupLimits(pids=4))
     code = "import os; [os.fork() or os._exit(0) for _ in range(9)]"
     with start(tree, python(code)) as forking:
         assert forking.wait(30) != 0
@@ -137,7 +137,7 @@ def test_a_pod_has_the_limits_of_its_containers_and_goes_whole(tree: V2) -> None
     resources = {"requests": {"cpu": "250m", "memory": "64Mi"}, "limits": {"cpu": "500m", "memory": "128Mi"}}
     spec = {"containers": [{"name": "c", "resources": resources}]}
     allotment = Allocator(AllocationSettings()).allot(
-        Pod({"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": spec})
+        AgentPod({"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": spec})
     )
 
     async def story() -> None:
