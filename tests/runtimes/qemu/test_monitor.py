@@ -23,9 +23,9 @@ from tarmac.runtimes.qemu.qmp import (
     CommandFailure,
     CommandResult,
     Greeting,
-    LineSplitter,
     MalformedMessage,
     QmpEvent,
+    QmpLineSplitter,
     decode_message,
     encode_command,
 )
@@ -61,7 +61,7 @@ def test_a_line_that_is_no_message_is_refused(text: bytes) -> None:
 @given(st.binary())
 def test_no_bytes_do_anything_but_be_read_or_refused(data: bytes) -> None:
     try:
-        for each in LineSplitter().feed(data + b"\n"):
+        for each in QmpLineSplitter().feed(data + b"\n"):
             decode_message(each)
     except MalformedMessage:
         return
@@ -72,7 +72,7 @@ def test_no_bytes_do_anything_but_be_read_or_refused(data: bytes) -> None:
 def test_lines_are_the_same_however_they_arrive(cuts: list[int]) -> None:
     text, lines, found, begin = (
         b"".join(line({"return": n, "id": n}) for n in range(9)),
-        LineSplitter(),
+        QmpLineSplitter(),
         list[bytes](),
         0,
     )
@@ -83,7 +83,7 @@ def test_lines_are_the_same_however_they_arrive(cuts: list[int]) -> None:
 
 
 def test_a_line_without_an_end_is_refused_before_it_fills_the_memory() -> None:
-    lines = LineSplitter()
+    lines = QmpLineSplitter()
     assert list(lines.feed(b"x" * MAX_LINE)) == []
     with pytest.raises(MalformedMessage):
         list(lines.feed(b"x"))
@@ -110,7 +110,7 @@ class PlayedMachine:
             self._end.sendall(message if isinstance(message, bytes) else line(message))
 
     async def serve(self, listening: socket.socket) -> None:
-        loop, lines = asyncio.get_running_loop(), LineSplitter()
+        loop, lines = asyncio.get_running_loop(), QmpLineSplitter()
         self._end, _ = await loop.sock_accept(listening)
         self._end.setblocking(False)
         with self._end:

@@ -18,7 +18,7 @@ from typing import Final
 from tarmac.api.networking.names import DIALLED
 from tarmac.datapath.interface import NetworkState, NodeNetworks
 from tarmac.datapath.linux import links, namespaces, routing
-from tarmac.datapath.linux.inward import NodeRoutes, Uplink
+from tarmac.datapath.linux.inward import InwardRoutes, Uplink
 from tarmac.datapath.linux.naming import ROUTER_MAC, UPLINK, encrypted_link, host_table, uplinks_prefix
 from tarmac.datapath.linux.netlink import Netlink
 from tarmac.datapath.linux.nftables import Nftables
@@ -49,7 +49,7 @@ class Host:
         self._table = host_table(str(run_dir))
         self._encrypted = encrypted_link(str(run_dir))
         self._before = run_dir / "controls.json"
-        self._inward = NodeRoutes(f"{self._table}-inward", self._prefix, self._netlink, self._nftables)
+        self._inward = InwardRoutes(f"{self._table}-inward", self._prefix, self._netlink, self._nftables)
 
     def prepare(self, state: NodeNetworks) -> None:
         """Enable forwarding, and keep the networks apart."""

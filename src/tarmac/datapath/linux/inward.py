@@ -60,7 +60,7 @@ def _sort(port: HostPort) -> tuple[str, bool]:
     return port.protocol, ":" in port.backend[0]
 
 
-class NodeRoutes:
+class InwardRoutes:
     """Routes into networks, of the namespace that the thread is in at creation."""
 
     def __init__(self, table: str, uplinks: str, netlink: Netlink, nftables: Nftables) -> None:

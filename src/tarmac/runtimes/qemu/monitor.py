@@ -19,10 +19,10 @@ from tarmac.runtimes.qemu.qmp import (
     CommandFailure,
     CommandResult,
     Greeting,
-    LineSplitter,
     MalformedMessage,
     Message,
     QmpEvent,
+    QmpLineSplitter,
     decode_message,
     encode_command,
 )
@@ -112,7 +112,7 @@ class Monitor:
 
     async def listen(self) -> None:
         """Read messages until the connection closes or a message violates the protocol."""
-        lines, loop = LineSplitter(), asyncio.get_running_loop()
+        lines, loop = QmpLineSplitter(), asyncio.get_running_loop()
         try:
             while data := await loop.sock_recv(self._end, _CHUNK):
                 for line in lines.feed(data):

@@ -129,7 +129,7 @@ def decode_message(line: bytes) -> Message:
     raise MalformedMessage("neither greeting nor answer nor event")
 
 
-class LineSplitter:
+class QmpLineSplitter:
     """Splits received data into lines."""
 
     def __init__(self) -> None:
