@@ -238,13 +238,59 @@ def test_the_smallest_machine_runs_on_both(simulated: Place, real: Place) -> Non
             place.planet.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(example))
             place.planet.wait(f"workload/{name}", "jsonpath={.status.readyReplicas}=2", 120)
             instances = place.planet.get("instances", "-l", f"compute.datumapis.com/workload-name={name}")["items"]
-            seen.append({"instances": sorted(yaml.safe_dump(machine_conditions(each)) for each in instances)})
+            seen.append({"instances": sorted(yaml.safe_dump(reasons_of(each)) for each in instances)})
     finally:
         for place in (simulated, real):
             place.planet.kubectl.run("delete", "workload", name, "--wait", timeout=90)
     assert seen[0] == seen[1]
 
 
-def machine_conditions(instance: Json) -> dict[str, list[str]]:
+def workload(image: str) -> Json:
+    container: Json = {"name": "main", "image": image, "command": ["sleep", "3600"]}
+    resources = {"instanceType": "datumcloud/d1-custom", "requests": {"cpu": "100m", "memory": "64Mi"}}
+    runtime: Json = {"resources": resources, "sandbox": {"containers": [container]}}
+    return {
+        "apiVersion": "compute.datumapis.com/v1alpha",
+        "kind": "Workload",
+        "metadata": {"name": NAME},
+        "spec": {
+            "template": {"spec": {"runtime": runtime, "networkInterfaces": [{"network": {"name": "default"}}]}},
+            "placements": [{"name": "all", "cityCodes": ["DFW"], "scaleSettings": {"minReplicas": 1}}],
+        },
+    }
+
+
+def rolls_out(place: Place) -> Seen:
+    """A good release, one whose image cannot be had, and the way back."""
+    found: Seen = {}
+    works = "registry.local/tarmac/busybox:1"
+    releases = {"first": works, "bad": "registry.invalid/tarmac/none:1", "good again": works}
+    for step, image in releases.items():
+        place.planet.apply(workload(image))
+
+        def settled() -> bool:
+            own = place.planet.get("workload", NAME)
+            said = reasons_of(own) if own.get("status", {}).get("conditions") else {}
+            newest = own["status"].get("observedGeneration") == own["metadata"]["generation"] if said else False
+            wanted = "RolloutFailed" if step == "bad" else "Complete"  # noqa: B023
+            return newest and said["Progressing"][1] == wanted and own["status"].get("readyReplicas") == 1
+
+        eventually(settled, 120, f"the release {step!r}")
+        own = place.planet.get("workload", NAME)
+        (instance,) = place.planet.get("instances", "-l", f"compute.datumapis.com/workload-name={NAME}")["items"]
+        summary = {name: own["status"].get(name) for name in ("readyReplicas", "updatedReplicas", "desiredReplicas")}
+        found[step] = (reasons_of(own), reasons_of(instance), summary)
+    return found
+
+
+def test_a_release_goes_the_same_way_on_both(simulated: Place, real: Place) -> None:
+    try:
+        assert rolls_out(simulated) == rolls_out(real)
+    finally:
+        for place in (simulated, real):
+            place.planet.kubectl.run("delete", "workload", NAME, "--wait", timeout=90)
+
+
+def reasons_of(found: Json) -> dict[str, list[str]]:
     """Status and reason by type."""
-    return {each["type"]: [each["status"], each["reason"]] for each in instance["status"]["conditions"]}
+    return {each["type"]: [each["status"], each["reason"]] for each in found["status"]["conditions"]}
