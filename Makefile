@@ -15,9 +15,10 @@ PEER_PATHS = $(if $(filter 1,$(PEERS)),PEERS=1 TARMAC_PEER_APISERVER=$(call BUIL
 # Real containers need root; without it everything else works, and `run` simulates.
 AS_ROOT := $(filter 0,$(shell id -u))
 
-AS_ASKED = $(if $(findstring --registry,$(ARGS)),registry)
+AS_ASKED = $(if $(findstring --registry,$(ARGS)),registry) \
+    $(if $(findstring --with-kubernetes-controllers,$(ARGS)),kubernetes-controllers)
 
-.PHONY: setup node-parts machine-images registry run package pictures quick test test-tools check bench soak lock format
+.PHONY: setup node-parts machine-images registry kubernetes-controllers run package pictures quick test test-tools check bench soak lock format
 
 setup: ## everything `run` needs: system packages when root, virtual environment, generated tables
 	@tools/setup.sh
@@ -35,6 +36,9 @@ endif
 
 registry: setup ## what `up --registry` runs, for those who are not root
 	@$(PY) -m tools.fetch_registry >/dev/null
+
+kubernetes-controllers: setup ## what `up --with-kubernetes-controllers` runs, built once in about 5 minutes
+	@$(PY) -m tools.fetch_kubernetes_controllers >/dev/null
 
 run: setup node-parts $(AS_ASKED) ## everything in the foreground; flags go into ARGS
 	@.venv/bin/tarmac up $(ARGS)
@@ -62,6 +66,7 @@ endif
 	@test -d tests/__pycache__ || env -u PYTHONDONTWRITEBYTECODE $(PYTEST) --collect-only -qq >/dev/null || true # compiled once, not by each worker; the run itself reports errors
 ifeq ($(PEERS),1)
 	@$(PY) -m tools.gobuild kube-apiserver etcd kube-scheduler sample-device-plugin >/dev/null
+	@$(PY) -m tools.fetch_kubernetes_controllers >/dev/null
 endif
 
 pictures: test-tools ## screenshots of the dashboard, for docs/pictures

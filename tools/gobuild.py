@@ -51,6 +51,13 @@ PROGRAMS = {
     "kube-scheduler": Program(
         "kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler", "1.35.8", "about 3 minutes", _KUBERNETES_FLAGS
     ),
+    "kube-controller-manager": Program(
+        "kubernetes-controllers",
+        "k8s.io/kubernetes/cmd/kube-controller-manager",
+        "1.35.8",
+        "about 5 minutes",
+        _KUBERNETES_FLAGS,
+    ),
     "sample-device-plugin": Program(
         "kubernetes", "k8s.io/kubernetes/test/images/sample-device-plugin", "1.35.8", "about 1 minute"
     ),

@@ -81,11 +81,11 @@ def ensure() -> Path:
     programs |= {"runc": runc, "docker-registry": packages / "usr" / "bin" / "docker-registry"}
     programs |= _gvisor(folder)
     for name, target in programs.items():
-        _link(folder / "bin" / name, target)
+        link(folder / "bin" / name, target)
     _wireguard(folder)
     _conntrackd(folder)
-    _link(folder / "cni", packages / "usr" / "lib" / "cni")
-    _link(folder / "images", node_images.build(packages))
+    link(folder / "cni", packages / "usr" / "lib" / "cni")
+    link(folder / "images", node_images.build(packages))
     _machines()
     _old_containerd(folder)
     return folder
@@ -99,7 +99,7 @@ def _wireguard(folder: Path) -> None:
         say(f"NO WireGuard: {error}. Tunnels between cities are closed.")
         return
     for name in ("wireguard-go", "wg"):
-        _link(folder / "bin" / name, program.with_name(name))
+        link(folder / "bin" / name, program.with_name(name))
 
 
 def _conntrackd(folder: Path) -> None:
@@ -110,7 +110,7 @@ def _conntrackd(folder: Path) -> None:
         say(f"NO conntrackd: {error}. Some connections of external services end with their gateway.")
         return
     # The folder's own name has a colon in it, which would end the name of a folder of libraries.
-    _link(folder / "conntrackd", program.parent.parent.parent)
+    link(folder / "conntrackd", program.parent.parent.parent)
     place = folder / "bin" / "conntrackd"
     fresh = place.with_name(f".{place.name}.{os.getpid()}")
     fresh.write_text(_WITH_ITS_LIBRARIES)
@@ -129,7 +129,7 @@ def _machines() -> None:
 def _old_containerd(folder: Path) -> None:
     """In `debian12`; tests that want it say so when it is not there."""
     try:
-        _link(folder / "debian12", fetch(*OLD_CONTAINERD).parent)
+        link(folder / "debian12", fetch(*OLD_CONTAINERD).parent)
     except RuntimeError as error:
         say(f"NO containerd of Debian 12: {error}. Tests with it cannot run.")
 
@@ -137,7 +137,7 @@ def _old_containerd(folder: Path) -> None:
 def ensure_registry() -> Path:
     """The registry alone, where `tarmac` looks for it. Raises RuntimeError when it cannot be had."""
     place = cache_root() / "node" / "bin" / "docker-registry"
-    _link(place, fetch(*RUNC).parent.parent / "bin" / "docker-registry")
+    link(place, fetch(*RUNC).parent.parent / "bin" / "docker-registry")
     return place
 
 
@@ -154,7 +154,7 @@ def _gvisor(folder: Path) -> dict[str, Path]:
     return {name: built / name for name in gvisor.PROGRAMS}
 
 
-def _link(place: Path, target: Path) -> None:
+def link(place: Path, target: Path) -> None:
     """Point a name at a part, at once even while somebody reads it."""
     place.parent.mkdir(parents=True, exist_ok=True)
     fresh = place.with_name(f".{place.name}.{os.getpid()}")

@@ -24,7 +24,7 @@ FEATURES = (
     "generateName", "limit and continue", "resourceVersion", "sendInitialEvents", "bookmarks", "selectors", "Table",
     "PartialObjectMetadata", "status", "scale", "binding", "eviction", "token", "finalizers", "propagation policy",
     "generation", "namespace life cycle", "events", "JSON bodies", "YAML bodies", "protobuf bodies", "errors",
-    "pod security", "pod streams", "details", "endpoints",
+    "pod security", "pod streams", "details", "endpoints", "pod controllers",
 )  # fmt: skip
 LEAST_OF_EACH = 6
 LEAST_IN_ALL = 150

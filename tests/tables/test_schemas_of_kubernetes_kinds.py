@@ -80,12 +80,12 @@ def test_types_are_shared_between_kinds() -> None:
 
 
 def test_a_kind_that_is_not_served_has_a_name_but_no_schema() -> None:
-    assert type_name("apps", "v1", "Deployment") is None
-    assert is_published("apps", "v1", "Deployment")
+    assert type_name("resource.k8s.io", "v1", "ResourceClaim") is None
+    assert is_published("resource.k8s.io", "v1", "ResourceClaim")
     assert is_published("", "v1", "PodList")
     assert not is_published("", "v1", "Foo")
     with pytest.raises(KeyError):
-        load_schema("apps", "v1", "Deployment")
+        load_schema("resource.k8s.io", "v1", "ResourceClaim")
 
 
 def test_loading_a_small_kind_does_not_load_pods() -> None:

@@ -16,11 +16,12 @@ _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 
 PACKAGES = {
     "k8s.io/api": [
-        f"{group}/v1"
+        "autoscaling/v2",
+        *(f"{group}/v1"
         for group in (
-            "apps", "authentication", "authorization", "autoscaling", "certificates", "coordination", "core",
-            "discovery", "events", "node", "policy", "rbac", "scheduling", "storage",
-        )
+            "apps", "authentication", "authorization", "autoscaling", "batch", "certificates", "coordination", "core",
+            "discovery", "events", "networking", "node", "policy", "rbac", "scheduling", "storage",
+        )),
     ],
     "k8s.io/apimachinery": ["pkg/apis/meta/v1", "pkg/runtime", "pkg/api/resource", "pkg/util/intstr", "pkg/types"],
     "k8s.io/metrics": ["pkg/apis/metrics/v1beta1"],

@@ -61,6 +61,8 @@ class Strategy:
     generation_fields: tuple[str, ...] = ("spec",)
     allow_unconditional_update: bool = True  # PUT without a resourceVersion overwrites (CRD-like kinds always refuse)
     deprecation: str = ""  # warning for every request for this kind, regardless of the verb
+    orphans_dependents: bool = False  # a delete without a propagation policy keeps the dependents (Job)
+    orphan_warning: str = ""  # warning for such a delete
     returns_deleted: bool = False  # DELETE responds with the last state of the object instead of a Status
 
     def normalise(self, obj: JsonObject) -> None:

@@ -17,11 +17,22 @@ from tarmac.apps.layout import Layout, layout_of
 from tarmac.apps.lock import holder
 from tarmac.apps.processes import end
 from tarmac.apps.registry.files import registries_of
+from tarmac.apps.stockcontrollers.running import left_running
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.stderr import print_error
 
 _STOP_TIMEOUT = 30.0
-_MADE = ("kubeconfig", "controllers.kubeconfig", "pki", "secrets.key", "cities", "registry", "up.lock", ".lock")
+_MADE = (
+    "kubeconfig",
+    "controllers.kubeconfig",
+    "pki",
+    "secrets.key",
+    "cities",
+    "registry",
+    "kubernetes-controllers",
+    "up.lock",
+    ".lock",
+)
 _PATTERNS = ("store.db*", "audit.log*")
 
 
@@ -36,7 +47,7 @@ def main(options: argparse.Namespace) -> int:
 async def _down(layout: Layout) -> list[str]:
     """Return the remains."""
     left = await _stop(layout.lock, SystemClock())
-    await end(registries_of(layout.data_dir))  # one left by a killed `up`
+    await end([*registries_of(layout.data_dir), *left_running(layout.data_dir)])  # left by a killed `up`
     if not left and os.geteuid() == 0:
         left = await _remove_cities(layout.data_dir)
     return left or _remove_files(layout)

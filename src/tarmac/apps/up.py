@@ -23,6 +23,7 @@ from tarmac.apps.layout import Layout, make_layout
 from tarmac.apps.lock import held
 from tarmac.apps.pathhints import hints
 from tarmac.apps.registry.running import Registry, find_registry, with_registry
+from tarmac.apps.stockcontrollers.running import StockControllers, find_stock_controllers, with_stock_controllers
 from tarmac.base.clock import SystemClock
 from tarmac.base.gates import CLASS_RESOURCES, BadGate, FeatureGates
 from tarmac.base.stderr import print_error, print_warning
@@ -95,6 +96,14 @@ def _model(path: Path | None) -> NodeModel | None:
 
 
 def _surround(options: argparse.Namespace, parts: NodeParts | None, layout: Layout) -> server.ServerExtras:
+    if not options.with_kubernetes_controllers:
+        return _with_registry(options, parts, layout)
+    controllers = StockControllers(layout, find_stock_controllers())  # before anything is created
+    surroundings = _with_registry(options, parts, layout)
+    return replace(surroundings, beside=partial(with_stock_controllers, controllers, surroundings.beside))
+
+
+def _with_registry(options: argparse.Namespace, parts: NodeParts | None, layout: Layout) -> server.ServerExtras:
     if options.registry is None:
         return _cities(options, parts, layout)
     program = find_registry()  # before anything is created

@@ -129,6 +129,10 @@ def _add_node_flags(command: argparse.ArgumentParser) -> None:
         "--registry-quota", type=size, default=size(REGISTRY_QUOTA), metavar="SIZE",
         help=f"limit of pushed images in each namespace (default: {REGISTRY_QUOTA})",
     )  # fmt: skip
+    command.add_argument(
+        "--with-kubernetes-controllers", action="store_true",
+        help="run stock kube-controller-manager for Deployments, StatefulSets, DaemonSets, Jobs and autoscalers",
+    )  # fmt: skip
 
 
 def add_sim_flags(command: argparse.ArgumentParser) -> None:

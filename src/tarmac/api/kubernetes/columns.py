@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from tarmac.api.kubernetes.apps import columns as apps
 from tarmac.api.kubernetes.cells import AGE, NAME, NONE, UNSET, cell, field
 from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.kubernetes.core import columns as core
+from tarmac.api.kubernetes.networking import columns as networking
 from tarmac.api.kubernetes.resourcenames import ZERO, quantity
 from tarmac.api.resource import Column
 from tarmac.api.schema import JsonObject
@@ -103,6 +105,8 @@ _METRICS = (
 
 _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     **{("", kind): columns for kind, columns in core.COLUMNS.items()},
+    **apps.COLUMNS,
+    **networking.COLUMNS,
     ("events.k8s.io", "Event"): core.COLUMNS["Event"],
     ("apps", "ControllerRevision"): (
         NAME,

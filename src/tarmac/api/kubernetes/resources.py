@@ -13,6 +13,7 @@ from tarmac.api.resource import Resource, Subresource
 
 # answered, never stored
 _ANSWERED = {"authentication.k8s.io", "authorization.k8s.io", "metrics.k8s.io"}
+_SCALE = (".spec.replicas", ".status.replicas", ".spec.selector")
 # the same objects under two groups
 _VIEWS = {("events.k8s.io", "events"): "core/events"}
 
@@ -66,4 +67,5 @@ def _resource(row: _Row) -> Resource:
         validate_name=name_validator_for(row.group, row.kind),
         storage=_VIEWS.get((row.group, row.plural)),
         stored=row.group not in _ANSWERED and row.plural != "bindings",
+        scale=_SCALE if any(item.name == "scale" for item in row.subresources) else None,
     )

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tarmac.api.kubernetes import budgets, certificates, classes, endpointslices, leases, rbac, revisions
+from tarmac.api.kubernetes.apps import daemonsets, deployments, podtemplates, replicasets, statefulsets
+from tarmac.api.kubernetes.autoscaling import autoscalers
+from tarmac.api.kubernetes.batch import cronjobs, jobs
 from tarmac.api.kubernetes.core import (
     claims,
     data,
@@ -19,6 +22,7 @@ from tarmac.api.kubernetes.core import (
 )
 from tarmac.api.kubernetes.core.pods import strategy as pods
 from tarmac.api.kubernetes.core.services import strategy as services
+from tarmac.api.kubernetes.networking import ingresses
 from tarmac.api.resource import Strategy
 from tarmac.base import names
 
@@ -36,15 +40,26 @@ _STRATEGIES: dict[tuple[str, str], Strategy] = {
     (_CORE, "PersistentVolume"): persistentvolumes.PersistentVolumeStrategy(),
     (_CORE, "PersistentVolumeClaim"): claims.ClaimStrategy(),
     (_CORE, "Pod"): pods.PodStrategy(),
+    (_CORE, "PodTemplate"): podtemplates.PodTemplateStrategy(),
+    (_CORE, "ReplicationController"): replicasets.ReplicationControllerStrategy(),
     (_CORE, "ResourceQuota"): quotas.ResourceQuotaStrategy(),
     (_CORE, "Secret"): data.SecretStrategy(),
     (_CORE, "Service"): services.ServiceStrategy(),
     (_CORE, "ServiceAccount"): serviceaccounts.ServiceAccountStrategy(),
     ("apps", "ControllerRevision"): revisions.ControllerRevisionStrategy(),
+    ("apps", "DaemonSet"): daemonsets.DaemonSetStrategy(),
+    ("apps", "Deployment"): deployments.DeploymentStrategy(),
+    ("apps", "ReplicaSet"): replicasets.ReplicaSetStrategy(),
+    ("apps", "StatefulSet"): statefulsets.StatefulSetStrategy(),
+    ("autoscaling", "HorizontalPodAutoscaler"): autoscalers.AutoscalerStrategy(),
+    ("batch", "CronJob"): cronjobs.CronJobStrategy(),
+    ("batch", "Job"): jobs.JobStrategy(),
     ("certificates.k8s.io", "CertificateSigningRequest"): certificates.SigningRequestStrategy(),
     ("coordination.k8s.io", "Lease"): leases.LeaseStrategy(),
     ("discovery.k8s.io", "EndpointSlice"): endpointslices.EndpointSliceStrategy(),
     ("events.k8s.io", "Event"): events.NewEventStrategy(),
+    ("networking.k8s.io", "Ingress"): ingresses.IngressStrategy(),
+    ("networking.k8s.io", "IngressClass"): ingresses.IngressClassStrategy(),
     ("node.k8s.io", "RuntimeClass"): classes.RuntimeClassStrategy(),
     ("policy", "PodDisruptionBudget"): budgets.DisruptionBudgetStrategy(),
     (rbac.GROUP, "ClusterRole"): rbac.ClusterRoleStrategy(),

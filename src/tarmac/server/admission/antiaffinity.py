@@ -3,7 +3,8 @@
 Required anti-affinity works in both directions: while a Pod with it runs, no Pod that it selects is scheduled into its
 topology domain. With `namespaceSelector: {}` and a region as the domain, one Pod would stop the scheduling of all
 tenants there. So its author must be allowed to create Pods in the selected namespaces. Kubernetes allows it to
-everyone. Anti-affinity within the own namespace, preferred anti-affinity and affinity concern no other namespace.
+everyone. Stock controllers may create Pods everywhere, so the author of a template is checked, when its terms change.
+Anti-affinity within the own namespace, preferred anti-affinity and affinity concern no other namespace.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tarmac.api.kubernetes.checks import mapping, objects
+from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.base.selectors import LabelSelector
-from tarmac.server.admission.chain import Attributes
-from tarmac.server.admission.pods import PodCreation, pod_of
+from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
+from tarmac.server.admission.pods import BUCKET as PODS
+from tarmac.server.admission.pods import pod_of
+from tarmac.server.admission.podtemplates import POD_TEMPLATES, template_spec
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.authorize import Authorizer
@@ -24,16 +28,21 @@ _EVERYWHERE = ""
 _TERMS = ("affinity", "podAntiAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
 
 
-class CrossNamespaceAntiAffinity(PodCreation):
-    """Checks new Pods; the terms of a Pod are immutable."""
+class CrossNamespaceAntiAffinity(AdmissionPlugin):
+    """Checks new Pods, whose terms are immutable, and templates on every write."""
 
     name = "CrossNamespaceAntiAffinity"
 
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
 
+    def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
+        if resource.bucket == PODS:
+            return subresource == "" and operation == "CREATE"
+        return resource.bucket in POD_TEMPLATES and operation in ("CREATE", "UPDATE")
+
     def validate(self, attributes: Attributes) -> None:
-        terms = objects(pod_of(attributes)["spec"], *_TERMS)
+        terms = _changed_terms(attributes)
         others = {each for term in terms for each in _namespaces(term)} - {attributes.namespace}
         if not others or self._may_create(attributes, _EVERYWHERE):
             return
@@ -49,6 +58,14 @@ class CrossNamespaceAntiAffinity(PodCreation):
     def _may_create(self, attributes: Attributes, namespace: str) -> bool:
         wanted = RequestInfo("create", "", True, "", "v1", "pods", "", namespace, "")
         return self._authorizer.refuses(attributes.user, wanted) is None
+
+
+def _changed_terms(attributes: Attributes) -> list[JsonObject]:
+    bucket = attributes.resource.bucket
+    if bucket == PODS:
+        return objects(pod_of(attributes)["spec"], *_TERMS)
+    before, terms = (objects(template_spec(bucket, each), *_TERMS) for each in (attributes.old, attributes.obj))
+    return [] if terms == before else terms
 
 
 def _namespaces(term: JsonObject) -> Iterator[str]:

@@ -42,6 +42,7 @@ from tarmac.server.admission.revocations import RevocationRestriction
 from tarmac.server.admission.runtimeclasses import RuntimeClassAdmission
 from tarmac.server.admission.serviceaccounts import ServiceAccounts
 from tarmac.server.admission.serviceaddresses import ServiceAddresses
+from tarmac.server.admission.stockcontrollers import StockControllers
 from tarmac.server.admission.storage import (
     DefaultStorageClass,
     PersistentVolumeClaimResize,
@@ -103,6 +104,7 @@ def default_plugins(
         ExternalReferences(reader, authorizer, addresses),
         PodTopologyLabels(reader),
         ServiceAddresses(reader, randomness),
+        StockControllers(reader, clock),
         ResourceQuotas(reader, quotas, class_resources=class_resources),
     ]
 

@@ -2,9 +2,9 @@
 
 An attacker that breaks out of such a Pod controls the node and all Pods on it. So the right must be cluster-wide, never
 per namespace, and it is needed for every class not known to have its own kernel. It is checked for the author of a Pod,
-or of an object that Pods are created from: a Workload, a WorkloadDeployment, an Instance. The controllers that pass the
-class on have the right for all classes, so the first author must be checked. An update that does not change the class
-is not checked: revoking the right must not lock owners out of running workloads.
+or of an object that Pods are created from: a Workload, an Instance, a Deployment. The controllers that pass the class
+on have the right for all classes, so the first author must be checked. An update that does not change the class is not
+checked: revoking the right must not lock owners out of running workloads.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.pods import BUCKET as PODS
 from tarmac.server.admission.pods import is_of_a_node, shared_namespaces
+from tarmac.server.admission.podtemplates import POD_TEMPLATES, template_spec
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.admission.rights import may_use
 from tarmac.server.reader import Reader
@@ -52,7 +53,8 @@ class HostKernel(AdmissionPlugin):
     def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
         if resource.bucket == PODS:
             return subresource == "" and operation == "CREATE"  # the class of a Pod is immutable
-        return resource.bucket in _METADATA_OF_INSTANCES and operation in ("CREATE", "UPDATE")
+        templated = resource.bucket in _METADATA_OF_INSTANCES or resource.bucket in POD_TEMPLATES
+        return templated and operation in ("CREATE", "UPDATE")
 
     def validate(self, attributes: Attributes) -> None:
         asked = _asked(attributes, attributes.obj)
@@ -72,6 +74,8 @@ def _asked(attributes: Attributes, obj: JsonObject | None) -> _Asked | None:
     bucket = attributes.resource.bucket
     if bucket == PODS:
         return _asked_by_pod(obj["spec"], attributes.user)
+    if bucket in POD_TEMPLATES:
+        return _asked_by_template(bucket, obj)
     name = mapping(obj, *_METADATA_OF_INSTANCES[bucket], "annotations").get(ANNOTATION_RUNTIME_CLASS)
     # without it, the Pod gets the default
     return _Asked(name, f"the annotation {ANNOTATION_RUNTIME_CLASS}") if name else None
@@ -83,6 +87,15 @@ def _asked_by_pod(spec: JsonObject, user: User) -> _Asked | None:
     if name := spec.get("runtimeClassName"):
         return _Asked(name, "spec.runtimeClassName")
     return _Asked(HOST_CLASS, " and ".join(f"spec.{field}" for field in shared_namespaces(spec)))
+
+
+def _asked_by_template(bucket: str, obj: JsonObject) -> _Asked | None:
+    spec, path = template_spec(bucket, obj), ".".join((*POD_TEMPLATES[bucket], "spec"))
+    if name := spec.get("runtimeClassName"):
+        return _Asked(name, f"{path}.runtimeClassName")
+    shared = shared_namespaces(spec)
+    # without either, the Pods get the default
+    return _Asked(HOST_CLASS, " and ".join(f"{path}.{field}" for field in shared)) if shared else None
 
 
 def _refusal(asked: _Asked, user: User) -> str:

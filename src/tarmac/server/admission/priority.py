@@ -14,6 +14,7 @@ from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.pods import BUCKET, is_of_a_node, pod_of
+from tarmac.server.admission.podtemplates import POD_TEMPLATES, template_spec
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.admission.rights import may_use
 from tarmac.server.reader import Reader
@@ -38,7 +39,7 @@ class Priority(AdmissionPlugin):
         self._authorizer = authorizer
 
     def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
-        looked_at = resource.bucket in (BUCKET, CLASSES, *_TEMPLATES)
+        looked_at = resource.bucket in (BUCKET, CLASSES, *_TEMPLATES, *POD_TEMPLATES)
         return looked_at and subresource == "" and operation in ("CREATE", "UPDATE")
 
     def admit(self, attributes: Attributes) -> None:
@@ -61,6 +62,15 @@ class Priority(AdmissionPlugin):
         _settle(attributes, spec, "priority", "integer value of priority", found.get("value", 0))
         if (policy := found.get("preemptionPolicy")) is not None:
             _settle(attributes, spec, "preemptionPolicy", "string value of PreemptionPolicy", policy)
+
+    def _check_template(self, attributes: Attributes) -> None:
+        """Check a built-in class. Other classes may be created after the template, as in Kubernetes."""
+        bucket = attributes.resource.bucket
+        name, before = (
+            template_spec(bucket, each).get("priorityClassName") for each in (attributes.obj, attributes.old)
+        )
+        if name in SYSTEM and name != before:
+            self._class(attributes, name)
 
     def _class(self, attributes: Attributes, name: str) -> JsonObject:
         """Return the class of this name. Raises Forbidden if it is missing or the user may not use it."""
@@ -86,6 +96,8 @@ class Priority(AdmissionPlugin):
             # only a changed class: revoking a right must not block updates of running workloads
             if name and name != before:
                 self._class(attributes, name)
+        if attributes.resource.bucket in POD_TEMPLATES:
+            self._check_template(attributes)
         if attributes.resource.bucket != CLASSES or obj is None or not obj.get("globalDefault"):
             return
         current = self._default_class()

@@ -32,6 +32,7 @@ from tarmac.server.security.policy import (
 from tarmac.server.security.rbac import GROUP
 from tarmac.server.security.rulecoverage import missing_rights
 from tarmac.server.security.rules import PolicyRule
+from tarmac.server.security.stockcontrollers import STOCK_BINDINGS, STOCK_ROLES
 from tarmac.store.interface import Conflict, Exists, Missing, Store
 
 _AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
@@ -122,7 +123,7 @@ def _missing_subjects(current: JsonObject, wanted: JsonObject) -> list[Any]:
 
 
 def _wanted() -> Iterator[tuple[str, JsonObject]]:
-    for name, rules in CLUSTER_ROLES.items():
+    for name, rules in (CLUSTER_ROLES | STOCK_ROLES).items():
         yield _ROLES, _role(name, rules, _labels_of(name))
     for name, parent in AGGREGATED.items():
         selector = {"matchLabels": {aggregation_label(name): "true"}}
@@ -133,7 +134,7 @@ def _wanted() -> Iterator[tuple[str, JsonObject]]:
     for name, rules, account in controller_roles():
         yield _ROLES, _role(name, rules, {})
         yield _BINDINGS, _binding(name, name, [f"ServiceAccount {NAMESPACE}/{account}"])
-    for name, (role_name, subjects) in CLUSTER_ROLE_BINDINGS.items():
+    for name, (role_name, subjects) in (CLUSTER_ROLE_BINDINGS | STOCK_BINDINGS).items():
         yield _BINDINGS, _binding(name, role_name, subjects)
 
 

@@ -88,6 +88,8 @@ async def delete(storage: ResourceStorage, request: Request) -> Response:
     options = delete_options(request)
     call = WriteCall(storage, request, WriteOptions(options.dry_run))
     entry, gone = await remove(call, call.info.name, call.key, options)
+    if storage.strategy.orphan_warning and options.orphan is None and options.policy is None:
+        call.warnings.append(storage.strategy.orphan_warning)
     if not gone or storage.strategy.returns_deleted:
         # 202 only for `orphanDependents: false`, the old form of background deletion, as in Kubernetes
         status = 202 if not gone and options.orphan is False else 200
@@ -185,7 +187,7 @@ def _plan(storage: ResourceStorage, obj: JsonObject, options: DeleteOptions) -> 
         return "pending"
     metadata = obj["metadata"]
     present = metadata.get("finalizers") or []
-    finalizers = _finalizers(present, options)
+    finalizers = _finalizers(present, options, storage.strategy.orphans_dependents)
     if finalizers:
         metadata["finalizers"] = finalizers
     else:
@@ -248,10 +250,10 @@ def _next_generation(metadata: JsonObject) -> None:
         metadata["generation"] += 1
 
 
-def _finalizers(present: list[str], options: DeleteOptions) -> list[str]:
-    """Return the finalizers after applying the propagation policy."""
+def _finalizers(present: list[str], options: DeleteOptions, orphans: bool) -> list[str]:
+    """Return the finalizers after applying the propagation policy; `orphans`: the policy of the kind is to orphan."""
     if options.orphan is None and options.policy is None:
-        return present
+        return [*present, ORPHAN] if orphans and not {ORPHAN, FOREGROUND} & set(present) else present
     kept = [name for name in present if name not in (ORPHAN, FOREGROUND)]
     if options.orphan or options.policy == "Orphan":
         kept.append(ORPHAN)

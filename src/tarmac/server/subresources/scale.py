@@ -17,6 +17,7 @@ from tarmac.api.resource import Strategy
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest
 from tarmac.base.fielderrors import FieldErrors
+from tarmac.base.selectors import LabelSelector
 from tarmac.http.messages import Request, Response
 from tarmac.server.encoding import encode_json
 from tarmac.server.patch.apply import server_side_apply
@@ -66,14 +67,21 @@ def scale_of(storage: ResourceStorage, obj: JsonObject) -> JsonObject:
     spec_path, status_path, selector_path = _paths(storage, obj)
     metadata = {field: obj["metadata"][field] for field in _METADATA if field in obj["metadata"]}
     status: JsonObject = {"replicas": _read(obj, status_path) or 0}
-    selector = _read(obj, selector_path) if selector_path else None
-    if isinstance(selector, str) and selector:
+    if selector_path and (selector := _selector_text(_read(obj, selector_path))):
         status["selector"] = selector
     spec: JsonObject = {}
     replicas = _read(obj, spec_path)
     if replicas:
         spec["replicas"] = replicas
     return {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status}
+
+
+def _selector_text(selector: Any) -> str:
+    """Return the text of a selector: a text already, a LabelSelector, or the plain map of a ReplicationController."""
+    if isinstance(selector, dict):
+        labelled = selector if selector.keys() <= {"matchLabels", "matchExpressions"} else {"matchLabels": selector}
+        return str(LabelSelector.from_object(labelled))
+    return selector if isinstance(selector, str) else ""
 
 
 def _paths(storage: ResourceStorage, obj: JsonObject) -> tuple[str, str, str | None]:

@@ -63,6 +63,20 @@ def validate_pod(pod: JsonObject, errors: FieldErrors) -> None:
         _sound.add(known)
 
 
+def validate_template_spec(metadata: JsonObject, spec: JsonObject, errors: FieldErrors) -> None:
+    """Check the annotations and the spec of a pod template, at `metadata` and `spec`."""
+    if annotations := metadata.get("annotations"):
+        _validate_annotations(annotations, spec, errors)
+    known, before = text_of(spec), len(errors)
+    if _sound.has(known):
+        return
+    _validate_spec(spec, "", errors)
+    if spec.get("ephemeralContainers"):
+        errors.forbidden("spec.ephemeralContainers", "ephemeral containers not allowed in pod template")
+    elif len(errors) == before:
+        _sound.add(known)
+
+
 def _validate_annotations(annotations: dict[str, str], spec: JsonObject, errors: FieldErrors) -> None:
     if is_mirror(annotations) and not spec.get("nodeName"):
         detail = "must set spec.nodeName if mirror pod annotation is set"

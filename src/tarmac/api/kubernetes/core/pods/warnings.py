@@ -56,16 +56,26 @@ def pod_warnings(pod: JsonObject) -> list[str]:
     known, before = text_of(spec) if _DEPRECATED_ANNOTATIONS.keys().isdisjoint(annotations) else None, len(found)
     if _silent.has(known):
         return found
-    found.extend(_placement(spec))
-    found.extend(_metadata_and_volumes(annotations, spec))
-    found.extend(_repeated_references(spec))
-    for path, container in _containers(spec):
-        found.extend(_container(path, container))
-    found.extend(_ports(spec))
-    found.extend(_pod_affinity(spec.get("affinity") or {}))
+    found.extend(_spec_warnings(annotations, spec))
     if len(found) == before:
         _silent.add(known)
     return found
+
+
+def template_warnings(template: JsonObject, path: str) -> list[str]:
+    """Return the warnings of a pod template at a path."""
+    annotations = (template.get("metadata") or {}).get("annotations") or {}
+    return [f"{path}.{warning}" for warning in _spec_warnings(annotations, template.get("spec") or {})]
+
+
+def _spec_warnings(annotations: dict[str, str], spec: JsonObject) -> Iterator[str]:
+    yield from _placement(spec)
+    yield from _metadata_and_volumes(annotations, spec)
+    yield from _repeated_references(spec)
+    for path, container in _containers(spec):
+        yield from _container(path, container)
+    yield from _ports(spec)
+    yield from _pod_affinity(spec.get("affinity") or {})
 
 
 def _containers(spec: JsonObject) -> Iterator[tuple[str, JsonObject]]:

@@ -1,0 +1,1 @@
+"""HorizontalPodAutoscaler. kube-controller-manager runs it; Tarmac serves it."""

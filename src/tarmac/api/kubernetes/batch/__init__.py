@@ -1,0 +1,1 @@
+"""Job and CronJob. kube-controller-manager runs them; Tarmac serves them."""

@@ -1,0 +1,1 @@
+"""Ingress and IngressClass of `networking.k8s.io`."""
