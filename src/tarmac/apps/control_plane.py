@@ -30,10 +30,11 @@ from tarmac.apps.serverfiles import follow_in
 from tarmac.apps.serverleases import announced, reached_at
 from tarmac.apps.tokenlabels import label_used_tokens
 from tarmac.apps.workers.seat import Seat
-from tarmac.apps.workers.serving import join, measuring, while_lowest
+from tarmac.apps.workers.serving import OneOfSeveral, UsageOfLowest, measuring, while_lowest
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.log import log
 from tarmac.base.randomness import Randomness
+from tarmac.base.signals import Signal
 from tarmac.base.tasks import Tasks, background, supervise
 from tarmac.client.client import Client
 from tarmac.client.local import LocalAnswer, LocalTransport
@@ -78,7 +79,7 @@ from tarmac.server.security.serviceaccounts import ServiceAccountTokens, account
 from tarmac.server.security.tokenrequests import TokenIssuer
 from tarmac.server.security.tokenuses import TokenUses
 from tarmac.server.security.users import User
-from tarmac.server.subresources.metrics import Metering
+from tarmac.server.subresources.metrics import Metering, NoUsage
 from tarmac.server.workers.peers import Peers
 from tarmac.store.interface import Store
 from tarmac.store.open import open_store
@@ -155,24 +156,25 @@ async def control_plane(
         store, sealer = await _started_store(layout, metrics, stack)
         keys = ClusterKeys(layout, store, sealer, pki, clock)
         await ensure_defaults(store, clock, randomness)
-        hand_over = HandOver(layout, shared=store.shared)
-        shared = Shared(Metering(), TokenUses(clock), RepositoryRoom(Reader(store)))
         issuers = Issuers(store, clock)
         stack.push_async_callback(issuers.close)
         await issuers.use(people.issuers)
         peers = Peers(seat.folder, seat.index, seat.count, clock) if seat else None
-        server, scraper = _server(
-            layout, keys, store, metrics, shared, hand_over, stack, issuers, class_resources, peers
-        )
+        metering = Metering(UsageOfLowest(peers) if peers else NoUsage())
+        shared = Shared(metering, TokenUses(clock), RepositoryRoom(Reader(store)))
+        joined = _join_nodes(store, pki, metrics, clock, randomness, peers)
+        own_requests = OwnRequests()
+        starting = Client(LocalTransport(partial(own_requests.handle, STARTING)), clock, randomness)
+        hand_over = HandOver(layout, starting, shared=store.shared)
+        server = _server(layout, keys, store, metrics, shared, hand_over, stack, issuers, class_resources, joined)
+        own_requests.serve(server)
         await server.start()
         stack.push_async_callback(server.stop)
-        starting = hand_over.client = Client(local_transport(server, STARTING), clock, randomness)
         await ensure_initial_objects(starting)
         await ensure_local_disks(starting)
         hosts = distinct(address.host, *address.also)
         own = reached_at(hosts)
-        names = [address.host, *address.also, *address.names, *own]
-        tls = ServerTls(pki, names, clock)
+        tls = ServerTls(pki, [address.host, *address.also, *address.names, *own], clock)
         context = tls.renewed()
         beside = Tasks()
         stack.push_async_callback(beside.close)
@@ -204,7 +206,7 @@ async def control_plane(
         async def duties() -> AsyncGenerator[None]:
             """The tasks that one process performs for the whole server."""
             async with (
-                measuring(scraper, shared.metering, clock),
+                measuring(joined.scraper, metering, clock),
                 announced(starting, own, listener.port, lambda: keys.words(tls), seat.stops if seat else lambda: True),
                 background(keep_rotating(keys, clock), "rotation of keys"),
                 background(supervise("other servers", other_servers, clock), "other servers"),
@@ -212,7 +214,7 @@ async def control_plane(
             ):
                 yield
 
-        await _on_duty(peers, duties, stack, clock)
+        await _on_duty(joined.one_of_several, duties, stack, clock)
         yield Running(server, store, listener, url, shared)
 
 
@@ -227,17 +229,20 @@ async def _started_store(layout: Layout, metrics: Metrics, stack: AsyncExitStack
 
 
 async def _on_duty(
-    peers: Peers | None, duties: Callable[[], AbstractAsyncContextManager[None]], stack: AsyncExitStack, clock: Clock
+    worker: OneOfSeveral | None,
+    duties: Callable[[], AbstractAsyncContextManager[None]],
+    stack: AsyncExitStack,
+    clock: Clock,
 ) -> None:
     """Perform the duties of the whole server while this process is the elected one."""
-    if peers is None:
+    if worker is None:
         await stack.enter_async_context(duties())
         return
     # Both end before anything they use: the stack closes in reverse order.
     together = Tasks()
     stack.push_async_callback(together.close)
-    together.begin(supervise("links between workers", peers.run, clock), "links between workers")
-    together.begin(supervise("duties", partial(while_lowest, peers, duties), clock), "duties")
+    together.begin(supervise("links between workers", worker.run, clock), "links between workers")
+    together.begin(supervise("duties", partial(while_lowest, worker.peers, duties), clock), "duties")
 
 
 def _nothing() -> None:
@@ -262,9 +267,10 @@ def _server(
     stack: AsyncExitStack,
     issuers: Issuers,
     class_resources: bool,
-    peers: Peers | None,
-) -> tuple[ApiServer, Scraper]:
+    joined: _JoinedNodes,
+) -> ApiServer:
     clock, randomness, pki = SystemClock(), Randomness(), keys.pki
+    peers = joined.one_of_several.peers if joined.one_of_several else None
     authorizer = Authorizer(store)
     authorizer.start()
     stack.callback(authorizer.stop)
@@ -275,42 +281,67 @@ def _server(
     gates = RequestGates(authenticator, authorizer, Fairness(share=peers.count if peers else 1), audit)
     reader = Reader(store)
     catalog = build_catalog(StoreLookup(reader))
-    chain = default_chain(reader, catalog, clock, randomness, authorizer, class_resources=class_resources)
-    reviews = Reviews(authenticator, authorizer, clock, Revocations(store).refuses)
-    issuer = TokenIssuer(store, tokens, clock, randomness)
-    parts = ServerParts(store, catalog, gates, chain, clock, randomness, metrics, reviews=reviews, issuer=issuer)
-    parts.usage = shared.metering
-    tunnels, scraper = _join_nodes(parts, reader, pki, peers)
-    parts.documents.update(tokens.documents())
-    parts.documents[ROTATIONS_PATH] = RotationEndpoint(*keys.rotations).answer
-    parts.documents[AUTHORITIES_PATH] = lambda _: Response(200, pki.ca_file.read_bytes(), "application/x-pem-file")
-    parts.documents[SERVERS_PATH] = hand_over.answer
     repository_tokens = RepositoryTokens(authorizer, shared.repositories, pki.registry_tokens, clock, randomness)
-    parts.documents[TOKENS_PATH] = repository_tokens.answer
-    page = DashboardFiles(randomness)
-    parts.documents |= {BELOW: page.answer, BELOW.rstrip("/"): page.answer}
-    parts.ready.update(store.checks())
-    if peers is not None:
-        join(peers, parts, shared.metering, scraper)
-    metrics.gauges.append(partial(health_metrics, parts.ready))
+    page, nodes = DashboardFiles(randomness), NodeSummaries(store)
     certificates = {"ca": pki.ca_file, "server": pki.server_file}
-    nodes = NodeSummaries(store)
-    metrics.gauges.append(ClusterMetrics(store, clock, nodes, certificates, layout.data_dir, tunnels).families)
-    parts.documents[TARGETS_PATH] = ScrapeTargets(store, nodes).answer
-    return assemble(parts), scraper
+    ready = store.checks()
+    cluster = ClusterMetrics(store, clock, nodes, certificates, layout.data_dir, joined.tunnels)
+    metrics.register(partial(health_metrics, ready), cluster.families)
+    return assemble(
+        ServerParts(
+            store,
+            catalog,
+            gates,
+            default_chain(reader, catalog, clock, randomness, authorizer, class_resources=class_resources),
+            clock,
+            randomness,
+            metrics,
+            connections=NodeProxy(joined.ways),
+            usage=shared.metering,
+            reviews=Reviews(authenticator, authorizer, clock, Revocations(store).refuses),
+            issuer=TokenIssuer(store, tokens, clock, randomness),
+            documents={
+                TUNNELS_PATH: joined.tunnels.answer,
+                **tokens.documents(),
+                ROTATIONS_PATH: RotationEndpoint(*keys.rotations).answer,
+                AUTHORITIES_PATH: lambda _: Response(200, pki.ca_file.read_bytes(), "application/x-pem-file"),
+                SERVERS_PATH: hand_over.answer,
+                TOKENS_PATH: repository_tokens.answer,
+                BELOW: page.answer,
+                BELOW.rstrip("/"): page.answer,
+                TARGETS_PATH: ScrapeTargets(store, nodes).answer,
+                **({"/metrics": joined.one_of_several.figures} if joined.one_of_several else {}),
+            },
+            ready=ready,
+            ready_elsewhere=peers.checks() if peers else {},
+        )
+    )
 
 
-def _join_nodes(parts: ServerParts, reader: Reader, pki: Pki, peers: Peers | None) -> tuple[NodeTunnels, Scraper]:
-    """Connect the server to nodes: tunnels, dialing, and scraping of their metrics."""
-    clock, tunnels = parts.clock, NodeTunnels(parts.randomness, peers)
-    if peers is not None:
-        peers.serve(tunnels)
+@dataclass(frozen=True)
+class _JoinedNodes:
+    """The connections to nodes: tunnels, dialing, and scraping of their metrics; shared with the other workers."""
+
+    tunnels: NodeTunnels
+    ways: NodeRoutes
+    scraper: Scraper
+    one_of_several: OneOfSeveral | None
+
+
+def _join_nodes(
+    store: Store, pki: Pki, metrics: Metrics, clock: Clock, randomness: Randomness, peers: Peers | None
+) -> _JoinedNodes:
+    tunnels_changed: Signal[[str, bool]] = Signal()
+    tunnels = NodeTunnels(randomness, peers, tunnels_changed)
     tls = NodeTls(pki.ca_file.read_text, lambda: pki.server_to_nodes(SERVER_TO_NODES), clock)
+    reader = Reader(store)
     ways = NodeRoutes(reader, tunnels, tls)
-    parts.connections = NodeProxy(ways)
-    parts.documents[TUNNELS_PATH] = tunnels.answer
-    parts.metrics.gauges.append(tunnels.families)
-    return tunnels, Scraper(reader, ways, clock)
+    scraper = Scraper(reader, ways, clock)
+    metrics.register(tunnels.families)
+    worker = None
+    if peers is not None:
+        worker = OneOfSeveral(peers, tunnels, tunnels_changed, scraper, metrics, store.checks(), clock)
+    return _JoinedNodes(tunnels, ways, scraper, worker)
 
 
 @asynccontextmanager
@@ -335,14 +366,28 @@ async def _controllers(
         elector=elector(urgent) if store.shared else None,
         settings=chosen.settings,
     )
-    gauges = [manager.metrics.families, partial(leader_metrics, store, SystemClock(), lambda: manager.leading)]
-    metrics.gauges += gauges
-    try:
+    leader = partial(leader_metrics, store, SystemClock(), lambda: manager.leading)
+    with metrics.registered(manager.metrics.families, leader):
         async with background(supervise("controllers", manager.run, SystemClock()), "controllers"):
             yield
-    finally:
-        for each in gauges:  # a different process may report controller metrics from now on
-            metrics.gauges.remove(each)
+
+
+class OwnRequests:
+    """In-process requests to a server whose own parts make some: they exist before the server does."""
+
+    def __init__(self) -> None:
+        self._server: ApiServer | None = None
+
+    def serve(self, server: ApiServer) -> None:
+        """Pass requests to this server from now on."""
+        self._server = server
+
+    def handle(
+        self, user: User, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes
+    ) -> LocalAnswer | Awaitable[LocalAnswer]:
+        """Handle one request under a fixed identity."""
+        assert self._server is not None, "the server has been assembled"
+        return _handled(self._server, user, method, path, query, headers, body)
 
 
 def local_transport(server: ApiServer, user: User, bounded: Clock | None = None) -> LocalTransport:
@@ -350,14 +395,14 @@ def local_transport(server: ApiServer, user: User, bounded: Clock | None = None)
 
     `bounded` is for clients that make thousands of requests in a row: these wait for time on the event loop.
     """
+    return LocalTransport(partial(_handled, server, user), bounded)
 
-    def handle(
-        method: str, path: str, query: str, headers: Mapping[str, str], body: bytes
-    ) -> LocalAnswer | Awaitable[LocalAnswer]:
-        answer = server.handle(Request(method, path, query, headers, body, user=user))
-        return cast("LocalAnswer | Awaitable[LocalAnswer]", answer)
 
-    return LocalTransport(handle, bounded)
+def _handled(
+    server: ApiServer, user: User, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes
+) -> LocalAnswer | Awaitable[LocalAnswer]:
+    answer = server.handle(Request(method, path, query, headers, body, user=user))
+    return cast("LocalAnswer | Awaitable[LocalAnswer]", answer)
 
 
 def distinct(first: str, *others: str) -> list[str]:

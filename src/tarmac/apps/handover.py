@@ -77,12 +77,12 @@ class JoiningServer(msgspec.Struct, rename="camel"):
 
 
 class HandOver:
-    """The endpoint. `client` is the server's own, set once it exists."""
+    """The endpoint. `client` is the server's own."""
 
-    def __init__(self, layout: Layout, *, shared: bool) -> None:
+    def __init__(self, layout: Layout, client: Client, *, shared: bool) -> None:
         self._layout = layout
+        self._client = client
         self._shared = shared
-        self.client: Client
 
     def answer(self, request: Request) -> Awaitable[Response]:
         """Handle the request of a joining server. Raises ApiError."""
@@ -121,13 +121,13 @@ class HandOver:
 
     async def _claim(self, token: str, name: str, key: bytes) -> JsonObject:
         """Claim the token for this joiner; return its Secret. Raises Forbidden."""
-        secrets, used_up = self.client.resource(SECRETS), Forbidden(f'token "{token}" is used up', details={})
+        secrets, used_up = self._client.resource(SECRETS), Forbidden(f'token "{token}" is used up', details={})
         while True:
             try:
                 secret = await secrets.get(SECRET_PREFIX + token, NAMESPACE)
             except NotFound:
                 raise Forbidden(_ONLY, details={}) from None
-            fields, now = secret_fields(secret), self.client.clock.now()
+            fields, now = secret_fields(secret), self._client.clock.now()
             if fields.get(KIND) != SERVER:
                 raise Forbidden(_ONLY, details={})
             _check_end(secret, fields, now)
@@ -158,7 +158,7 @@ class HandOver:
         }
 
     async def _record(self, secret: JsonObject, message: str) -> None:
-        recorder = Recorder(self.client, "tarmac-server")
+        recorder = Recorder(self._client, "tarmac-server")
         recorder.event(reference(secret), "Warning", "ServerHandOver", message)
         await recorder.flush()
 

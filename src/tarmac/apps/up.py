@@ -218,5 +218,5 @@ async def simulated(
     fleet = Fleet(client, places, models=dict.fromkeys(names, model) if model else None, heartbeat=beat)
     async with background(fleet.run(), "simulated nodes"):
         await fleet.registered()
-        running.shared.metering.source = SimulatedMetrics(fleet, client.clock)
-        yield
+        with running.shared.metering.measured_by(SimulatedMetrics(fleet, client.clock)):
+            yield

@@ -35,7 +35,7 @@ from tarmac.server.subresources.reviews import ReviewEndpoint, TokenEndpoint
 from tarmac.store.interface import Store
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ServerParts:
     """The components of a server."""
 
@@ -51,10 +51,10 @@ class ServerParts:
     reviews: ReviewEndpoint = field(kw_only=True)
     issuer: TokenEndpoint = field(kw_only=True)
     # further documents by path: the issuer's keys
-    documents: dict[str, Endpoint] = field(default_factory=dict[str, Endpoint])
-    live: dict[str, Check] = field(default_factory=dict[str, Check])
-    ready: dict[str, Check] = field(default_factory=dict[str, Check])
-    ready_elsewhere: dict[str, Check] = field(default_factory=dict[str, Check])  # of this server's other processes
+    documents: Mapping[str, Endpoint] = field(default_factory=dict[str, Endpoint])
+    live: Mapping[str, Check] = field(default_factory=dict[str, Check])
+    ready: Mapping[str, Check] = field(default_factory=dict[str, Check])
+    ready_elsewhere: Mapping[str, Check] = field(default_factory=dict[str, Check])  # of this server's other processes
 
 
 def assemble(parts: ServerParts) -> ApiServer:
@@ -62,9 +62,9 @@ def assemble(parts: ServerParts) -> ApiServer:
     store, clock = parts.store, parts.clock
     services = StorageServices(store, Reader(store), parts.catalog, parts.admission, clock, parts.randomness)
     hub = Hub(store, clock)
-    parts.metrics.gauges.append(lambda: _gauges(store, hub))
+    parts.metrics.register(lambda: _gauges(store, hub))
     routes = Routes(services, hub, ListCache(clock), _special(parts))
-    live, ready = parts.live, parts.live | parts.ready
+    live, ready = parts.live, {**parts.live, **parts.ready}
     health = [
         HealthEndpoint("livez", live),
         HealthEndpoint("readyz", ready, parts.ready_elsewhere),

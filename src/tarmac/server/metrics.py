@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import resource as limits
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from tarmac.base.metrics import Family, Histogram, Sample, labels_text
@@ -35,7 +36,7 @@ class _Series:
 
 
 class Metrics:
-    """All counters of one server. `gauges` are called at scrape time."""
+    """All counters of one server. Gauges are called at scrape time."""
 
     def __init__(self) -> None:
         self._refused = _Series(_labels(_NOTHING))
@@ -44,7 +45,21 @@ class Metrics:
         self._store: dict[str, Histogram] = {}
         self.reading = 0  # requests in flight
         self.writing = 0
-        self.gauges: list[Callable[[], Iterable[Family]]] = []
+        self._gauges: list[Callable[[], Iterable[Family]]] = []
+
+    def register(self, *gauges: Callable[[], Iterable[Family]]) -> None:
+        """Add gauges to every scrape."""
+        self._gauges += gauges
+
+    @contextmanager
+    def registered(self, *gauges: Callable[[], Iterable[Family]]) -> Generator[None]:
+        """Add gauges during the block: a different process may report them afterwards."""
+        self.register(*gauges)
+        try:
+            yield
+        finally:
+            for each in gauges:
+                self._gauges.remove(each)
 
     def finished(self, info: RequestInfo, code: int, seconds: float) -> None:
         """Count one finished request."""
@@ -99,7 +114,7 @@ class Metrics:
         yield name, "gauge", "Requests being answered.", [(name, [("request_kind", kind)], n) for kind, n in kinds]
         name = "etcd_request_duration_seconds"
         yield name, "histogram", "Time from accepting a write to its acknowledgement by the store.", self._stores(name)
-        for gauge in self.gauges:
+        for gauge in self._gauges:
             yield from gauge()
         yield from process_metrics()
 

@@ -15,6 +15,7 @@ import pytest
 from tarmac.api.status import Forbidden, NotFound
 from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness
+from tarmac.base.signals import Signal
 from tarmac.base.tasks import background
 from tarmac.http.clientrequest import ConnectionBroken, request_head, send_request
 from tarmac.http.limits import ListenerLimits
@@ -26,6 +27,7 @@ from tarmac.server.security.users import User
 from tarmac.server.workers import peers as peers_module
 from tarmac.server.workers.peers import Peers
 from tarmac.server.workers.sockets import WorkerSocket, is_ours, make_folder, socket_path, unix
+from tarmac.server.workers.workerservice import WorkerService
 
 CLOCK = SystemClock()
 NODE = User("system:node:n1", groups=("system:nodes", "system:authenticated"))
@@ -45,16 +47,17 @@ class Worker:
     """A worker without a server around it."""
 
     def __init__(self, folder: Path, index: int, count: int) -> None:
-        self.peers = Peers(folder, index, count, CLOCK)
-        self.peers.ready = lambda: self.ready
         self.ready = True
-        self.tunnels = NodeTunnels(Randomness(), self.peers)
-        self.peers.serve(self.tunnels)
+        self.figures: dict[str, Callable[[], object]] = {}
+        self.changed: Signal[[str, bool]] = Signal()
+        self.peers = Peers(folder, index, count, CLOCK)
+        self.tunnels = NodeTunnels(Randomness(), self.peers, self.changed)
+        self.service = WorkerService(self.peers, self.tunnels, self.changed, lambda: self.ready, self.figures, CLOCK)
 
     def hold(self, node: str) -> FakeTunnel:
         tunnel = FakeTunnel()
         self.tunnels._nodes[node] = [cast("Any", tunnel)]
-        self.tunnels.on_change(node, True)
+        self.changed(node, True)
         return tunnel
 
     async def brought(self, token: str, user: User = NODE, node: str = "n1") -> UpgradeResponse:
@@ -72,8 +75,8 @@ async def workers(folder: Path, count: int = 3) -> AsyncGenerator[list[Worker]]:
     made = [Worker(folder, index, count) for index in range(count)]
     async with AsyncExitStack() as stack:
         for each in made:
-            await stack.enter_async_context(background(each.peers.run(), "links"))
-        await until(lambda: all(each.peers.states()["ready"] == count for each in made))
+            await stack.enter_async_context(background(each.service.run(), "links"))
+        await until(lambda: all(each.service.states()["ready"] == count for each in made))
         yield made
 
 
@@ -91,7 +94,7 @@ async def test_each_hears_what_nodes_the_others_hold_until_they_go(tmp_path: Pat
         assert one.tunnels.dial("n1") is not None
         assert one.tunnels.dial("n2") is None
         zero.tunnels._nodes.clear()
-        zero.tunnels.on_change("n1", False)
+        zero.changed("n1", False)
         await until(lambda: one.peers.holder("n1") is None)
 
 
@@ -101,12 +104,12 @@ async def test_the_lowest_alive_has_the_duties_and_a_lost_worker_is_told_of(
     monkeypatch.setattr(peers_module, "PEER_TIMEOUT", 0.2)
     make_folder(tmp_path / "run")
     one = Worker(tmp_path / "run", 1, 2)
-    async with background(one.peers.run(), "links"):
-        async with background(Worker(tmp_path / "run", 0, 2).peers.run(), "links"):
-            await until(lambda: one.peers.states() == {"ready": 2, "unready": 0, "missing": 0})
+    async with background(one.service.run(), "links"):
+        async with background(Worker(tmp_path / "run", 0, 2).service.run(), "links"):
+            await until(lambda: one.service.states() == {"ready": 2, "unready": 0, "missing": 0})
             assert (one.peers.is_lowest, one.peers.lowest()) == (False, 0)
             assert one.peers.checks()["worker-0"]() is None
-        await until(lambda: one.peers.states() == {"ready": 1, "unready": 0, "missing": 1})
+        await until(lambda: one.service.states() == {"ready": 1, "unready": 0, "missing": 1})
         await until(lambda: one.peers.is_lowest)
         await until(lambda: one.peers.checks()["worker-0"]() is not None)
 
@@ -118,16 +121,16 @@ async def test_a_worker_that_is_not_ready_is_noticed_by_the_others(
     async with workers(tmp_path / "run", 2) as (zero, one):
         zero.ready = False
         await until(lambda: one.peers.checks()["worker-0"]() is not None)
-        assert one.peers.states() == {"ready": 1, "unready": 1, "missing": 0}
+        assert one.service.states() == {"ready": 1, "unready": 1, "missing": 0}
         zero.ready = True
         await until(lambda: one.peers.checks()["worker-0"]() is None)
 
 
 async def test_figures_and_usage_are_asked_of_the_others_and_the_silent_are_left_out(tmp_path: Path) -> None:
     async with workers(tmp_path / "run") as (zero, one, two):
-        zero.peers.figures = {"/metrics": lambda: [1], "/usage/nodes": lambda: [{"metadata": {"name": "n1"}}]}
+        zero.figures |= {"/metrics": lambda: [1], "/usage/nodes": lambda: [{"metadata": {"name": "n1"}}]}
         assert await two.peers.gathered("/metrics") == {0: [1]}  # the other has nothing to say
-        one.peers.figures = {"/metrics": lambda: [2]}
+        one.figures |= {"/metrics": lambda: [2]}
         assert await two.peers.gathered("/metrics") == {0: [1], 1: [2]}
         assert await two.peers.usage("nodes") == [{"metadata": {"name": "n1"}}]
 

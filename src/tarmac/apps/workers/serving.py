@@ -6,27 +6,30 @@ announces the server, takes part in the controllers' leader election, and scrape
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import NoReturn
 
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.base.metrics import Family
+from tarmac.base.signals import Signal
 from tarmac.base.tasks import background, supervise
 from tarmac.http.messages import Request, Response
-from tarmac.server.assembly import ServerParts
 from tarmac.server.endpoints.documents import EXPOSITION
+from tarmac.server.endpoints.health import Check
 from tarmac.server.metrics import Metrics, exposition
 from tarmac.server.nodes.scraping import Scraper
+from tarmac.server.nodes.tunnels import NodeTunnels
 from tarmac.server.subresources.metrics import Metering, Usage
 from tarmac.server.workers.peers import Peers
 from tarmac.server.workers.workermetrics import encode_families, merged_families
+from tarmac.server.workers.workerservice import WorkerService
 
 _log = log("workers")
 
 
-class _UsageElsewhere:
+class UsageOfLowest:
     """Usage measured by the lowest worker. Implements `subresources.metrics.UsageSource`."""
 
     def __init__(self, peers: Peers) -> None:
@@ -41,40 +44,49 @@ class _UsageElsewhere:
         return self._peers.usage("pods")
 
 
-def join(peers: Peers, parts: ServerParts, metering: Metering, scraper: Scraper) -> None:
-    """Make a server one of several: its metrics are summed over all, and it is ready only if all workers are."""
-    peers.ready = lambda: all(check() is None for check in parts.ready.values())
-    peers.figures = {
-        "/metrics": lambda: encode_families(parts.metrics.families()),
-        "/usage/nodes": scraper.nodes,
-        "/usage/pods": scraper.pods,
-    }
-    parts.ready_elsewhere.update(peers.checks())
-    metering.source = _UsageElsewhere(peers)
+class OneOfSeveral:
+    """A server's share in a server of several processes: its metrics are summed, its readiness depends on all."""
 
-    async def figures(_request: Request) -> Response:
-        return Response(200, exposition(await _of_all(peers, parts.metrics)), EXPOSITION)
+    def __init__(
+        self,
+        peers: Peers,
+        tunnels: NodeTunnels,
+        tunnels_changed: Signal[[str, bool]],
+        scraper: Scraper,
+        metrics: Metrics,
+        ready: Mapping[str, Check],
+        clock: Clock,
+    ) -> None:
+        self.peers = peers
+        self._metrics = metrics
+        figures: Mapping[str, Callable[[], object]] = {
+            "/metrics": lambda: encode_families(metrics.families()),
+            "/usage/nodes": scraper.nodes,
+            "/usage/pods": scraper.pods,
+        }
+        self._service = WorkerService(
+            peers, tunnels, tunnels_changed, lambda: all(check() is None for check in ready.values()), figures, clock
+        )
+        self.run = self._service.run
 
-    parts.documents["/metrics"] = figures
+    async def figures(self, _request: Request) -> Response:
+        """Serve the metrics of all workers together."""
+        return Response(200, exposition(await self._of_all()), EXPOSITION)
 
-
-async def _of_all(peers: Peers, metrics: Metrics) -> list[Family]:
-    others = await peers.gathered("/metrics")
-    name = "tarmac_server_processes"
-    states = [(name, [("state", state)], count) for state, count in peers.states().items()]
-    own: Family = (name, "gauge", "Processes of this server, by state.", states)
-    return [*merged_families({peers.index: encode_families(metrics.families()), **others}), own]
+    async def _of_all(self) -> list[Family]:
+        others = await self.peers.gathered("/metrics")
+        name = "tarmac_server_processes"
+        states = [(name, [("state", state)], count) for state, count in self._service.states().items()]
+        own: Family = (name, "gauge", "Processes of this server, by state.", states)
+        return [*merged_families({self.peers.index: encode_families(self._metrics.families()), **others}), own]
 
 
 @asynccontextmanager
 async def measuring(scraper: Scraper, metering: Metering, clock: Clock) -> AsyncGenerator[None]:
     """Scrape nodes and publish their usage here during the block."""
-    before, metering.source = metering.source, scraper
-    try:
+    with metering.measured_by(scraper):
         async with background(supervise("metering", scraper.run, clock), "metering"):
             yield
-    finally:
-        metering.source = before
 
 
 async def while_lowest(peers: Peers, duties: Callable[[], AbstractAsyncContextManager[None]]) -> NoReturn:

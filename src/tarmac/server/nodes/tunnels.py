@@ -67,11 +67,16 @@ class OtherWorkers(Protocol):
 class NodeTunnels:
     """All nodes' tunnels to this process.
 
-    `on_change` is called when a node gets its first (True) or loses its last (False).
+    `changed` is called when a node gets its first (True) or loses its last (False).
     """
 
-    def __init__(self, randomness: Randomness, others: OtherWorkers | None = None) -> None:
-        self.on_change: Callable[[str, bool], None] = lambda _node, _held: None
+    def __init__(
+        self,
+        randomness: Randomness,
+        others: OtherWorkers | None = None,
+        changed: Callable[[str, bool], None] = lambda _node, _held: None,
+    ) -> None:
+        self._changed = changed
         self._randomness = randomness
         self._others = others
         self._nodes: dict[str, list[_Tunnel]] = {}  # the newest last
@@ -179,7 +184,7 @@ class NodeTunnels:
         def start(transport: asyncio.Transport, rest: bytes) -> None:
             tunnel = _Tunnel(transport, lambda: self._lost(node, tunnel))
             if node not in self._nodes:
-                self.on_change(node, True)
+                self._changed(node, True)
             self._nodes.setdefault(node, []).append(tunnel)
             _log.info("tunnel opened", node=node)
             tunnel.start(rest)
@@ -203,7 +208,7 @@ class NodeTunnels:
             known.remove(tunnel)
             _log.info("tunnel lost", node=node, left=len(known))
         if not known and self._nodes.pop(node, None) is not None:
-            self.on_change(node, False)
+            self._changed(node, False)
 
 
 class _Tunnel(asyncio.Protocol):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Final, Protocol
 
@@ -47,17 +48,26 @@ class NoUsage:
 
 
 class Metering:
-    """A source that is set after the server was built, by the code that runs the nodes."""
+    """The source in use: that of the other workers, or one that this process runs for a time."""
 
-    def __init__(self) -> None:
-        self.source: UsageSource = NoUsage()
+    def __init__(self, elsewhere: UsageSource) -> None:
+        self.source = elsewhere
+
+    @contextmanager
+    def measured_by(self, source: UsageSource) -> Generator[None]:
+        """Publish the measurements of this source during the block."""
+        before, self.source = self.source, source
+        try:
+            yield
+        finally:
+            self.source = before
 
     def nodes(self) -> Usage:
-        """Return the objects of the set source."""
+        """Return the objects of the source in use."""
         return self.source.nodes()
 
     def pods(self) -> Usage:
-        """Return the objects of the set source."""
+        """Return the objects of the source in use."""
         return self.source.pods()
 
 

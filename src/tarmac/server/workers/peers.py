@@ -1,21 +1,17 @@
 """Links to the other workers of this server: their liveness and readiness, their nodes' tunnels, and requests to them.
 
-    GET  /held                 upgraded; one JSON line per change: nodes that connected or left, readiness
-    GET  /open/NODE/TOKEN      ask the node for a stream on the tunnel of this worker
-    GET  /stream/NODE/TOKEN    upgraded; a stream from the node that arrived at the caller and is awaited here
-    GET  /metrics, /usage/…    this worker's metrics
-
-A worker keeps one connection to `/held` of every other worker. While it is open, that worker is alive; when it breaks,
-the nodes of that worker are forgotten too. The lowest worker alive does the work that must run only once per host.
+A worker keeps one connection to `/held` of every other worker (`WorkerService`). While it is open, that worker is
+alive; when it breaks, the nodes of that worker are forgotten too. The lowest worker alive does the work that must run
+only once per host.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 import msgspec
 
@@ -25,26 +21,25 @@ from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.base.tasks import Tasks
 from tarmac.http.clientrequest import ConnectionBroken, StreamedReply, request_head, send_request
-from tarmac.http.limits import ListenerLimits
-from tarmac.http.listener import Listener
-from tarmac.http.messages import Answer, Request, Response, UpgradeResponse
+from tarmac.http.messages import Answer
 from tarmac.server.nodes.proxying import response_of
-from tarmac.server.nodes.tunnels import STREAM, NodeTunnels
-from tarmac.server.workers.sockets import WorkerSocket, socket_path, unix
+from tarmac.server.nodes.tunnels import STREAM
+from tarmac.server.workers.sockets import socket_path, unix
 
 UPGRADE = "tarmac-worker"
 ANSWER_TIMEOUT = 1.0
 STREAM_TIMEOUT = 5.0
 PEER_TIMEOUT = 10.0  # seconds a peer may be missing or unready before this worker reports unready too
 SETTLE_SECONDS = 1.0  # seconds without any lower worker before this one takes over their work
-_RETRY_INTERVAL, _POLL_INTERVAL = 0.1, 0.5
+POLL_INTERVAL = 0.5
+_RETRY_INTERVAL = 0.1
 _MAX_METRICS = 256 * 1024 * 1024
 _MAX_LINE = 64 * 1024 * 1024
 
 _log = log("workers")
 
 
-class _News(msgspec.Struct, omit_defaults=True):
+class WorkerNews(msgspec.Struct, omit_defaults=True):
     """One line at `/held`."""
 
     came: list[str] = []
@@ -52,8 +47,7 @@ class _News(msgspec.Struct, omit_defaults=True):
     ready: bool | None = None
 
 
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(_News).decode
+_decode = msgspec.json.Decoder(WorkerNews).decode
 _decode_any = msgspec.json.Decoder().decode
 
 
@@ -67,7 +61,7 @@ class _Link:
         self.unready_since: float | None = now
         self.nodes: set[str] = set()
 
-    def hear(self, news: _News, now: float) -> None:
+    def hear(self, news: WorkerNews, now: float) -> None:
         self.nodes |= {*news.came}
         self.nodes -= {*news.went}
         if news.ready is not None:
@@ -87,37 +81,19 @@ class Peers:
     def __init__(self, folder: Path, index: int, count: int, clock: Clock) -> None:
         self.index = index
         self.count = count
-        self.ready: Callable[[], bool] = lambda: False
-        self.figures: Mapping[str, Callable[[], object]] = {}
-        self._folder = folder
+        self.folder = folder
         self._clock = clock
         self._links = {other: _Link(clock.monotonic()) for other in range(count) if other != index}
-        self._tunnels: NodeTunnels | None = None
-        self._listening: list[asyncio.Transport] = []
-        self._was_ready = False
-
-    def serve(self, tunnels: NodeTunnels) -> None:
-        """Set the tunnels to report to the peers."""
-        self._tunnels = tunnels
-        tunnels.on_change = self._told
 
     async def run(self) -> None:
-        """Listen and keep links until cancelled."""
-        listener = Listener(self._answer, ListenerLimits())
-        await listener.start([], 0, None)
-        door, tasks = WorkerSocket(socket_path(self._folder, self.index), listener), Tasks()
-        door.open()
+        """Keep a link to every other worker until cancelled."""
+        tasks = Tasks()
         try:
             for other in self._links:
                 tasks.begin(self._keep(other), f"link to worker {other}")
-            while True:
-                self._tell_readiness()
-                await self._clock.sleep(_POLL_INTERVAL)
+            await asyncio.Event().wait()
         finally:
-            # In this order: no new link is accepted while the present ones end.
-            door.close()
             await tasks.close()
-            await listener.stop(grace=0.1)
 
     # State of the peers.
 
@@ -135,7 +111,7 @@ class Peers:
     async def until_lowest(self, lowest: bool) -> None:
         """Wait until this worker is the lowest alive, or until it no longer is."""
         while self.is_lowest != lowest:
-            await self._clock.sleep(_POLL_INTERVAL)
+            await self._clock.sleep(POLL_INTERVAL)
 
     def lowest(self) -> int:
         """Return the lowest worker alive."""
@@ -150,12 +126,10 @@ class Peers:
         away = since is not None and self._clock.monotonic() - since > PEER_TIMEOUT
         return f"not ready for {PEER_TIMEOUT:g} s and more" if away else None
 
-    def states(self) -> dict[str, int]:
-        """Return the number of processes that are ready, alive but unready, and missing."""
-        links = list(self._links.values())
-        ready = sum(link.ready for link in links) + self.ready()
-        alive = sum(link.alive for link in links) + 1
-        return {"ready": ready, "unready": alive - ready, "missing": len(links) + 1 - alive}
+    def counts(self) -> tuple[int, int]:
+        """Return the number of other workers that are alive, and of those that are ready."""
+        links = self._links.values()
+        return sum(link.alive for link in links), sum(link.ready for link in links)
 
     # Requests to peers.
 
@@ -202,7 +176,7 @@ class Peers:
     ) -> StreamedReply:
         """Send a request to a worker. Raises OSError."""
         try:
-            dial = unix(socket_path(self._folder, worker))
+            dial = unix(socket_path(self.folder, worker))
             return await send_request(dial, request_head("GET", target, "worker", headers), seconds)
         except ConnectionBroken as error:
             raise ConnectionError(str(error)) from error
@@ -237,58 +211,11 @@ class Peers:
         finally:
             hearing.close()
 
-    def _told(self, node: str, held: bool) -> None:
-        self._send(_News(came=[node]) if held else _News(went=[node]))
-
-    def _tell_readiness(self) -> None:
-        now = self.ready()
-        if now != self._was_ready:
-            self._was_ready = now
-            self._send(_News(ready=now))
-
-    def _send(self, news: _News) -> None:
-        self._listening = [each for each in self._listening if not each.is_closing()]
-        line = _encode(news) + b"\n"
-        for each in self._listening:
-            each.write(line)
-
-    # Requests from peers.
-
-    def _answer(self, request: Request) -> Answer | Awaitable[Answer]:
-        first, _, rest = request.path[1:].partition("/")
-        node, _, token = rest.rpartition("/")
-        tunnels = self._tunnels
-        if first == "held" and tunnels is not None:
-            return UpgradeResponse(lambda transport, _: self._begin(transport, tunnels), _upgraded(UPGRADE))
-        if first == "open" and tunnels is not None:
-            return Response(200 if tunnels.ask_here(unquote(node), token) else 404, b"")
-        if first == "stream" and tunnels is not None:
-            return tunnels.arrived(unquote(node), token) or Response(404, b"")
-        figures = self.figures.get(request.path)
-        if figures is None:
-            return Response(404, b"")
-        found = figures()
-        return _encoded_later(found) if isinstance(found, Awaitable) else Response(200, _encode(found))
-
-    def _begin(self, transport: asyncio.Transport, tunnels: NodeTunnels) -> None:
-        transport.set_protocol(asyncio.Protocol())
-        # Read the state here, in the step that adds the listener: a change between request and upgrade would be lost.
-        transport.write(_encode(_News(came=tunnels.nodes(), ready=self._was_ready)) + b"\n")
-        self._listening.append(transport)
-
-
-async def _encoded_later(figures: Awaitable[object]) -> Answer:
-    return Response(200, _encode(await figures))
-
-
-def _upgraded(protocol: str) -> list[tuple[str, str]]:
-    return [("Connection", "Upgrade"), ("Upgrade", protocol)]
-
 
 class _Hearing(asyncio.Protocol):
     """Reads lines of news. `lost` is done when the connection is closed."""
 
-    def __init__(self, transport: asyncio.Transport, rest: bytes, hear: Callable[[_News], None]) -> None:
+    def __init__(self, transport: asyncio.Transport, rest: bytes, hear: Callable[[WorkerNews], None]) -> None:
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._transport = transport
         self._hear = hear
