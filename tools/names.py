@@ -32,6 +32,7 @@ EXCEPTIONS = ROOT / "tools" / "names.json"
 ROLE_FILES = frozenset({"__init__.py", "controller.py", "errors.py", "strategy.py"})  # named after a role
 CHECKED_SINCE = "802b16c7"  # titles of earlier commits cannot change
 _PRIVATE_UNIT = re.compile(r"(?:^|_)(MOST|LONGEST|LARGEST|SHORTEST|PATIENCE|EVERY|AGAIN|GATHER|PIECE|PIECES)(?:_|$)")
+_PRIVATE_NUMBER = re.compile(r"(?:^|_)(LOOK|LEAST|ROOM|WORDS)(?:_|$)")  # of a number they are units, else often not
 _QUESTION_TEST = re.compile(
     r"^ *(?:async )?def (test_(?:what|which|who|whoever|whose|whether|how|why)_\w+)", re.MULTILINE
 )
@@ -72,8 +73,19 @@ def private_constants(trees: Mapping[str, ast.Module]) -> Iterator[str]:
     for module, tree in trees.items():
         for node in tree.body:
             for name in _assigned(node):
-                if name.isupper() and _PRIVATE_UNIT.search(name):
+                of_number = _is_number(node) and _PRIVATE_NUMBER.search(name)
+                if name.isupper() and (_PRIVATE_UNIT.search(name) or of_number):
                     yield f"{module}: {name}"
+
+
+def _is_number(node: ast.stmt) -> bool:
+    """True for an assignment of numbers, computed ones and tuples of them included."""
+    value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+    if value is None:
+        return False
+    parts = [each for each in ast.walk(value) if isinstance(each, ast.expr)]
+    computed = (ast.BinOp, ast.UnaryOp, ast.Tuple)
+    return all(isinstance(getattr(each, "value", None), int | float) or isinstance(each, computed) for each in parts)
 
 
 def _assigned(node: ast.stmt) -> Iterator[str]:

@@ -32,6 +32,11 @@ def test_constants_of_limits_use_the_words_of_the_field() -> None:
     assert list(names.private_constants(trees)) == ["a: MOST_PODS", "a: _PATIENCE"]
 
 
+def test_a_word_of_several_meanings_is_a_limit_only_of_a_number() -> None:
+    trees = _trees(a='_LOOK = 0.5\nROOM: Final = 4 * 1024\n_WORDS = ("extsvc", "service")\nLEAST = least()\nLOOKS = 3')
+    assert list(names.private_constants(trees)) == ["a: _LOOK", "a: ROOM"]
+
+
 def test_a_test_named_after_a_question_is_reported() -> None:
     source = "async def test_what_is_gone() -> None: ...\ndef test_pods() -> None: ..."
     assert list(names.question_tests({"a": source})) == ["a: test_what_is_gone"]
