@@ -10,25 +10,26 @@ import pytest
 
 from tarmac.agent.cgroups.hierarchy import Hierarchy
 from tarmac.agent.model.machines import MachineState
+from tarmac.agent.network.taps import MachineTaps
 from tarmac.apps.node import machinestate
 from tarmac.apps.node.machines import NodeMachines
 from tarmac.base.clock import ManualClock
 from tarmac.client.client import Client
-from tarmac.datapath.interface import Datapath
+from tarmac.client.events import Recorder
 from tarmac.runtimes.interface import RuntimeRefused
 from tarmac.runtimes.parts import MachineParts
 from tarmac.runtimes.qemu.accelerator import AcceleratorProbe
 from tests.agent.node.settings import agent_config
 
 
-def found(root: Path, datapath: Datapath | None) -> NodeMachines | MachineState:
-    return NodeMachines.find(agent_config(root), cast("Hierarchy", None), datapath, ManualClock())
+def found(root: Path, taps: MachineTaps | None) -> NodeMachines | MachineState:
+    return NodeMachines.find(agent_config(root), cast("Hierarchy", None), taps, ManualClock(), cast("Recorder", None))
 
 
 def test_a_node_without_qemu_names_the_package_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("TARMAC_NODE_PARTS", str(tmp_path))
-    state = found(tmp_path, cast("Datapath", object()))
+    state = found(tmp_path, cast("MachineTaps", object()))
     assert isinstance(state, MachineState)
     assert (state.ready, state.reason) == (False, "MachinesNotInstalled")
     assert state.message.startswith("no qemu-system-x86_64 and qemu-img on the PATH: run `apt install tarmac-machines`")
@@ -49,7 +50,12 @@ async def test_a_failed_trial_is_the_cause_and_is_reported_at_once(
 
     parts, woken = MachineParts(*[tmp_path] * 5), asyncio.Event()
     machines = NodeMachines(
-        agent_config(tmp_path), parts, cast("Hierarchy", None), cast("Datapath", None), ManualClock()
+        agent_config(tmp_path),
+        parts,
+        cast("Hierarchy", None),
+        cast("MachineTaps", None),
+        ManualClock(),
+        cast("Recorder", None),
     )
     monkeypatch.setattr(machines.runtime, "probe", refuse)
     assert machines.state() is None, "unknown until the trial has ended"

@@ -56,15 +56,20 @@ class RoutedDriver:
 
 
 class RoutedRuntime:
-    """Implements `Runtime`."""
+    """Implements `Runtime`.
 
-    def __init__(self, main: Runtime, *others: RoutedDriver) -> None:
+    `after_update` is called with a container's id after a change of its limits: a runtime may have reset other settings
+    too.
+    """
+
+    def __init__(
+        self, main: Runtime, *others: RoutedDriver, after_update: Callable[[str], None] = lambda _id: None
+    ) -> None:
         self._main = main
         self._beside = others
         self._all = (main, *(each.runtime for each in others))
         self._by_handler = {name: each.runtime for each in others for name in each.handlers}
-        self.after_update: list[Callable[[str], None]] = []
-        """Called with a container's id after a change of its limits: a runtime may have reset other settings too."""
+        self._after_update = after_update
         _check(others)
 
     async def status(self) -> RuntimeStatus:
@@ -129,8 +134,7 @@ class RoutedRuntime:
         try:
             await self._of_id(id).update_container(id, resources, classes)
         finally:  # also after a failure or cancellation: the change may have taken effect
-            for tell in self.after_update:
-                tell(id)
+            self._after_update(id)
 
     async def amend_spec(self, id: str, changes: JsonObject) -> None:
         await self._of_id(id).amend_spec(id, changes)

@@ -89,8 +89,8 @@ async def no_machines(pod_uid: str, volume: str, size: int) -> None:
     """Do nothing: for nodes without virtual machines."""
 
 
-class Sources(Protocol):
-    """Objects that volumes project. None: there is no such object. All raise SourceUnavailable."""
+class ObjectSources(Protocol):
+    """Objects that pods refer to. None: there is no such object. All raise SourceUnavailable."""
 
     async def config_map(self, namespace: str, name: str) -> JsonObject | None: ...
     async def secret(self, namespace: str, name: str) -> JsonObject | None: ...
@@ -103,6 +103,10 @@ class Sources(Protocol):
     async def resized(self, claim: JsonObject, capacity: str) -> None:
         """Report the new size of the claim's disk in its status."""
         ...
+
+
+class Sources(ObjectSources, Protocol):
+    """Everything that volumes are made from: objects, and the files of images."""
 
     def image_root(self, image: str, pod: JsonObject, /) -> AbstractAsyncContextManager[str]:
         """Provide a read-only folder with an image's files for the duration of the context. Pulls the image if needed.

@@ -46,8 +46,8 @@ class Node:
         machine.notes = self.cpus.notes
         machine.driver = PinningRuntime(self.runtime, self.cpus, placement)
         machine.allocator = Allocator(AllocationSettings(), [self.cpus])
+        machine.resize_checks[:] = [self.cpus.postponed]
         await machine.start()
-        machine.manager.add_resize_check(self.cpus.postponed)
         self._placing = asyncio.create_task(
             placement.run(lambda: {each["metadata"]["uid"] for each in machine.manager.pods()})
         )

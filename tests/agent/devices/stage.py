@@ -36,9 +36,13 @@ class Node:
     @asynccontextmanager
     async def agent(self) -> AsyncGenerator[None]:
         """An agent that serves the folder."""
-        self.devices = DeviceManager(DeviceCheckpoint(self.root), SystemClock())
-        self.devices.tell = lambda *event: self.events.append(event)
-        self.devices.pod_changed = self.woken.append
+        self.devices = DeviceManager(
+            DeviceCheckpoint(self.root),
+            SystemClock(),
+            lambda *event: self.events.append(event),
+            lambda: None,
+            self.woken.append,
+        )
         self.allocator = Allocator(AllocationSettings(), asked=[self.devices])
         self.registration = Registration(self.folder, self.devices.register)
         socket = self.folder / "kubelet.sock"

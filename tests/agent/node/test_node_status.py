@@ -163,8 +163,12 @@ def test_devices_that_are_gone_are_taken_away_and_those_of_others_stay() -> None
 
 
 def test_devices_are_part_of_what_the_node_has() -> None:
-    sizes = NodeSizes(CAPACITY, 1000, Reservations())
-    sizes.devices = lambda: DeviceAmounts({"example.com/gpu": 4}, {"example.com/gpu": 3}, frozenset())
+    sizes = NodeSizes(
+        CAPACITY,
+        1000,
+        Reservations(),
+        devices=lambda: DeviceAmounts({"example.com/gpu": 4}, {"example.com/gpu": 3}, frozenset()),
+    )
     found = status(replace(FACTS, ledger=sizes.ledger()))
     assert (found["capacity"]["example.com/gpu"], found["allocatable"]["example.com/gpu"]) == ("4", "3")
     assert sizes.enforced["cpu"] == CAPACITY["cpu"]

@@ -21,6 +21,7 @@ from tarmac.agent.model.allotment import PodAllotment
 from tarmac.agent.model.interfaces import PodCgroups
 from tarmac.agent.model.qosclasses import PodClasses
 from tarmac.agent.model.settings import PodSettings
+from tarmac.agent.pods.admission import AdmitCheck, ResizeCheck
 from tarmac.agent.pods.manager import PodManager, no_notes
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
@@ -120,10 +121,6 @@ class Classing(Protocol):
         """A new process of the agent: the one who keeps its pods in classes. May give the machine another allocator."""
         ...
 
-    def meet(self, machine: Machine) -> None:
-        """The manager of its pods is made."""
-        ...
-
     async def run(self, machine: Machine) -> None:
         """Beside the manager."""
         ...
@@ -157,6 +154,8 @@ class Machine:
         self.classing: Classing | None = None
         self.connect = no_network
         self.notes: Callable[[str], Mapping[str, str]] = no_notes
+        self.admit_checks: list[AdmitCheck] = []
+        self.resize_checks: list[ResizeCheck] = []
         self.manager: PodManager
         self.node: JsonObject = {}
         self._agent: asyncio.Task[None] | None = None
@@ -191,6 +190,8 @@ class Machine:
             recorder=recorder,
             settings=self.settings,
             notes=self.notes,
+            admit_checks=self.admit_checks,
+            resize_checks=self.resize_checks,
         )
 
         async def agent() -> None:
@@ -198,7 +199,6 @@ class Machine:
                 for part in (informers.run, recorder.run, self.manager.run):
                     group.create_task(part())
                 if self.classing:
-                    self.classing.meet(self)
                     group.create_task(self.classing.run(self))
 
         self._agent = asyncio.create_task(agent())

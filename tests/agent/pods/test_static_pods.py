@@ -103,7 +103,7 @@ def test_a_changed_manifest_replaces_the_pod_and_a_removed_one_ends_it() -> None
 
 def test_one_that_would_need_an_address_from_the_server_is_refused_until_its_manifest_changes() -> None:
     async def story(machine: Machine) -> None:
-        machine.manager.add_admission(unconnected)
+        machine.admit_checks.append(unconnected)
         await machine.allow_everything()
         put(machine, hostNetwork=False)
         await machine.wait(25)

@@ -116,6 +116,7 @@ class Classes:
     def begin(self, machine: Machine, recorder: Recorder) -> PodClasses | None:
         if not self.on:
             machine.allocator = Allocator(AllocationSettings())
+            machine.resize_checks.clear()
             return None
         self.discovery = ClassDiscovery(
             self.settings(),
@@ -124,8 +125,14 @@ class Classes:
             files=lambda _: self.files,
             resctrl=self.resctrl,
             tell=lambda reason, message: self.node_events.append((reason, message)),
+            changed=lambda: machine.allocator.reconsider(),  # noqa: PLW0108 - it is made below
         )
-        self.resource = ClassResource(self.discovery, NODE)
+        self.resource = ClassResource(
+            self.discovery,
+            NODE,
+            lambda uid: machine.manager.beside(uid),  # noqa: PLW0108 - it is made later
+            lambda pod: machine.manager.handler(pod.raw) == "gvisor",
+        )
         machine.allocator = Allocator(AllocationSettings(), [self.resource])
         runtime = cast("RoutedRuntime", machine.driver)
         kernel = KernelClasses(cast("Hierarchy", self.kernel), self.resctrl, lambda: self.discovery.definitions)
@@ -133,15 +140,9 @@ class Classes:
         keeper = ClassKeeper(
             runtime, self.discovery, kernel, self.events, NODE, machine.cgroups.path, lambda name: name == "gvisor"
         )
-        runtime.after_update[:] = [keeper.rewrite]
+        self.rewrite = keeper.rewrite
+        machine.resize_checks[:] = [self.resource.postponed]
         return keeper
-
-    def meet(self, machine: Machine) -> None:
-        if self.on:
-            machine.manager.add_resize_check(self.resource.postponed)
-            self.resource.others = machine.manager.beside
-            self.resource.own_kernel = lambda pod: machine.manager.handler(pod.raw) == "gvisor"
-            self.discovery.changed = machine.allocator.reconsider
 
     async def run(self, machine: Machine) -> None:
         """As the node's status is kept."""
@@ -161,7 +162,7 @@ async def classed(machine: Machine, *, runtime: FakeRuntime | None = None, **set
         made.file.write_text(FILE)
     machine.runtime = main
     machine.runtime.add_image("example.com/app:1")
-    machine.driver = RoutedRuntime(main)
+    machine.driver = RoutedRuntime(main, after_update=lambda container: made.rewrite(container))  # noqa: PLW0108 - made at each start
     machine.classing = made
     await machine.allow_everything()
     create = machine.create

@@ -66,7 +66,7 @@ class World:
     def __init__(self, admin: Client, cable: Cable, clock: ManualClock) -> None:
         self.admin, self.cable, self.clock = admin, cable, clock
         self.told: list[str] = []
-        self.sources = ApiSources(Client(cable, clock), _no_images, self.told.append)
+        self.sources = ApiSources(Client(cable, clock), self.told.append)
 
     async def create(self, target: Any, name: str, **fields: Any) -> JsonObject:
         kind = {"apiVersion": target.api_version, "kind": target.kind}
@@ -82,10 +82,6 @@ class World:
         async with asyncio.timeout(5):
             while not condition():
                 await asyncio.sleep(0.005)
-
-
-def _no_images(image: str, pod: JsonObject) -> Any:
-    raise SourceUnavailable(image)
 
 
 @pytest.fixture

@@ -111,9 +111,8 @@ async def test_the_summary_in_the_shape_of_kubelets(scene: Scene, tmp_path: Path
 async def test_metrics_of_the_agent_itself(scene: Scene, tmp_path: Path) -> None:
     running = pod("a")
     running["status"]["containerStatuses"] = [{"state": {"running": {}}}, {"state": {"waiting": {}}}]
-    figures = NodeStats("dfw-0", MachineStats(), scene.stats, tmp_path, lambda: "", scene.clock)
-    figures.add_metrics(process_metrics)
-    figures.add_metrics(pod_metrics("dfw-0", lambda: [running]))
+    sources = [process_metrics, pod_metrics("dfw-0", lambda: [running])]
+    figures = NodeStats("dfw-0", MachineStats(), scene.stats, tmp_path, lambda: "", scene.clock, sources)
     lines = (await figures.metrics()).splitlines()
     assert 'kubelet_node_name{node="dfw-0"} 1' in lines
     assert "kubelet_running_pods 1" in lines
@@ -124,8 +123,8 @@ async def test_metrics_of_the_agent_itself(scene: Scene, tmp_path: Path) -> None
 async def test_a_histogram_is_one_family_of_the_metrics(scene: Scene, tmp_path: Path) -> None:
     counted = MachineMetrics()
     counted.boots("7", asked=10.0, now=10.2)
-    figures = NodeStats("dfw-0", MachineStats(), scene.stats, tmp_path, lambda: "", scene.clock)
-    figures.add_metrics(lambda: counted.samples(Counter(), Counter(), 0))
+    sources = [lambda: counted.samples(Counter(), Counter(), 0)]
+    figures = NodeStats("dfw-0", MachineStats(), scene.stats, tmp_path, lambda: "", scene.clock, sources)
     lines = (await figures.metrics()).splitlines()
     assert [each for each in lines if "histogram" in each] == ["# TYPE tarmac_machine_start_seconds histogram"]
     assert 'tarmac_machine_start_seconds_bucket{phase="process",le="0.25"} 1' in lines

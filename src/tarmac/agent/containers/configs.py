@@ -18,7 +18,7 @@ from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.model.settings import PodSettings
 from tarmac.api.schema import JsonObject
 from tarmac.runtimes.interface import ContainerConfig, Image, Mount
-from tarmac.volumes.interface import MountedVolume, Sources, Volumes
+from tarmac.volumes.interface import MountedVolume, ObjectSources, Volumes
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class ContainerToMake:
 class ContainerConfigs:
     """Builds container configurations, and the files on the node that they mount."""
 
-    def __init__(self, settings: PodSettings, paths: PodPaths, volumes: Volumes, sources: Sources) -> None:
+    def __init__(self, settings: PodSettings, paths: PodPaths, volumes: Volumes, sources: ObjectSources) -> None:
         self._settings = settings
         self._paths = paths
         self._volumes = volumes

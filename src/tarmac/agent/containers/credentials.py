@@ -15,7 +15,7 @@ import msgspec
 from tarmac.agent.model.pod import AgentPod
 from tarmac.api.schema import JsonObject
 from tarmac.runtimes.interface import Credentials
-from tarmac.volumes.interface import Sources
+from tarmac.volumes.interface import ObjectSources
 
 DEFAULT_REGISTRY = "docker.io"
 MAX_SERVERS = 1000  # per Secret
@@ -50,7 +50,7 @@ def repository(image: str) -> str:
     return f"{DEFAULT_REGISTRY}/{rest}" if first in _ALIASES else name
 
 
-async def credentials_for(image: str, pod: AgentPod, sources: Sources) -> list[Credentials]:
+async def credentials_for(image: str, pod: AgentPod, sources: ObjectSources) -> list[Credentials]:
     """Return the matching credentials, the most specific first."""
     wanted = repository(image)
     found: list[tuple[int, Credentials]] = []

@@ -27,7 +27,7 @@ from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
 from tarmac.client.targets.untyped import ACCESS_REVIEWS
 from tarmac.runtimes.interface import Credentials, Image, ImageRefused, Progress, Runtime
-from tarmac.volumes.interface import Sources, SourceUnavailable
+from tarmac.volumes.interface import ObjectSources, SourceUnavailable
 
 _TOKEN_SECONDS: Final = 600
 
@@ -48,7 +48,7 @@ _machine_images = msgspec.json.Decoder(dict[str, _MachineImage]).decode
 class RepositoryAccess:
     """Creates access reviews at the API server with the node's credentials."""
 
-    def __init__(self, client: Client, sources: Sources) -> None:
+    def __init__(self, client: Client, sources: ObjectSources) -> None:
         self._reviews = client.resource(ACCESS_REVIEWS)
         self._sources = sources
 

@@ -52,14 +52,23 @@ Tell = Callable[[EventType, str, str], None]
 
 
 class DeviceManager:
-    """Allocates devices to containers. The constructor raises BadConfig if the checkpoint is damaged."""
+    """Allocates devices to containers. The constructor raises BadConfig if the checkpoint is damaged.
 
-    def __init__(self, checkpoint: DeviceCheckpoint, clock: Clock) -> None:
-        self.changed: Callable[[], None] = lambda: None
-        """Called when the node has more or fewer devices."""
-        self.pod_changed: Callable[[str], None] = lambda _uid: None
-        """Called with the uid of a pod when the health of one of its devices has changed."""
-        self.tell: Tell = lambda _type, _reason, _message: None
+    `changed` is called when the node has more or fewer devices, `pod_changed` with the uid of a pod when the health of
+    one of its devices has changed.
+    """
+
+    def __init__(
+        self,
+        checkpoint: DeviceCheckpoint,
+        clock: Clock,
+        tell: Tell,
+        changed: Callable[[], None],
+        pod_changed: Callable[[str], None],
+    ) -> None:
+        self._tell = tell
+        self._changed = changed
+        self._pod_changed = pod_changed
         self._checkpoint = checkpoint
         self._clock = clock
         self._began = clock.monotonic()
@@ -89,7 +98,7 @@ class DeviceManager:
         self._inventory.connected(resource)
         self._tasks.begin(self._follow(plugin), f"devices of {resource}")
         _log.info("device plugin registered", resource=resource, socket=path.name)
-        self.tell("Normal", "DevicePluginRegistered", f"{path.name} stands for {resource}")
+        self._tell("Normal", "DevicePluginRegistered", f"{path.name} stands for {resource}")
         await self._clock.sleep(PACE)  # limits the rate of a plugin that registers in a loop
 
     async def close(self) -> None:
@@ -125,16 +134,16 @@ class DeviceManager:
         del self._plugins[resource]
         self._inventory.disconnected(resource)
         _log.warning("device plugin lost, its devices are not allocated", resource=resource, why=why)
-        self.tell("Warning", "DevicePluginLost", f"No plugin stands for {resource} any more: {why}")
+        self._tell("Warning", "DevicePluginLost", f"No plugin stands for {resource} any more: {why}")
         self._on_change(resource, frozenset(self._inventory.registered()[resource]))
 
     def _on_change(self, resource: str, changed: frozenset[str]) -> None:
         self._wake()
         if changed:
-            self.changed()
+            self._changed()
         in_use = self._holdings.in_use(resource) if changed else {}
         for uid in {in_use[device] for device in changed if device in in_use}:
-            self.pod_changed(uid)
+            self._pod_changed(uid)
 
     def _wake(self) -> None:
         """Wake all waiters for devices."""

@@ -18,7 +18,7 @@ from tarmac.agent.model.pod import AgentPod
 from tarmac.api.schema import JsonObject
 from tarmac.volumes.content.downward import container_resource
 from tarmac.volumes.content.files import ContentUnsupported
-from tarmac.volumes.interface import Sources, SourceUnavailable
+from tarmac.volumes.interface import ObjectSources, SourceUnavailable
 
 
 class ConfigMissing(Exception):
@@ -36,7 +36,7 @@ class PodEnvironment:
 
 
 async def environment(
-    pod: AgentPod, container: JsonObject, sources: Sources, surroundings: PodEnvironment
+    pod: AgentPod, container: JsonObject, sources: ObjectSources, surroundings: PodEnvironment
 ) -> tuple[tuple[str, str], ...]:
     """Return the variables in the order of the spec. Raises ConfigMissing."""
     stated = _Stated(pod, container, sources, surroundings)
@@ -57,7 +57,9 @@ async def environment(
 class _Stated:
     """Reads the references of `env` and `envFrom`, each object once."""
 
-    def __init__(self, pod: AgentPod, container: JsonObject, sources: Sources, surroundings: PodEnvironment) -> None:
+    def __init__(
+        self, pod: AgentPod, container: JsonObject, sources: ObjectSources, surroundings: PodEnvironment
+    ) -> None:
         self._pod = pod
         self._container = container
         self._sources = sources

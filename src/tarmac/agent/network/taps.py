@@ -8,27 +8,18 @@ from collections.abc import Mapping, Sequence
 from tarmac.agent.network.attaching import InterfaceAttacher
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.datapath.interface import Datapath
-from tarmac.runtimes.interface import NotConnected, PodIdentity, WhyNotConnected
+from tarmac.runtimes.interface import PodIdentity
 
 
 class MachineTaps:
-    """Implements `tarmac.runtimes.qemu.dependencies.Taps`.
+    """Implements `tarmac.runtimes.qemu.dependencies.Taps`."""
 
-    Running machines are adopted before the pods are known; `connect` adds the connector for new ones later.
-    """
-
-    def __init__(self, datapath: Datapath) -> None:
+    def __init__(self, datapath: Datapath, interfaces: InterfaceAttacher) -> None:
         self._datapath = datapath
-        self._pods: InterfaceAttacher | None = None
-
-    def connect(self, pods: InterfaceAttacher) -> None:
-        """Enable attachments: from now on pods and their rules are known."""
-        self._pods = pods
+        self._interfaces = interfaces
 
     async def attach(self, sandbox_id: str, pod: PodIdentity) -> Sequence[AttachedInterface]:
-        if self._pods is None:
-            raise NotConnected(WhyNotConnected.NOT_YET, "networks are not ready yet")
-        return await self._pods.attach_taps(sandbox_id, pod)
+        return await self._interfaces.attach_taps(sandbox_id, pod)
 
     async def open(self, sandbox_id: str, position: int, *, further: bool = False) -> io.FileIO:
         return await self._datapath.open_tap(sandbox_id, position, further=further)

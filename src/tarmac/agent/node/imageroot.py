@@ -9,20 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tarmac.agent.containers.repositories import RepositoryAccess, pull_with_each
 from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.node.programs import run_program
+from tarmac.agent.sources.volumesources import ImageRoot
 from tarmac.api.schema import JsonObject
 from tarmac.runtimes.interface import Runtime, RuntimeFault
 from tarmac.volumes.interface import SourceUnavailable
 
 _NAMESPACE = "k8s.io"
-
-ImageRoot = Callable[[str, JsonObject], AbstractAsyncContextManager[str]]
 
 
 def image_root(runtime: Runtime, access: RepositoryAccess, socket: str, ctr: str, folder: Path) -> ImageRoot:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tarmac.agent.containers.repositories import RepositoryAccess
 from tarmac.agent.model.pod import AgentPod
-from tarmac.agent.sources.sources import ImageRoot
+from tarmac.agent.sources.volumesources import ImageRoot
 from tarmac.api.compute.names import ANNOTATION_MACHINE_IMAGES
 from tarmac.api.schema import JsonObject
 from tarmac.runtimes.interface import Credentials, RuntimeFault

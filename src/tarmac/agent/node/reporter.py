@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
 from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.node.nodehub import NodeHub
 from tarmac.agent.node.ownfields import annotation_changes, keeps_fields, without_own_fields
 from tarmac.agent.node.registration import node_object, register
 from tarmac.agent.node.status import NodeStatusFacts, changes, node_status
@@ -43,8 +44,12 @@ class NodeReporter:
         observe: Callable[[], Awaitable[NodeStatusFacts]],
         recorder: Recorder,
         annotations: Callable[[], Mapping[str, str]] = dict,
+        hub: NodeHub | None = None,
     ) -> None:
-        """`annotations`: those that other parts of the agent keep on the Node; an empty one is left unchanged."""
+        """`annotations`: those that other parts of the agent keep on the Node; an empty one is left unchanged.
+
+        `hub` passes queries to this reporter from now on.
+        """
         self._annotations = annotations
         self.registered = asyncio.Event()
         self._client = client
@@ -62,6 +67,8 @@ class NodeReporter:
         self._unheard = False
         self._keeps: bool | None = None  # True if the server keeps all our fields; None: unknown yet
         self._woken = asyncio.Event()
+        if hub is not None:
+            hub.open(self)
 
     def node(self) -> JsonObject | None:
         """Return the Node as last received from the server; None before it was registered."""

@@ -24,12 +24,17 @@ class NodeSizes:
     """
 
     def __init__(
-        self, capacity: Mapping[str, int], processes: int, reservations: Reservations, exclusive: int | None = None
+        self,
+        capacity: Mapping[str, int],
+        processes: int,
+        reservations: Reservations,
+        exclusive: int | None = None,
+        devices: Callable[[], DeviceAmounts] = lambda: NO_AMOUNTS,
     ) -> None:
         self.capacity: Amounts = dict(capacity)
         self.processes = processes
         self.exclusive = exclusive
-        self.devices: Callable[[], DeviceAmounts] = lambda: NO_AMOUNTS
+        self.devices = devices
         self.reservations = self.fitting(reservations)
 
     def fitting(self, reservations: Reservations) -> Reservations:

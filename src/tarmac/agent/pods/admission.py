@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tarmac.agent.allocation.allocator import Allocator
 from tarmac.agent.environment.variables import ConfigMissing
@@ -15,6 +15,10 @@ from tarmac.api.kubernetes.runtimeclasses import MACHINE_CLASS
 from tarmac.api.schema import JsonObject
 from tarmac.client.informer import Informer
 
+AdmitCheck = Callable[[JsonObject], Refusal | None]
+"""Checks a new pod; a refusal makes it Failed with this reason and message."""
+ResizeCheck = Callable[[AgentPod, AgentPod], Postponed | None]
+"""Checks a resize, given the pod as allocated and as requested."""
 SHUTTING_DOWN = ("NodeShutdown", "Pod was rejected as the node is shutting down.")
 
 
@@ -29,10 +33,12 @@ class PodAdmission:
         classes: Informer[JsonObject],
         allocator: Allocator,
         others: Callable[[str], list[AgentPod]],
+        admit_checks: Sequence[AdmitCheck] = (),
+        resize_checks: Sequence[ResizeCheck] = (),
     ) -> None:
         self.shutting_down = False
-        self.admit_checks: list[Callable[[JsonObject], Refusal | None]] = []
-        self.resize_checks: list[Callable[[AgentPod, AgentPod], Postponed | None]] = []
+        self._admit_checks = admit_checks
+        self._resize_checks = resize_checks
         self._settings = settings
         self._node = node
         self._handlers = handlers
@@ -44,7 +50,7 @@ class PodAdmission:
         """Return the reason to reject a new pod, or None."""
         if self.shutting_down:
             return SHUTTING_DOWN
-        for check in self.admit_checks:
+        for check in self._admit_checks:
             if (why := check(pod.raw)) is not None:
                 return why
         if not self._settings.enforce_fit:
@@ -61,7 +67,7 @@ class PodAdmission:
 
     def postponement(self, current: AgentPod, requested: AgentPod) -> Postponed | None:
         """Return the reason why a running pod cannot get the resources it now requests, or None."""
-        for check in self.resize_checks:
+        for check in self._resize_checks:
             if (why := check(current, requested)) is not None:
                 return why
         if self._is_machine(requested) and (why := memory_postponed(current, requested)) is not None:

@@ -20,13 +20,13 @@ from tarmac.agent.containers.hooks import Hooks
 from tarmac.agent.containers.images import ImagePuller
 from tarmac.agent.containers.paths import PodPaths
 from tarmac.agent.containers.repositories import RepositoryAccess
-from tarmac.agent.model.allotment import Postponed, Refusal
 from tarmac.agent.model.interfaces import Connector, Handlers, PodCgroups
 from tarmac.agent.model.pod import AgentPod
+from tarmac.agent.model.podhub import PodHub
 from tarmac.agent.model.qosclasses import PodClasses, Unclassed
 from tarmac.agent.model.settings import PodSettings
 from tarmac.agent.model.waits import within
-from tarmac.agent.pods.admission import PodAdmission
+from tarmac.agent.pods.admission import AdmitCheck, PodAdmission, ResizeCheck
 from tarmac.agent.pods.checkpoints import PodCheckpoints
 from tarmac.agent.pods.cleanup import PodCleanup
 from tarmac.agent.pods.dependencies import PodDependencies
@@ -49,7 +49,7 @@ from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
 from tarmac.client.targets.untyped import PODS, RUNTIME_CLASSES, SERVICES
 from tarmac.runtimes.interface import Container, Runtime, RuntimeFault
-from tarmac.volumes.interface import Sources, VolumeError, Volumes
+from tarmac.volumes.interface import ObjectSources, VolumeError, Volumes
 
 _LOG_INTERVAL = 60.0  # while the runtime does not answer
 SYNC_TIMEOUT = 5.0
@@ -58,6 +58,8 @@ SHUTDOWN_STATUS_TIMEOUT = 5.0
 """Time a node that shuts down waits for the server to accept the last statuses."""
 
 _log = log("pods")
+
+StatusListener = Callable[[JsonObject, JsonObject], None]
 
 
 def no_notes(_uid: str) -> Mapping[str, str]:
@@ -68,7 +70,8 @@ def no_notes(_uid: str) -> Mapping[str, str]:
 class PodManager:
     """Runs the pods of this node. `node` returns the Node object as last reported, `informers` must be running.
 
-    `notes` returns annotations that are written with a pod's status.
+    `notes` returns annotations that are written with a pod's status. `status_listeners` are called with a pod and every
+    status reported of it. `hub` passes queries to this manager from now on.
     """
 
     def __init__(
@@ -78,7 +81,7 @@ class PodManager:
         informers: Informers,
         runtime: Runtime,
         volumes: Volumes,
-        sources: Sources,
+        sources: ObjectSources,
         cgroups: PodCgroups,
         allocator: Allocator,
         classes: PodClasses | None = None,
@@ -88,6 +91,10 @@ class PodManager:
         recorder: Recorder,
         settings: PodSettings,
         notes: Callable[[str], Mapping[str, str]] = no_notes,
+        admit_checks: Sequence[AdmitCheck] = (),
+        resize_checks: Sequence[ResizeCheck] = (),
+        status_listeners: Sequence[StatusListener] = (),
+        hub: PodHub | None = None,
     ) -> None:
         clock = client.clock
         paths = PodPaths(settings.root_dir, settings.log_dir)
@@ -102,17 +109,13 @@ class PodManager:
         self._pods.guard_lists(restoration.around_listing)
         self._workers: dict[str, PodWorker] = {}
         self._restored = UndecidedPods(
-            restoration,
-            self._workers,
-            clock,
-            synced=self._pods.synced,
-            is_wanted=self._is_wanted,
-            add=self._add,
-            remove=self._remove,
+            restoration, self._workers, clock, self._pods.synced, self._is_wanted, self._add, self._remove
         )
         self._services = informers.informer(SERVICES)
         self._classes = informers.informer(RUNTIME_CLASSES)
-        self._admission = PodAdmission(settings, node, handlers, self._classes, allocator, self._others)
+        self._admission = PodAdmission(
+            settings, node, handlers, self._classes, allocator, self._others, admit_checks, resize_checks
+        )
         self._checkpoints = PodCheckpoints(paths, clock)
         self._deps = PodDependencies(
             runtime=runtime,
@@ -142,28 +145,18 @@ class PodManager:
         self._removed: set[str] = set()
         self._static: dict[str, AgentPod] = {}
         self._in_runtime: set[str] = set()
-        self._status_listeners: list[Callable[[JsonObject, JsonObject], None]] = []
+        self._status_listeners = status_listeners
         self._ready = asyncio.Event()
         self._progress = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
+        if hub is not None:
+            hub.open(self)
 
-    # --- queries and registration -----------------------------------------------------------------------------------
+    # --- queries -----------------------------------------------------------------------------------
 
     async def ready(self) -> None:
         """Wait until the pods of the runtime are known (from it or from disk). Before, an absent pod means nothing."""
         await self._ready.wait()
-
-    def add_admission(self, admit: Callable[[JsonObject], Refusal | None]) -> None:
-        """Add a check of new pods; a refusal makes the pod Failed with this reason and message."""
-        self._admission.admit_checks.append(admit)
-
-    def on_status(self, tell: Callable[[JsonObject, JsonObject], None]) -> None:
-        """Call `tell(pod, status)` with every reported status."""
-        self._status_listeners.append(tell)
-
-    def add_resize_check(self, postponed: Callable[[AgentPod, AgentPod], Postponed | None]) -> None:
-        """Add a check of resizes, called with the pod as allocated and as requested."""
-        self._admission.resize_checks.append(postponed)
 
     def handler(self, pod: JsonObject) -> str:
         """Return the runtime handler of a pod's RuntimeClass. Raises ConfigMissing."""

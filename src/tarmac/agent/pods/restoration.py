@@ -118,7 +118,6 @@ class UndecidedPods:
         restoration: Restoration,
         workers: Mapping[str, PodWorker],
         clock: Clock,
-        *,
         synced: Callable[[], Awaitable[None]],
         is_wanted: Callable[[AgentPod], bool],
         add: Callable[[AgentPod], None],

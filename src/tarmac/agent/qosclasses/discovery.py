@@ -45,16 +45,20 @@ class ClassDiscovery:
         files: Callable[[RuntimeStatus], RuntimeFiles],
         resctrl: Callable[[], Resctrl | None] = mounted_resctrl,
         tell: TellNode = lambda _reason, _message: None,
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
-        """Raises BadClassFile if the agent's own file cannot be used."""
+        """Raises BadClassFile if the agent's own file cannot be used.
+
+        `changed` is called when the types offered for whole pods change: then requests of pods have a different
+        meaning.
+        """
         self.catalogue: Catalogue | None = None
         self.definitions: Mapping[str, BlockioParameters] = {}
         """Classes of block I/O, of any owner."""
         self.once_offered: set[tuple[str, str]] = set()
         """Types and classes that were offered at some time: one that is missing now has vanished."""
-        self.tell = tell
-        self.changed: Callable[[], None] = lambda: None
-        """Called when the types offered for whole pods change: then requests of pods have a different meaning."""
+        self._tell = tell
+        self._changed = changed
         self.containerd = False
         self.native = False
         """True if the runtime supports classes in CRI."""
@@ -91,7 +95,7 @@ class ClassDiscovery:
         }
         before, self.catalogue = self.catalogue, catalogue(found, wanted)
         if before is None or before.pod_types != self.catalogue.pod_types:
-            self.changed()
+            self._changed()
         self.once_offered |= {(kind, name) for kind, each in self.catalogue.types.items() for name in each.classes}
         self._say_why(self.catalogue, reasons)
         conflicts = {kind: f"{kind} is announced for pods and for containers" for kind in self.catalogue.conflicts}
@@ -176,7 +180,7 @@ class ClassDiscovery:
     def _tell_once(self, kind: str, reason: str, message: str) -> None:
         if self._reported.get(kind) != message:
             _log.warning("class configuration is invalid", type=kind, why=message)
-            self.tell(reason, message)
+            self._tell(reason, message)
         self._reported[kind] = message
 
 

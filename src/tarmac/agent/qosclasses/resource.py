@@ -25,12 +25,18 @@ from tarmac.decide.qosclasses.offers import NOTHING_FOUND, Catalogue
 class ClassResource:
     """Implements `NodeResource`.
 
-    `others(uid)` are the pods here except for that one; it is set before the first pod.
+    `others(uid)` are the pods here except for that one; `own_kernel` tells if a pod's handler current its own kernel.
     """
 
-    def __init__(self, discovery: ClassDiscovery, node: str) -> None:
-        self.others: Callable[[str], Sequence[AgentPod]] = lambda _uid: ()
-        self.own_kernel: Callable[[AgentPod], bool] = lambda _pod: False
+    def __init__(
+        self,
+        discovery: ClassDiscovery,
+        node: str,
+        others: Callable[[str], Sequence[AgentPod]],
+        own_kernel: Callable[[AgentPod], bool],
+    ) -> None:
+        self._others = others
+        self._own_kernel = own_kernel
         self._discovery = discovery
         self._node = node
 
@@ -73,7 +79,7 @@ class ClassResource:
         return ClassesOfNode(
             self._node,
             found.offered,
-            taken_by([each.raw for each in self.others(pod.uid)], found.pod_types),
-            own_kernel=self.own_kernel(pod),
+            taken_by([each.raw for each in self._others(pod.uid)], found.pod_types),
+            own_kernel=self._own_kernel(pod),
             lenient=self._discovery.lenient,
         )

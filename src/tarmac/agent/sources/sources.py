@@ -1,4 +1,4 @@
-"""Implements the `Sources` of volumes (and of variables and pull secrets) over the API, with a node's permissions.
+"""Implements the `ObjectSources` of volumes, variables and pull secrets over the API, with a node's permissions.
 
 ConfigMaps and Secrets come from watches of exactly the objects that pods here refer to. Claims and their volumes, which
 a node may only get individually, are requested each time; the last response is kept for when the server is unreachable.
@@ -8,8 +8,8 @@ Nothing is written to disk or to a log.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 
@@ -28,36 +28,22 @@ SYNC_TIMEOUT = 1.0
 MAX_CACHED = 500
 _RESIZE_PENDING = ("FileSystemResizePending", "Resizing")
 
-ImageRoot = Callable[[str, JsonObject], AbstractAsyncContextManager[str]]
-"""Context manager of a directory with an image's files, for a pod. Raises SourceUnavailable."""
-
 _decode = msgspec.json.Decoder(dict).decode
 
 
-@asynccontextmanager
-async def _no_machines(image: str, pod: JsonObject) -> AsyncGenerator[str]:
-    raise SourceUnavailable(f"image {image} is a virtual machine's, and none run on this node")
-    yield
-
-
 class ApiSources:
-    """Implements `tarmac.volumes.interface.Sources`.
+    """Implements `tarmac.volumes.interface.ObjectSources`.
+
+    `changed` is called with the uid of a pod when an object that it refers to was created, changed or deleted.
 
     Start `run`; call `follow` with every new or changed pod of the node, `unfollow` when it is gone.
     """
 
-    def __init__(
-        self, client: Client, image_root: ImageRoot, changed: Callable[[str], None] = lambda _uid: None
-    ) -> None:
+    def __init__(self, client: Client, changed: Callable[[str], None] = lambda _uid: None) -> None:
         self._client = client
-        self._watched = WatchedObjects(client, self._notify)
+        self._watched = WatchedObjects(client, changed)
         self._tokens = PodTokens(client)
         self._last: dict[tuple[str, str, str], JsonObject] = {}
-        self.image_root = image_root
-        self.machine_image: ImageRoot = _no_machines
-        """Like `image_root`, for a file with the raw disk of a machine's image; set on nodes that run machines."""
-        self.changed = changed
-        """Called with the uid of a pod when an object that it refers to was created, changed or deleted."""
 
     async def run(self) -> None:
         """Watch the referenced objects until cancelled."""
@@ -103,9 +89,6 @@ class ApiSources:
             await claims.patch(metadata["name"], {"status": status}, metadata["namespace"], subresource="status")
         except (ApiError, ClientError) as error:
             raise SourceUnavailable(str(error)) from error
-
-    def _notify(self, pod_uid: str) -> None:
-        self.changed(pod_uid)
 
     async def _referenced(self, reference: PodObjectReference) -> JsonObject | None:
         """Read from the watch; request the object if the watch does not exist or has no result in time."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tarmac.agent.stats.hostusage import FileSystem, MachineStats, file_system
@@ -30,24 +30,19 @@ class NodeStats:
         root: Path,
         image_root: Callable[[], str],
         clock: Clock,
+        sources: Sequence[Callable[[], Iterable[Sample]]] = (),
+        refreshes: Sequence[Callable[[], Awaitable[None]]] = (),
     ) -> None:
+        """`sources` yield samples for `/metrics`; `refreshes` are awaited before each scrape."""
         self._node_name = node_name
         self._machine = machine
         self._pods = pods
         self._root = root
         self._image_root = image_root
         self._clock = clock
-        self._sources: list[Callable[[], Iterable[Sample]]] = []
-        self._refreshes: list[Callable[[], Awaitable[None]]] = []
+        self._sources = sources
+        self._refreshes = refreshes
         self._cpu_before: tuple[float, float] | None = None
-
-    def add_metrics(
-        self, source: Callable[[], Iterable[Sample]], refresh: Callable[[], Awaitable[None]] | None = None
-    ) -> None:
-        """Add a source to `/metrics`. `refresh` is awaited before each scrape."""
-        self._sources.append(source)
-        if refresh is not None:
-            self._refreshes.append(refresh)
 
     async def summary(self) -> JsonObject:
         """Return the content of `/stats/summary`. Raises RuntimeFault."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from tarmac.agent.config.settings import AgentConfig
-from tarmac.agent.devices.manager import DeviceManager, Tell
+from tarmac.agent.devices.manager import DeviceManager
 from tarmac.agent.devices.registration import Registration
 from tarmac.agent.environment.variables import ConfigMissing
 from tarmac.agent.model.allotment import Refusal
 from tarmac.agent.model.pod import AgentPod
-from tarmac.agent.pods.manager import PodManager
+from tarmac.agent.model.podhub import PodHub
 from tarmac.api.schema import JsonObject
 from tarmac.decide.reasons import DEVICE_UNSUPPORTED
 
@@ -19,20 +19,12 @@ class NodeDeviceService:
     """Connects the device manager with the rest of a node. `takers`: handlers that pass devices to containers."""
 
     def __init__(
-        self, config: AgentConfig, devices: DeviceManager, pods: PodManager, takers: Callable[[], frozenset[str]]
+        self, config: AgentConfig, devices: DeviceManager, pods: PodHub, takers: Callable[[], frozenset[str]]
     ) -> None:
-        self._folder = config.flags.device_plugin_dir
         self._devices = devices
         self._pods = pods
         self._takers = takers
-        pods.add_admission(self.refusal)
-
-    def serve(self, changed: Callable[[], None], tell: Tell) -> Callable[[], Awaitable[None]]:
-        """Return the task to run. `changed` is called when the node has more or fewer devices."""
-        self._devices.changed = changed
-        self._devices.pod_changed = self._pods.wake
-        self._devices.tell = tell
-        return Registration(self._folder, self._devices.register).run
+        self.run = Registration(config.flags.device_plugin_dir, devices.register).run
 
     def refusal(self, pod: JsonObject) -> Refusal | None:
         """Reject a pod that requests devices with a handler that does not pass them."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from tarmac.agent.allocation.allocator import Allocator, NodeResource
+from tarmac.agent.allocation.allocator import Allocator
 from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.cgroups.hierarchy import Hierarchy
 from tarmac.agent.cgroups.mounted import mounted
@@ -21,14 +22,20 @@ from tarmac.agent.cpumanager.unpinning import Unpinning
 from tarmac.agent.devices.checkpoint import DeviceCheckpoint
 from tarmac.agent.devices.folder import check_folder
 from tarmac.agent.devices.manager import DeviceManager
+from tarmac.agent.devices.manager import Tell as Say
+from tarmac.agent.model.podhub import PodHub
 from tarmac.agent.node.enforcement import check_reserved_groups
 from tarmac.agent.node.host import HostFacts, machine
+from tarmac.agent.node.nodehub import NodeHub
 from tarmac.agent.node.observer import node_capacity
+from tarmac.agent.node.runtimehealth import RuntimeHealth
 from tarmac.agent.node.sizes import NodeSizes
+from tarmac.agent.qosclasses.resource import ClassResource
 from tarmac.agent.stats.hostusage import MachineStats
 from tarmac.apps.node.nodeqosclasses import NodeClasses, node_classes
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
+from tarmac.base.signals import Signal
 from tarmac.decide.allocatable.nodestatus import three_decimals
 from tarmac.decide.cpus.pools import exclusive_capacity, reserved_pool
 from tarmac.decide.scheduling.amounts import MEMORY
@@ -53,9 +60,11 @@ class Machinery:
     devices: DeviceManager
     stats: MachineStats
     runtime: Runtime
-    routed: RoutedRuntime
-    """The runtime behind `runtime`: its hooks are called after changes of containers' limits."""
+    limits_changed: Signal[[str]]
+    """The limits of a container have changed, given its id."""
+    health: RuntimeHealth
     classes: NodeClasses | None
+    class_resource: ClassResource | None
     cpus: CPUManager | None
     placed: CpuPlacer | Unpinning
     """Keeps processes on their CPUs."""
@@ -99,25 +108,30 @@ def cpu_manager(config: AgentConfig, here: HostFacts) -> CPUManager:
     return CPUManager(NodeCpus(here.topology, reserved, strict), file, assignments)
 
 
-def _resources(found: Surveyed) -> list[NodeResource]:
-    """Return the resources: classes before CPUs, so that a pod rejected for its classes gets no CPUs."""
-    return [*([found.classes.resource] if found.classes else []), *([found.cpus] if found.cpus else [])]
-
-
-def machinery(config: AgentConfig, found: Surveyed, clock: Clock, drivers: Sequence[RoutedDriver] = ()) -> Machinery:
+def machinery(
+    config: AgentConfig,
+    found: Surveyed,
+    clock: Clock,
+    pods: PodHub,
+    node: NodeHub,
+    say: Say,
+    drivers: Sequence[RoutedDriver] = (),
+) -> Machinery:
     """Create the pods' cgroups. `drivers` run pods beside containerd. Raises BadConfig, CgroupError, OSError."""
-    devices = DeviceManager(DeviceCheckpoint(config.root_dir), clock)
-    found.sizes.devices = devices.amounts
+    devices = DeviceManager(DeviceCheckpoint(config.root_dir), clock, say, node.wake, pods.wake)
+    stated = found.sizes
+    sizes = NodeSizes(stated.capacity, stated.processes, stated.reservations, stated.exclusive, devices.amounts)
     cgroups = KubePods(found.hierarchy, config.cgroup_root, clock)
     allotments = AllocationSettings(
-        memory_capacity=found.sizes.capacity[MEMORY],
+        memory_capacity=sizes.capacity[MEMORY],
         pids=config.kubelet.pod_pids_limit,
         enforce_cpu=config.kubelet.cpu_cfs_quota,
         period=round(config.kubelet.cpu_cfs_quota_period * 1_000_000),
     )
     cgroups.prepare()
-    routed = RoutedRuntime(CriRuntime(f"unix://{config.runtime_socket}", clock), *drivers)
-    runtime: Runtime = routed
+    limits_changed: Signal[[str]] = Signal()
+    containerd = CriRuntime(f"unix://{config.runtime_socket}", clock)
+    runtime: Runtime = RoutedRuntime(containerd, *drivers, after_update=limits_changed)
     placed: CpuPlacer | Unpinning
     if found.cpus is not None:
         found.cpus.keep()
@@ -127,29 +141,42 @@ def machinery(config: AgentConfig, found: Surveyed, clock: Clock, drivers: Seque
     else:
         online, file = found.machine.topology.cpus, StateFile(config.root_dir)
         placed = Unpinning(found.hierarchy, cgroups, runtime, online, file, clock)
+    health = RuntimeHealth(runtime, clock, lambda: proof(runtime, cgroups, config), partial(_handler_failed, say))
+    # Classes before CPUs, so that a pod rejected for its classes gets no CPUs.
+    classes = [found.classes.resource(pods, health)] if found.classes else []
+    allocator = Allocator(allotments, [*classes, *([found.cpus] if found.cpus else [])], [devices])
+    if found.classes:
+        found.classes.types_changed.subscribe(allocator.reconsider)
+        found.classes.warned.subscribe(partial(say, "Warning"))
     return Machinery(
         machine=found.machine,
-        sizes=found.sizes,
+        sizes=sizes,
         cgroups=cgroups,
         hierarchy=found.hierarchy,
-        allocator=Allocator(allotments, _resources(found), [devices]),
+        allocator=allocator,
         devices=devices,
         stats=found.stats,
         runtime=runtime,
-        routed=routed,
+        limits_changed=limits_changed,
+        health=health,
         classes=found.classes,
+        class_resource=classes[0] if classes else None,
         cpus=found.cpus,
         placed=placed,
     )
 
 
-async def proof(parts: Machinery, config: AgentConfig) -> HandlerCheck:
+def _handler_failed(say: Say, handler: str, why: str) -> None:
+    say("Warning", "RuntimeHandlerFailed", f"Runtime handler {handler} does not work and is not offered: {why}")
+
+
+async def proof(runtime: Runtime, cgroups: KubePods, config: AgentConfig) -> HandlerCheck:
     """Test the runtime's handlers, and clean up."""
     logs = config.root_dir / "trial"
     await asyncio.to_thread(logs.mkdir, exist_ok=True)
-    found = await check_handlers(parts.runtime, str(logs), parts.cgroups.top)
+    found = await check_handlers(runtime, str(logs), cgroups.top)
     for handler in (*found.failures, *(each.name for each in found.status.handlers)):
-        await parts.cgroups.remove(f"trial-{handler}")
+        await cgroups.remove(f"trial-{handler}")
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 from tarmac.agent.collection.containers import DeadContainers
 from tarmac.agent.collection.images import ImageCollector
@@ -12,12 +12,12 @@ from tarmac.agent.config.settings import AgentConfig
 from tarmac.agent.eviction.judgement import Judgement
 from tarmac.agent.eviction.manager import EvictionManager
 from tarmac.agent.eviction.signals import EvictionSignals
-from tarmac.agent.node.runtimehealth import RuntimeHealth
-from tarmac.agent.pods.manager import PodManager
+from tarmac.agent.model.podhub import PodHub
+from tarmac.agent.node.nodehub import NodeHub
 from tarmac.agent.stats.agent import pod_metrics, process_metrics
 from tarmac.agent.stats.ledger import ledger_metrics
 from tarmac.agent.stats.pods import PodStats
-from tarmac.agent.stats.summary import UNLABELLED, NodeStats, Sample
+from tarmac.agent.stats.summary import UNLABELLED, Sample
 from tarmac.api.kubernetes.core.nodeclasses import offered_classes
 from tarmac.api.schema import JsonObject
 from tarmac.apps.node.foundations import Machinery
@@ -30,68 +30,64 @@ from tarmac.volumes.interface import Volumes
 
 
 class Housekeeping:
-    """Created in two steps: images and metrics before there are pods, the rest once there are."""
+    """Evicts pods under pressure, and removes images, dead containers and old logs."""
 
     def __init__(
         self,
         config: AgentConfig,
         parts: Machinery,
-        health: RuntimeHealth,
         volumes: Volumes,
-        node: Callable[[], JsonObject],
+        pods: PodHub,
+        node: NodeHub,
         recorder: Recorder,
         about: InvolvedObject,
         clock: Clock,
     ) -> None:
         self._config = config
         self._parts = parts
+        self._pods = pods
         self._node = node
-        self._recorder = recorder
-        self._about = about
         self._clock = clock
-        self.images = ImageCollector(parts.runtime, config.kubelet, clock, recorder, about, health.sandbox_image)
+        self.images = ImageCollector(parts.runtime, config.kubelet, clock, recorder, about, parts.health.sandbox_image)
         self.stats = PodStats(parts.runtime, volumes, config.pod_logs_dir, clock)
-        self.counters = NodeStats(
-            config.node_name, parts.stats, self.stats, config.root_dir, lambda: self.images.mount_point, clock
-        )
-        self._evictions: EvictionManager | None = None
-
-    def pressures(self) -> frozenset[str]:
-        """Return the pressure conditions of the node."""
-        return self._evictions.conditions if self._evictions else frozenset()
-
-    def watch_over(self, pods: PodManager, changed: Callable[[], None]) -> dict[str, Callable[[], Awaitable[None]]]:
-        """Return the tasks to run, by name. `changed` is called when the conditions change."""
-        config, runtime, clock = self._config, self._parts.runtime, self._clock
-        containers = DeadContainers(runtime, config.pod_logs_dir, clock)
-        evictions = self._evictions = EvictionManager(
+        self._containers = DeadContainers(parts.runtime, config.pod_logs_dir, clock)
+        self.evictions = EvictionManager(
             signals=self._signals(),
             judgement=Judgement(config.thresholds, config.kubelet.eviction_pressure_transition_period),
             pods=pods,
             stats=self.stats,
             images=self.images,
-            containers=containers,
-            recorder=self._recorder,
-            about=self._about,
+            containers=self._containers,
+            recorder=recorder,
+            about=about,
             clock=clock,
             soft_grace=config.kubelet.eviction_max_pod_grace_period,
-            changed=changed,
+            changed=node.wake,
         )
-        pods.add_admission(evictions.admission)
-        sizes = ledger_metrics(lambda: self._ledger(pods))
-        for source in (process_metrics, pod_metrics(config.node_name, pods.pods), evictions.metrics, self._own, sizes):
-            self.counters.add_metrics(source)
+
+    def pressures(self) -> frozenset[str]:
+        """Return the pressure conditions of the node."""
+        return self.evictions.conditions
+
+    def metrics(self) -> list[Callable[[], Iterable[Sample]]]:
+        """Return the sources of metrics."""
+        running = pod_metrics(self._config.node_name, self._pods.pods)
+        return [process_metrics, running, self.evictions.metrics, self._own, ledger_metrics(self._ledger)]
+
+    def chores(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """Return the tasks to run, by name."""
+        config = self._config
         return {
-            "eviction": evictions.run,
+            "eviction": self.evictions.run,
             "images": self.images.run,
-            "containers": containers.run,
-            "logs": LogRotation(runtime, config.pod_logs_dir, config.kubelet, clock).run,
+            "containers": self._containers.run,
+            "logs": LogRotation(self._parts.runtime, config.pod_logs_dir, config.kubelet, self._clock).run,
         }
 
-    def leftovers(self, pods: PodManager) -> OrphanCollector:
+    def leftovers(self) -> OrphanCollector:
         """Return the orphan cleanup. It must run only once all pods are known."""
         return OrphanCollector(
-            self._parts.runtime, self._parts.cgroups, self._config.pod_logs_dir, pods.pods, self._clock
+            self._parts.runtime, self._parts.cgroups, self._config.pod_logs_dir, self._pods.pods, self._clock
         )
 
     def _signals(self) -> EvictionSignals:
@@ -103,10 +99,10 @@ class Housekeeping:
             self._parts.cgroups.memory_used,
         )
 
-    def _ledger(self, pods: PodManager) -> NodeLedger:
+    def _ledger(self) -> NodeLedger:
         """Return the ledger with the pods' allocated amounts, not their current requests, and the Node's classes."""
-        offered = offered_classes(self._node())
-        entries = pod_entries(map(self._with_notes, pods.allocated()), offered.pod)
+        offered = offered_classes(self._node.node())
+        entries = pod_entries(map(self._with_notes, self._pods.allocated()), offered.pod)
         return self._parts.sizes.ledger(entries, offered)
 
     def _with_notes(self, pod: JsonObject) -> JsonObject:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -18,8 +19,6 @@ from tarmac.agent.cgroups.machines import MachineGroups
 from tarmac.agent.config.settings import AgentConfig
 from tarmac.agent.model.machines import MachineState
 from tarmac.agent.network.taps import MachineTaps
-from tarmac.agent.pods.machineshape import machine_check
-from tarmac.agent.pods.manager import PodManager
 from tarmac.agent.stats.summary import Sample
 from tarmac.api.compute.names import LABEL_ACCELERATOR
 from tarmac.api.schema import JsonObject
@@ -31,7 +30,7 @@ from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
 from tarmac.client.events import EventType, InvolvedObject, Recorder
 from tarmac.client.targets.untyped import NODES
-from tarmac.datapath.interface import ROUTER, Datapath
+from tarmac.datapath.interface import ROUTER
 from tarmac.runtimes.interface import RuntimeFault, RuntimeRefused
 from tarmac.runtimes.parts import MachineParts, PartMissing, find_machine_parts
 from tarmac.runtimes.qemu import vhost
@@ -61,12 +60,17 @@ def machine_folders(config: AgentConfig) -> MachineFolders:
 
 
 class NodeMachines:
-    """Machines of a node. Created before there are pods, which `meet` adds."""
+    """Machines of a node."""
 
     def __init__(
-        self, config: AgentConfig, parts: MachineParts, hierarchy: Hierarchy, datapath: Datapath, clock: Clock
+        self,
+        config: AgentConfig,
+        parts: MachineParts,
+        hierarchy: Hierarchy,
+        taps: MachineTaps,
+        clock: Clock,
+        recorder: Recorder,
     ) -> None:
-        self.taps = MachineTaps(datapath)
         self._clock = clock
         self._state: MachineState | None = None
         self._folder = config.root_dir / "machine-images"
@@ -80,21 +84,23 @@ class NodeMachines:
             return await probe(HOST_FILE, boot)
 
         groups = MachineGroups(hierarchy)
-        self.runtime = QemuRuntime(machine_folders(config), self.taps, groups, self.images, clock, tried, ROUTER)
+        self.runtime = QemuRuntime(
+            machine_folders(config), taps, groups, self.images, clock, tried, ROUTER, partial(_rebooted, recorder)
+        )
 
     @staticmethod
     def find(
-        config: AgentConfig, hierarchy: Hierarchy, datapath: Datapath | None, clock: Clock
+        config: AgentConfig, hierarchy: Hierarchy, taps: MachineTaps | None, clock: Clock, recorder: Recorder
     ) -> NodeMachines | MachineState:
         """Return the machines of this node, or its condition if it can have none."""
-        if datapath is None:
+        if taps is None:
             return machinestate.NO_NETWORKS
         try:
             parts = find_machine_parts()
         except PartMissing as missing:
             _log.info("virtual machines are not available", why=str(missing))
             return machinestate.not_installed(missing)
-        return NodeMachines(config, parts, hierarchy, datapath, clock)
+        return NodeMachines(config, parts, hierarchy, taps, clock, recorder)
 
     def state(self) -> MachineState | None:
         """Return the condition `MachinesReady`; None until the test has ended."""
@@ -104,20 +110,10 @@ class NodeMachines:
         """Return the driver for the node's runtime."""
         return RoutedDriver(self.runtime, frozenset({HANDLER}), PREFIX)
 
-    def meet(self, pods: PodManager, recorder: Recorder) -> None:
-        """Connect the pods: reject invalid machines, emit events for guest reboots, count ready machines."""
-        pods.add_admission(machine_check(pods.handler, HANDLER))
-
-        def rebooted(sandbox: SandboxRecord) -> None:
-            about = InvolvedObject("v1", "Pod", sandbox.name, sandbox.namespace, sandbox.pod_uid)
-            recorder.event(about, "Normal", "Rebooted", "The guest started itself again; the machine was not restarted")
-
-        def told(pod: JsonObject, status: JsonObject) -> None:
-            if any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions") or ()):
-                self.runtime.machine_metrics.serves(pod["metadata"]["uid"], self._clock.monotonic())
-
-        self.runtime.on_reset = rebooted
-        pods.on_status(told)
+    def status_heard(self, pod: JsonObject, status: JsonObject) -> None:
+        """Count a machine that is ready."""
+        if any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions") or ()):
+            self.runtime.machine_metrics.serves(pod["metadata"]["uid"], self._clock.monotonic())
 
     async def offer(self, client: Client, node: str, say: Say, wake: Callable[[], None]) -> None:
         """Test if machines run here, and report it: the node's label, events, and the handler."""
@@ -175,3 +171,8 @@ class NodeMachines:
     async def close(self) -> None:
         """Stop downloading images. The driver is closed with the node's runtime, and machines continue to run."""
         await self.images.close()
+
+
+def _rebooted(recorder: Recorder, sandbox: SandboxRecord) -> None:
+    about = InvolvedObject("v1", "Pod", sandbox.name, sandbox.namespace, sandbox.pod_uid)
+    recorder.event(about, "Normal", "Rebooted", "The guest started itself again; the machine was not restarted")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence, Set
+from collections.abc import Awaitable, Callable, Collection, Set
 from contextlib import AsyncExitStack
-from functools import partial
 from pathlib import Path
 
 from tarmac.agent.config.settings import AgentConfig
@@ -22,8 +21,8 @@ from tarmac.agent.metadata.egress import PodEgress
 from tarmac.agent.metadata.server import MetadataServer
 from tarmac.agent.metadata.service import Identify, MetadataService
 from tarmac.agent.metadata.tokens import MetadataTokens
+from tarmac.agent.model.podhub import PodHub
 from tarmac.agent.model.tunnels import TunnelState
-from tarmac.agent.network.admission import unconnected
 from tarmac.agent.network.attaching import InterfaceAttacher
 from tarmac.agent.network.cni.files import write_files
 from tarmac.agent.network.cni.server import CniServer
@@ -35,15 +34,14 @@ from tarmac.agent.network.reconciler import NetworkReconciler
 from tarmac.agent.network.taps import MachineTaps
 from tarmac.agent.network.tunnels.means import TunnelMeans
 from tarmac.agent.network.tunnels.probes import TunnelProbes
+from tarmac.agent.node.nodehub import NodeHub
 from tarmac.agent.node.underlay import UnderlayAnnotation
-from tarmac.agent.pods.manager import PodManager
 from tarmac.agent.routerservices import RouterServices
 from tarmac.api.networking.names import TOPOLOGY_CITY_CODE
 from tarmac.api.networking.tunnels import MAX_NAMED
 from tarmac.api.schema import JsonObject
 from tarmac.apps.node.nodeegress import PRIVATE_KEY, NodeExternal
 from tarmac.apps.node.tunnels import wireguard_programs
-from tarmac.client.client import Client
 from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
 from tarmac.datapath.linux import LinuxDatapath
@@ -55,110 +53,107 @@ Runs = dict[str, Callable[[], Awaitable[None]]]
 
 
 class Networking:
-    """Networks of a node. Created before there are pods, since probes dial through it; `serve` adds the pods."""
+    """Networks of a node."""
 
-    def __init__(self, config: AgentConfig, client: Client, stack: AsyncExitStack) -> None:
-        self.informers = Informers(client)
+    def __init__(
+        self,
+        config: AgentConfig,
+        informers: Informers,
+        recorder: Recorder,
+        pods: PodHub,
+        node: NodeHub,
+        stack: AsyncExitStack,
+    ) -> None:
+        client = informers.client
         self._config = config
+        self._informers = informers
         self._client = client
         self._clock = client.clock
-        self.datapath = LinuxDatapath(config.flags.run_dir)
-        self.datapath.external.state_sync.program = optional_program("conntrackd")
-        self.datapath.external.encryption.wireguard.programs = wireguard_programs
+        self._pods = pods
+        self._node = node
+        private = private_key(config.root_dir / PRIVATE_KEY, client.randomness.randbytes)
+        self.datapath = LinuxDatapath(
+            config.flags.run_dir,
+            private_key=private,
+            wireguard=wireguard_programs,
+            conntrackd=optional_program("conntrackd"),
+        )
+        self._serves = False
         stack.push_async_callback(self.datapath.close)
         stack.push_async_callback(self.hand_over)  # runs before the close: it drops addresses from the kernel
-        self.external: NodeExternal | None = None
-        self._probes: TunnelProbes | None = None
-        self._means: TunnelMeans | None = None
         self.dial = PodDialer(self.datapath)
+        self._keeper = NetworkReconciler(informers, self.datapath, config.node_name, node.addresses, recorder)
+        self._interfaces = InterfaceAttacher(self.datapath, pods.find, self._keeper.wait_until_applied)
+        self.taps = MachineTaps(self.datapath, self._interfaces)
+        self.external = NodeExternal(config, client, informers, self.datapath.external, node.addresses, recorder)
+        self._keeper.on_networks(self.external.networks_changed)
+        self._probes = TunnelProbes(
+            lambda: self._keeper.endpoints,
+            self.datapath,
+            node.addresses,
+            lambda: self._keeper.applied,
+            self._problems,
+            node.wake,
+            self._clock,
+            client.randomness,
+        )
+        self._means = TunnelMeans(self.datapath.tunnels, write_key(PrivateKey(private).public), self._clock, node.wake)
 
     def tunnel(self, published: str) -> str:
         """Return the annotation about this node's tunnels, given the published one; empty to leave that unchanged."""
-        return self._means.annotation(published) if self._means else ""
+        return self._means.annotation(published)
 
     def tunnel_state(self) -> TunnelState | None:
         """Return the state of tunnels to other nodes for the Node's status."""
-        return self._probes.state() if self._probes else None
+        return self._probes.state()
 
     async def hand_over(self) -> None:
         """Hand the addresses of external services over to other nodes."""
-        if self.external is not None:
+        if self._serves:
             await self.external.stop()
 
-    def serve(
-        self,
-        pods: PodManager,
-        runtime: Runtime,
-        addresses: Callable[[], Sequence[str]],
-        identify: Identify,
-        recorder: Recorder,
-        taps: MachineTaps | None,
-        tunnels_changed: Callable[[], None],
-    ) -> Runs:
+    def serve(self, runtime: Runtime, identify: Identify) -> Runs:
         """Return the tasks to run, by name."""
-        flags = self._config.flags
-        keeper = NetworkReconciler(self.informers, self.datapath, self._config.node_name, addresses, recorder)
+        self._serves = True
+        flags, keeper = self._config.flags, self._keeper
         path = flags.run_dir / _SOCKET
-        pods.add_admission(unconnected)
         write_files(flags.cni_bin_dir, flags.cni_conf_dir, path)
-        interfaces = InterfaceAttacher(self.datapath, pods.find, keeper.wait_until_applied)
-        if taps is not None:
-            taps.connect(interfaces)
 
         async def live() -> Set[str]:
             return {sandbox.id for sandbox in await runtime.sandboxes()}
 
-        external = self.external = NodeExternal(
-            self._config, self._client, self.informers, self.datapath.external, addresses, recorder
-        )
-        keeper.on_networks(external.networks_changed)
-        self._probes = TunnelProbes(
-            lambda: keeper.endpoints,
-            self.datapath,
-            addresses,
-            lambda: keeper.applied,
-            partial(self._problems, keeper),
-            tunnels_changed,
-            self._clock,
-            self._client.randomness,
-        )
-        self._means = TunnelMeans(self.datapath.tunnels, self._public_key(), self._clock, tunnels_changed)
         return {
             "networks": keeper.run,
-            "cni": CniServer(path, interfaces).run,
+            "cni": CniServer(path, self._interfaces).run,
             "links": OrphanLinkSweeper(self.datapath, live, self._clock).run,
             "tunnel probes": self._probes.run,
             "tunnel means": self._means.run,
-            "underlay": UnderlayAnnotation(self._client, self._config.node_name, addresses).run,
-            **external.runs(),
-            **self._router_services(keeper, _Behind(self.datapath, pods, keeper), identify),
+            "underlay": UnderlayAnnotation(self._client, self._config.node_name, self._node.addresses).run,
+            **self.external.runs(),
+            **self._router_services(keeper, _Behind(self.datapath, self._pods, keeper), identify),
         }
 
-    def _public_key(self) -> str:
-        private = private_key(self._config.root_dir / PRIVATE_KEY, self._client.randomness.randbytes)
-        self.datapath.tunnels.private_key = private
-        return write_key(PrivateKey(private).public)
-
-    def _problems(self, keeper: NetworkReconciler) -> list[str]:
+    def _problems(self) -> list[str]:
         """Return the reasons why tunnels that must be encrypted are not."""
-        tunnels = keeper.applied.tunnels
+        tunnels = self._keeper.applied.tunnels
         if tunnels.peers and self.datapath.tunnels.failed:
             return [f"encryption fails on this node: {self.datapath.tunnels.failed}"]
-        names = keyless(tunnels, keeper.endpoints)[:MAX_NAMED]
+        names = keyless(tunnels, self._keeper.endpoints)[:MAX_NAMED]
         return [f"{each} cannot encrypt: install wireguard-tools there" for each in names]
 
-    def external_connections(self, pods: PodManager) -> ExternalConnections:
+    def external_connections(self) -> ExternalConnections:
         """Return the query for this node's connections of external services."""
-        return LocalExternalConnections(self.informers, self._config.node_name, self.datapath.external, pods.pods).of
+        name, pods = self._config.node_name, self._pods.pods
+        return LocalExternalConnections(self._informers, name, self.datapath.external, pods).of
 
     def _router_services(self, keeper: NetworkReconciler, behind: _Behind, identify: Identify) -> Runs:
         """Return the tasks that serve DNS and metadata in every network."""
         view = DnsView()
-        DnsInformers(self.informers, view)
+        DnsInformers(self._informers, view)
         names = NameServer(Resolver(view, self._config.kubelet.cluster_domain), self._upstream(), behind.networks)
         tokens = MetadataTokens(self._clock, self._client.randomness)
         city = self._config.labels.get(TOPOLOGY_CITY_CODE, "")
-        egress = PodEgress(self.informers, self._config.node_name)
+        egress = PodEgress(self._informers, self._config.node_name)
         metadata = MetadataServer(MetadataService(tokens, identify, city, egress.of), behind.pod)
         services = RouterServices(self.datapath, self._clock, [*names.services(), *metadata.services()])
 
@@ -184,7 +179,7 @@ class Networking:
 class _Behind:
     """Maps links to pods. A sandbox is never reused for another pod, so results are cached."""
 
-    def __init__(self, datapath: LinuxDatapath, pods: PodManager, keeper: NetworkReconciler) -> None:
+    def __init__(self, datapath: LinuxDatapath, pods: PodHub, keeper: NetworkReconciler) -> None:
         self._datapath = datapath
         self._pods = pods
         self._keeper = keeper

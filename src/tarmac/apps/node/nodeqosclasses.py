@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from tarmac.agent.allocation.allocator import Allocator
 from tarmac.agent.cgroups.hierarchy import Hierarchy
 from tarmac.agent.cgroups.pods import KubePods
 from tarmac.agent.cgroups.v2 import V2
@@ -12,6 +11,7 @@ from tarmac.agent.config.reading import BadConfig
 from tarmac.agent.config.settings import AgentConfig
 from tarmac.agent.environment.variables import ConfigMissing
 from tarmac.agent.model.pod import AgentPod
+from tarmac.agent.model.podhub import PodHub
 from tarmac.agent.node.runtimehealth import RuntimeHealth
 from tarmac.agent.pods.manager import PodManager
 from tarmac.agent.qosclasses.blockiofile import BadClassFile
@@ -23,6 +23,7 @@ from tarmac.agent.qosclasses.resource import ClassResource
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock
 from tarmac.base.gates import CLASS_RESOURCES
+from tarmac.base.signals import Signal
 from tarmac.client.events import Recorder
 from tarmac.decide.qosclasses.offers import published
 from tarmac.runtimes.interface import Runtime, RuntimeStatus
@@ -35,16 +36,21 @@ class NodeClasses:
         """Raises BadConfig."""
         self._config = config
         self._hierarchy = hierarchy
+        self.warned: Signal[[str, str]] = Signal()
+        """Reason and message of a warning about the node."""
+        self.types_changed: Signal[[]] = Signal()
+        """The types offered for whole pods have changed."""
         try:
             self.discovery = ClassDiscovery(
                 config.kubelet.class_resources,
                 hierarchy.block_io(),
                 isinstance(hierarchy, V2),
                 files_behind(config.runtime_socket),
+                tell=self.warned,
+                changed=self.types_changed,
             )
         except BadClassFile as error:
             raise BadConfig(f"classResources.types.blockio.configFile: {error}") from error
-        self.resource = ClassResource(self.discovery, config.node_name)
 
     def keeper(
         self,
@@ -52,16 +58,18 @@ class NodeClasses:
         cgroups: KubePods,
         health: RuntimeHealth,
         recorder: Recorder,
+        limits_changed: Signal[[str]],
     ) -> tuple[ClassKeeper, ClassEvents]:
         """Return the keeper of pods' classes, and the emitter of its events."""
         events = ClassEvents(recorder)
         kernel = KernelClasses(self._hierarchy, self.discovery.resctrl, lambda: self.discovery.definitions)
         node = self._config.node_name
         keeper = ClassKeeper(runtime, self.discovery, kernel, events, node, cgroups.path, health.own_kernel)
+        limits_changed.subscribe(keeper.rewrite)
         return keeper, events
 
-    def meet(self, pods: PodManager, health: RuntimeHealth, allocator: Allocator) -> None:
-        """Connect the pods, which exist from now on."""
+    def resource(self, pods: PodHub, health: RuntimeHealth) -> ClassResource:
+        """Return the classes as a resource that is allocated to pods."""
 
         def own_kernel(pod: AgentPod) -> bool:
             try:
@@ -69,10 +77,7 @@ class NodeClasses:
             except ConfigMissing:
                 return False  # its RuntimeClass may still come: until then there is no sandbox
 
-        pods.add_resize_check(self.resource.postponed)
-        self.resource.others = pods.beside
-        self.resource.own_kernel = own_kernel
-        self.discovery.changed = allocator.reconsider
+        return ClassResource(self.discovery, self._config.node_name, pods.beside, own_kernel)
 
     def offered(self, status: RuntimeStatus | None) -> JsonObject:
         """Discover the classes again, and return the fields of the Node's status about them."""

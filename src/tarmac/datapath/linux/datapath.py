@@ -25,6 +25,7 @@ from tarmac.datapath.interface import HOST, Attached, NetworkState, NodeNetworks
 from tarmac.datapath.linux import namespaces
 from tarmac.datapath.linux.egress.egressdatapath import LinuxEgressDatapath
 from tarmac.datapath.linux.egress.encryption import Encryption
+from tarmac.datapath.linux.egress.wireguard import WireGuardPrograms
 from tarmac.datapath.linux.ends import RouterLink
 from tarmac.datapath.linux.host import Host, tunnels_of
 from tarmac.datapath.linux.naming import end_name, router_name, sandbox_mark
@@ -42,7 +43,16 @@ _log = log("network")
 class LinuxDatapath:
     """Networks of the node with the namespace `host`. The content of `run_dir` must not survive a reboot."""
 
-    def __init__(self, run_dir: Path, host: str = "/proc/self/ns/net") -> None:
+    def __init__(
+        self,
+        run_dir: Path,
+        host: str = "/proc/self/ns/net",
+        *,
+        private_key: bytes = b"",
+        wireguard: Callable[[], WireGuardPrograms] | None = None,
+        conntrackd: Path | None = None,
+    ) -> None:
+        """`private_key` encrypts tunnels; `wireguard` finds the programs for it, `conntrackd` shares connections."""
         self._run_dir = run_dir
         self._folder = run_dir / "netns"
         self._thread = ThreadPoolExecutor(1, "datapath", initializer=namespaces.enter, initargs=(host,))
@@ -53,7 +63,11 @@ class LinuxDatapath:
         self._offered: object = None
         self._routers: dict[str, Router] = {}  # by the name of their files
         self.tunnels = Encryption(run_dir, self._known_host, self._run)
+        self.tunnels.private_key = private_key
         self.external = LinuxEgressDatapath(run_dir, self._folder, self._known_host, self._run, self.tunnels)
+        self.external.state_sync.program = conntrackd
+        if wireguard is not None:
+            self.external.encryption.wireguard.programs = wireguard
 
     async def attach(self, sandbox_id: str, namespace: str, interfaces: Sequence[AttachedInterface]) -> Attached:
         """Create the pod's links in the network namespace at the path `namespace`. Idempotent."""

@@ -69,13 +69,14 @@ class QemuRuntime:
         clock: Clock,
         probe: Probe,
         router: str,
+        on_reset: Callable[[SandboxRecord], None] = lambda _: None,
     ) -> None:
+        """`on_reset` is called when a guest has rebooted itself."""
         self.machine_metrics = MachineMetrics()
         self.serials = SerialLogs(clock)
         self.access = MachineAccess(folders, self.serials, clock)
         self.probe_result: AcceleratorProbe | None = None
-        self.on_reset: Callable[[SandboxRecord], None] = lambda _: None
-        """Called when a guest has rebooted itself."""
+        self._on_reset = on_reset
         self._folders = folders
         self._taps = taps
         self._used = MachineUsage(groups, clock)
@@ -298,7 +299,7 @@ class QemuRuntime:
         if sandbox is None:
             return
         if what == "reset":
-            self.on_reset(sandbox)
+            self._on_reset(sandbox)
         elif what == "stopped":
             self.access.over(self.machines.known(id))
         self._notify(sandbox, id, "stopped" if what == "stopped" else "")

@@ -8,7 +8,6 @@ assumed to exist.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
 from typing import Final, NoReturn
 
 import msgspec
@@ -48,7 +47,7 @@ class Needs:
     def __init__(self, client: Client) -> None:
         self._classes: Informer[JsonObject] = Informer(client, RUNTIME_CLASSES)
         # not run: it reads each object from the API
-        self._sources = ApiSources(client, lambda _image, _pod: nullcontext(""))
+        self._sources = ApiSources(client)
 
     async def run(self) -> NoReturn:
         """Watch RuntimeClasses until cancelled."""

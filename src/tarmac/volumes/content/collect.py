@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from tarmac.api.schema import JsonObject
 from tarmac.volumes.content.downward import downward_files
 from tarmac.volumes.content.files import ContentUnsupported, Payload, ProjectedFile, config_map_files, secret_files
-from tarmac.volumes.interface import Sources
+from tarmac.volumes.interface import ObjectSources
 
 DEFAULT_MODE = 0o644
 TOKEN_SECONDS = 3600
@@ -24,7 +24,7 @@ class Collector:
     """Collects for one pod. `allocatable` is the node's: it replaces limits that a container does not state."""
 
     pod: JsonObject
-    sources: Sources
+    sources: ObjectSources
     allocatable: Mapping[str, str]
 
     async def files(self, kind: str, source: JsonObject) -> Payload:
