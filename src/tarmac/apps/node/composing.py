@@ -67,7 +67,7 @@ from tarmac.volumes.interface import no_machines
 from tarmac.volumes.layout import VolumeLayout
 from tarmac.volumes.linux.medium import LinuxMedium
 
-_LAST_WORDS = 2.0
+_FLUSH_TIMEOUT = 2.0
 _log = log("agent")
 
 
@@ -208,7 +208,7 @@ class NodeAgent:
                 self._supervise(group, {"leftovers": self._house.leftovers().run})
         finally:
             with suppress(TimeoutError):
-                async with asyncio.timeout(_LAST_WORDS):
+                async with asyncio.timeout(_FLUSH_TIMEOUT):
                     await self._recorder.flush()
 
     async def drain(self) -> None:
