@@ -144,6 +144,8 @@ def test_a_pod_has_the_limits_of_its_containers_and_goes_whole(tree: V2) -> None
         pods.prepare()
         path = await pods.create(allotment)
         folder = TOP / path.lstrip("/")
+        assert (folder / "cpu.max").read_text() == "max 100000\n", "before the containers have started"
+        await pods.update(allotment)
         assert (folder / "cpu.max").read_text() == "50000 100000\n"
         assert (folder / "memory.max").read_text() == f"{128 * MIB}\n"
         with start(tree, "exec sleep 60", path) as inside:
