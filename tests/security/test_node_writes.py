@@ -198,8 +198,11 @@ async def of_others(wire: Wire) -> dict[str, Any]:
     own = await wire.admin.resource(PODS).get("on-n1", "default")
     kept = {key: own["metadata"].get(key) for key in ("labels", "finalizers", "ownerReferences", "uid")}
     network = await wire.admin.resource(NETWORKS).get("mine", "default")
+    spec = {key: value for key, value in node["spec"].items() if key != "taints"}
+    # The node controller taints a node without heartbeats, sooner or later.
+    taints = [each for each in node["spec"].get("taints") or () if not each["key"].startswith("node.kubernetes.io/")]
     return {
-        "node": [node["metadata"].get("labels"), node.get("spec"), node["status"].get("addresses")],
+        "node": [node["metadata"].get("labels"), spec, taints, node["status"].get("addresses")],
         "pod": [theirs["metadata"].get("labels"), theirs["spec"], (theirs.get("status") or {}).get("podIPs")],
         "own": kept,
         "network": [network["spec"], network["status"]["ipv4Range"], await network_ready(wire)],
