@@ -132,6 +132,7 @@ class KubePods:
 
     def _limit(self, path: str, wanted: CgroupLimits) -> None:
         """Write only limits that differ: each is a file."""
+        # Dropped first: after a failed write the limits in force are unknown, and all are written again.
         known = self._known.pop(path, CgroupLimits())
         self._hierarchy.limit(path, unlike(wanted, known))
         self._known[path] = wanted
@@ -145,6 +146,7 @@ class KubePods:
         self._hierarchy.limit(self.top + "/burstable", CgroupLimits(shares=shares(sum(self._burstable.values()))))
 
     async def _remove(self, path: str) -> None:
+        # Repeated: a killed process takes a moment to exit, and may have forked just before.
         for delay in _RETRY_DELAYS:
             if delay:
                 await self._clock.sleep(delay)

@@ -93,9 +93,11 @@ class ImagePuller:
         if key in self._pulls:
             return _PULLING
         if key in self._results:
+            # Handed out once: a later start looks again, as the image may be gone by then.
             return self._results.pop(key)
         policy = container.get("imagePullPolicy") or "IfNotPresent"
         if policy != "Always":
+            # Used once: the image may be removed before the next container starts.
             expected = self._expected.pop(key, None)
             image = (await expected if expected else None) or await self._runtime.image(
                 _reference(container, handler), handler
@@ -160,6 +162,7 @@ class ImagePuller:
         self._event(pod, container, "Pulling", f'Pulling image "{container["image"]}"')
 
         def done(_task: asyncio.Task[None]) -> None:
+            # None after `forget`: the pod is gone and must not be woken.
             if self._pulls.pop(key, None) is not None:
                 wake()
 

@@ -142,6 +142,7 @@ class EgressObjectSource:
         content = msgspec.json.encode(checkpoint)
         if (kept := sha256(content).digest()) != self._saved:
             await asyncio.to_thread(replace_file, self._path, content)
+            # Only after the write: the next pass repeats a failed one.
             self._saved = kept
 
     def _is_own(self, forwarder: Forwarder) -> bool:

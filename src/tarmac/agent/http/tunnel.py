@@ -172,6 +172,7 @@ class _Tunnel(asyncio.Protocol):
         self._tasks = Tasks()
         self._timer = loop.call_later(IDLE_TIMEOUT, transport.abort)
         transport.set_protocol(self)
+        # Bytes that arrived with the response: the transport does not deliver them again.
         if rest:
             self.data_received(rest)
 
