@@ -230,3 +230,4 @@ def test_a_file_above_the_quota_is_refused_before_it_is_sent(tmp_path: Path, lar
         stored = files_of(tmp_path / "data").images
         assert sum(each.stat().st_size for each in stored.rglob("data")) == 0
         assert run(place, "small", str(disk), namespace="default").returncode == 0
+        assert process.stop() == 0  # a killed `up` would leave its registry

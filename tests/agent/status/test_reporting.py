@@ -48,3 +48,24 @@ async def test_a_request_about_a_pod_that_is_gone_is_let_finish_and_nothing_foll
     server.may_answer.set()
     await writer.settled()
     assert (server.asked, server.answered) == (["PATCH"], ["PATCH"]), "its connection is kept, and there is no DELETE"
+
+
+class StrictServer(SlowServer):
+    """Rejects the first status; takes the next ones."""
+
+    async def request(self, request: ClientRequest) -> Reply:
+        reply = await super().request(request)
+        return Reply(422, {}, b'{"kind":"Status","code":422,"reason":"Invalid"}') if len(self.asked) == 1 else reply
+
+
+async def test_a_status_submitted_while_another_is_rejected_is_sent() -> None:
+    server = StrictServer()
+    writer = StatusWriter(Client(server))
+    writer.observe(POD)
+    writer.submit("u", {"phase": "Odd"})
+    while not server.asked:
+        await asyncio.sleep(0)
+    writer.submit("u", {"phase": "Failed"})
+    server.may_answer.set()
+    await writer.settled()
+    assert server.asked == ["PATCH", "PATCH"]

@@ -116,9 +116,10 @@ class StatusWriter:
 
     async def _once(self, report: _Report, backoff: Backoff) -> bool:
         """Send one request; return True if there may be more to send."""
+        wanted = report.wanted
         try:
-            if report.wanted is not None and report.wanted != report.sent:
-                await self._patch(report, report.wanted)
+            if wanted is not None and wanted != report.sent:
+                await self._patch(report, wanted)
                 return True
             if report.delete:
                 # With the uid: a new pod may have the name by now.
@@ -132,7 +133,8 @@ class StatusWriter:
             # A conflict may be transient. If a new pod has the name now, `forget` ends the retries.
             if 400 <= error.http_code < 500 and not isinstance(error, Conflict | TooManyRequests):
                 _log.error("pod status rejected by the server", pod=report.pod.key, error=str(error))
-                return False
+                # `submit` starts no task while this one runs: a status of that time would wait for the next change
+                return report.wanted is not None and report.wanted is not wanted
         except ClientError as error:
             _log.debug("pod status cannot be sent, will retry", pod=report.pod.key, error=str(error))
         await self._client.clock.sleep(backoff.next())
