@@ -126,6 +126,7 @@ def _parts(folder: Path, parts: Path) -> None:
 def _files(root: Path) -> None:
     packaging = ROOT / "packaging"
     put(root / "usr/bin/tarmac", (packaging / "tarmac").read_bytes(), 0o755)
+    (root / "usr/bin/kubectl-tarmac").symlink_to("tarmac")  # a plugin of kubectl
     for unit in UNITS:
         put(root / "usr/lib/systemd/system" / unit, (packaging / unit).read_bytes())
     for name, text in pages(epoch()).items():

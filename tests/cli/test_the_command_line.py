@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
 
-from tarmac.apps.commands import parser
+from tarmac.apps.commands import COMMANDS, parser
 from tarmac.apps.main import main
+from tarmac.cli.command import Group
 from tarmac.cli.verbs.manifests import BadManifest, read_manifests
 from tarmac.cli.verbs.objects import BadObject, parse_object
+from tarmac.client.errors import BadKubeconfig
+from tarmac.client.kubeconfig import load
 
 
 @pytest.mark.parametrize(
@@ -78,3 +83,59 @@ def test_a_wrong_command_line_exits_with_two(capsys: pytest.CaptureFixture[str])
         main(["plan"])
     assert ended.value.code == 2
     assert "-f" in capsys.readouterr().err
+
+
+def test_the_command_line_without_words_lists_every_command_by_group(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    printed = capsys.readouterr().out
+    assert ended.value.code == 0
+    assert [line for line in printed.splitlines() if line.endswith(":")] == [f"{group}:" for group in Group]
+    listed = re.findall(r"^  (\S+) ", printed, re.MULTILINE)
+    assert listed == [each.name for each in COMMANDS]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("wyh", "did you mean why?"),
+        ("dashbord", "did you mean dashboard?"),
+        ("rolout", "did you mean rollout?"),
+        ("qqqqqq", "`tarmac --help` lists the commands"),
+        ("x" * 1_000_000, "`tarmac --help` lists the commands"),
+    ],
+)
+def test_an_unknown_command_is_rejected_with_similar_names(
+    name: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([name])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == f"error: {name}: unknown command; {hint}\n"
+
+
+def test_verbs_use_the_local_server_when_there_is_no_other_kubeconfig(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local = tmp_path / "tarmac" / "kubeconfig"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    with pytest.raises(BadKubeconfig, match="`tarmac up` starts a local server"):
+        load(local=local)
+    local.parent.mkdir()
+    local.write_text(_kubeconfig("https://127.0.0.1:1"))
+    assert load(local=local).http.url == "https://127.0.0.1:1"
+    home = tmp_path / ".kube" / "config"
+    home.parent.mkdir()
+    home.write_text(_kubeconfig("https://127.0.0.1:2"))
+    assert load(local=local).http.url == "https://127.0.0.1:2"
+
+
+def _kubeconfig(url: str) -> str:
+    return json.dumps(
+        {
+            "current-context": "a",
+            "contexts": [{"name": "a", "context": {"cluster": "a"}}],
+            "clusters": [{"name": "a", "cluster": {"server": url}}],
+        }
+    )

@@ -15,6 +15,7 @@ from tarmac.api.nodetokens import SECRET_PREFIX
 from tarmac.apps.commands import COMMANDS
 from tarmac.cli import completing
 from tarmac.cli.completing import Names, script
+from tarmac.cli.flags import local_kubeconfig
 from tarmac.cli.verbs.objects import parse_object
 from tarmac.client.client import Client
 from tarmac.client.http import HttpTransport
@@ -52,7 +53,7 @@ def names(kind: str) -> Sequence[str]:
 
 async def _with_timeout(kind: str) -> list[str]:
     async with asyncio.timeout(TIMEOUT):
-        connection = load()
+        connection = load(local=local_kubeconfig())
         client = Client(HttpTransport(connection.http))
         try:
             return await listed(client, kind, connection.namespace)

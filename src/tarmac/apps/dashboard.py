@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from tarmac.api.status import ApiError
 from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness
+from tarmac.cli.flags import local_kubeconfig
 from tarmac.cli.redirectfile import redirect_file
 from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client
@@ -49,7 +50,7 @@ async def _run(options: argparse.Namespace, console: Console) -> int:
     if not files.built:
         console.fail("the page is not built: run make setup where Tarmac was cloned, with a network")
         return 1
-    context = load(options.kubeconfig, options.context)
+    context = load(options.kubeconfig, options.context, local=local_kubeconfig())
     await _reach(context)
     relay = Relay(context.http)
     namespace = options.namespace or context.namespace

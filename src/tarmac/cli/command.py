@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import partial
 from importlib import import_module
 from typing import Final, NoReturn
@@ -21,6 +22,17 @@ OBJECT: Final = "KIND/NAME"
 
 Run = Callable[[argparse.Namespace], int]
 """Runs a command with its parsed flags; returns the exit code."""
+
+
+class Group(StrEnum):
+    """The heading of a command in the help, in this order."""
+
+    RUN = "Run"
+    INSPECT = "Inspect"
+    CHANGE = "Change"
+    CLUSTER = "Cluster"
+    HOST = "Host"
+    OTHER = "Other"
 
 
 def _no_flags(_command: argparse.ArgumentParser) -> None:
@@ -35,6 +47,7 @@ class Command:
     """
 
     name: str
+    group: Group
     help: str
     run: Run
     flags: Callable[[argparse.ArgumentParser], None] = _no_flags
@@ -57,13 +70,34 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"error: {message.removeprefix('argument ')}\n")
 
 
+_DESCRIPTION: Final = "Runs containers and virtual machines in many cities from one declarative object."
+_NEXT: Final = "Flags of a command: `tarmac COMMAND --help`."
+
+
+class _TopParser(_Parser):
+    """The parser of the whole command line. Its help lists the commands by group."""
+
+    def __init__(self, commands: Sequence[Command]) -> None:
+        super().__init__(prog="tarmac", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
+        self._commands = commands
+
+    def format_help(self) -> str:
+        """Return the help: usage, the commands of each group, and where to go on."""
+        return "\n\n".join((f"{self.format_usage()}\n{_DESCRIPTION}", *self._groups(), _NEXT)) + "\n"
+
+    def _groups(self) -> Iterator[str]:
+        width = max(len(each.name) for each in self._commands)
+        for group in Group:
+            rows = [f"  {each.name:{width}}  {each.help}" for each in self._commands if each.group is group]
+            yield "\n".join((f"{group}:", *rows))
+
+
 def parser_of(commands: Sequence[Command]) -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
-    top = _Parser(
-        prog="tarmac", description="Runs containers and virtual machines in many cities from one declarative object."
-    )
+    top = _TopParser(commands)
     top.add_argument("--version", action="version", version=f"tarmac {__version__}")
-    parsers = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    # Its parsers are of the class of their own level, not of the top's.
+    parsers = top.add_subparsers(parser_class=_Parser, dest="command", metavar="COMMAND", required=True)
     for each in commands:
         each.flags(parsers.add_parser(each.name, help=each.help, epilog=each.epilog, allow_abbrev=each.abbreviations))
     return top

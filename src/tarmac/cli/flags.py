@@ -18,6 +18,11 @@ def default_data_dir() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "tarmac"
 
 
+def local_kubeconfig() -> Path:
+    """Return the administrator's kubeconfig of `tarmac up` in its default data directory."""
+    return default_data_dir() / "kubeconfig"
+
+
 def add_connection_flags(command: argparse.ArgumentParser) -> None:
     """Add the flags that select the server and the namespace."""
     command.add_argument("-n", "--namespace", metavar="NAME", help="namespace (default: that of the context)")
@@ -26,7 +31,11 @@ def add_connection_flags(command: argparse.ArgumentParser) -> None:
 
 def add_kubeconfig_flags(command: argparse.ArgumentParser) -> None:
     """Add the flags that select the server."""
-    command.add_argument("--kubeconfig", metavar="FILE", help="kubeconfig (default: KUBECONFIG, then ~/.kube/config)")
+    command.add_argument(
+        "--kubeconfig",
+        metavar="FILE",
+        help="kubeconfig (default: KUBECONFIG, ~/.kube/config, then that of `tarmac up`)",
+    )
     command.add_argument("--context", metavar="NAME", help="context of the kubeconfig")
 
 

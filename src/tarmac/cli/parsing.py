@@ -8,14 +8,19 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Final
 
 from tarmac.cli.command import Command, command_parsers, parser_of
 from tarmac.cli.unknownflags import BadFlag, unknown_flags
+
+_MAX_NAME: Final = 64  # get_close_matches compares in quadratic time
 
 
 def parse(commands: Sequence[Command], arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the arguments. Ends the program with code 2 when they are wrong."""
     top = parser_of(commands)
+    _check_name(top, commands, arguments)
     options, unrecognised = top.parse_known_args(arguments)
     if getattr(options, "config", None) and options.command in ("server", "agent"):
         options = _with_file(top, options, arguments)
@@ -29,6 +34,19 @@ def parse(commands: Sequence[Command], arguments: Sequence[str]) -> argparse.Nam
     except BadFlag as error:
         top.exit(2, f"error: {error}\n")
     return options
+
+
+def _check_name(top: argparse.ArgumentParser, commands: Sequence[Command], arguments: Sequence[str]) -> None:
+    """End the program without a command, with the help, and with an unknown one, with similar names."""
+    if not arguments:
+        top.print_help()
+        top.exit(0)
+    name, names = arguments[0], [each.name for each in commands]
+    if name.startswith("-") or name in names:
+        return
+    near = get_close_matches(name[:_MAX_NAME], names)
+    hint = f"did you mean {' or '.join(near)}?" if near else "`tarmac --help` lists the commands"
+    top.exit(2, f"error: {name}: unknown command; {hint}\n")
 
 
 def _with_file(

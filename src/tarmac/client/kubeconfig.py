@@ -35,11 +35,15 @@ class ServerContext:
 
 
 def load(
-    path: str | None = None, context: str | None = None, environment: Mapping[str, str] | None = None
+    path: str | None = None,
+    context: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    local: Path | None = None,
 ) -> ServerContext:
     """Return the connection to use.
 
-    Sources, in this order: an explicit file, KUBECONFIG, ~/.kube/config, the pod's service account.
+    Sources, in this order: an explicit file, KUBECONFIG, ~/.kube/config, the pod's service account, and `local`, the
+    file of a server on this host.
     """
     environment = os.environ if environment is None else environment
     if path is not None:
@@ -50,7 +54,14 @@ def load(
         return from_files(files, context)
     if "KUBERNETES_SERVICE_HOST" in environment:
         return in_cluster(environment)
-    raise BadKubeconfig("no kubeconfig: set KUBECONFIG, or write ~/.kube/config")
+    if local is not None and _is_readable(local):
+        return from_files([local], context)
+    raise BadKubeconfig("no kubeconfig: set KUBECONFIG, or write ~/.kube/config; `tarmac up` starts a local server")
+
+
+def _is_readable(file: Path) -> bool:
+    """Return false also where a folder on the way is closed to this user."""
+    return os.access(file, os.R_OK)
 
 
 def in_cluster(environment: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> ServerContext:

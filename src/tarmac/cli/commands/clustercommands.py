@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from tarmac.api.nodetokens import MAX_USES
-from tarmac.cli.command import Command, by_action, client_verb
+from tarmac.cli.command import Command, Group, by_action, client_verb
 from tarmac.cli.flags import add_kubeconfig_flags, add_output_flag, span
 
 
@@ -125,6 +125,7 @@ def _uses(text: str) -> int:
 
 STATUS = Command(
     "status",
+    group=Group.INSPECT,
     help="the cluster on one screen: servers, store, leader, cities, nodes, certificates, backup",
     epilog="Exit codes: 0 no visible problem, 1 a problem, or no server answers.",
     flags=_status_flags,
@@ -132,6 +133,7 @@ STATUS = Command(
 )
 NODE = Command(
     "node",
+    group=Group.INSPECT,
     help="node capacity and usage; remove lost nodes",
     flags=_node_flags,
     run=by_action(
@@ -142,6 +144,7 @@ NODE = Command(
 )
 TOKEN = Command(
     "token",
+    group=Group.CLUSTER,
     help="manage join tokens",
     flags=_token_flags,
     run=client_verb("tarmac.cli.verbs.tokens"),
@@ -149,18 +152,21 @@ TOKEN = Command(
 )
 RESTORED = Command(
     "restored",
+    group=Group.CLUSTER,
     help="after a restore: adopt or stop pods that the restored data does not have",
     flags=_restored_flags,
     run=client_verb("tarmac.cli.verbs.restored"),
 )
 USER = Command(
     "user",
+    group=Group.CLUSTER,
     help="create or revoke a user's kubeconfig",
     flags=_user_flags,
     run=client_verb("tarmac.cli.verbs.users"),
 )
 ROTATE = Command(
     "rotate",
+    group=Group.CLUSTER,
     help="rotate cluster keys without downtime",
     epilog="Exit codes: 0 done or in progress, 1 failed, 3 obstacles to retiring the old key.",
     flags=_rotate_flags,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from tarmac.cli.command import OBJECT, Command, client_verb
+from tarmac.cli.command import OBJECT, Command, Group, client_verb
 from tarmac.cli.flags import add_connection_flags, add_output_flag, duration
 
 _OBJECT = (
@@ -91,6 +91,7 @@ def _egress_flags(command: argparse.ArgumentParser) -> None:
 
 WHY = Command(
     "why",
+    group=Group.INSPECT,
     help="explain the state of an object, and the change that would help",
     epilog="Exit codes: 0 explained, or with --reach Yes; 1 not found or failed; 2 the command line is wrong; 3 "
     "with --reach No, Some, Wait or Unknown.",
@@ -100,6 +101,7 @@ WHY = Command(
 )
 PLAN = Command(
     "plan",
+    group=Group.CHANGE,
     help="show the effects of a manifest of Workloads or external services without applying it",
     epilog="Exit codes: 0 everything in it would run, 1 failed, 2 a part would be rejected or could not run.",
     flags=_plan_flags,
@@ -107,6 +109,7 @@ PLAN = Command(
 )
 ROLLOUT = Command(
     "rollout",
+    group=Group.CHANGE,
     help="follow a Workload's rollout, stop and resume it, go back to an earlier revision",
     flags=_rollout_flags,
     run=client_verb("tarmac.cli.verbs.rollout"),
@@ -114,6 +117,7 @@ ROLLOUT = Command(
 )
 EGRESS = Command(
     "egress",
+    group=Group.INSPECT,
     help="test an ExternalService from inside its pods",
     flags=_egress_flags,
     run=client_verb("tarmac.cli.egress.check"),

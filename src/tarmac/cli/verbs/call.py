@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from tarmac.api.status import ApiError
+from tarmac.cli.flags import local_kubeconfig
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.manifests import BadManifest
 from tarmac.cli.verbs.objects import BadObject
@@ -57,7 +58,7 @@ def run_verb(
 
 
 async def _run(verb: Callable[[VerbCall], Awaitable[int]], options: argparse.Namespace, console: Console) -> int:
-    connection = load(options.kubeconfig, options.context)
+    connection = load(options.kubeconfig, options.context, local=local_kubeconfig())
     client = Client(HttpTransport(connection.http))
     namespace = getattr(options, "namespace", None) or connection.namespace
     try:
