@@ -13,7 +13,7 @@ _PASTE = """(content, text) => {
 
 def editor(page: Page) -> Locator:
     """Where one writes; it is there once it was loaded."""
-    return page.get_by_role("textbox", name="An object, as YAML")
+    return page.get_by_role("textbox", name="Objects, as YAML or JSON")
 
 
 def paste(page: Page, text: str) -> None:

@@ -141,6 +141,35 @@ def test_logs_of_simulated_nodes_say_that_there_are_none(page: Page, planet: Tar
     expect(page.get_by_role("status").first).to_contain_text("simulated")
 
 
+@pytest.mark.parametrize(
+    ("address", "what"),
+    [
+        ("workloads/default/nope", "workload default/nope"),
+        ("workloads/default/nope/rollout", "workload default/nope"),
+        ("instances/default/nope", "instance default/nope"),
+        ("nodes/nope", "node nope"),
+        ("networks/default/nope", "network default/nope"),
+        ("external/default/nope", "external service default/nope"),
+    ],
+)
+def test_an_object_that_does_not_exist_is_named_missing_and_offers_no_action(
+    page: Page, address: str, what: str
+) -> None:
+    page.evaluate(f"location.hash = '#/{address}'")
+    expect(page.get_by_role("alert").first).to_contain_text(f"There is no {what}.")
+    expect(page.get_by_role("button", name="Delete…")).to_have_count(0)
+    expect(page.locator("main").get_by_role("link", name=re.compile("^All "))).to_be_visible()
+
+
+def test_an_object_that_is_deleted_while_it_is_shown_stays_with_a_note(page: Page, planet: TarmacProcess) -> None:
+    kubectl(planet, "apply", "-f", "-", stdin=EXAMPLE.read_text().replace("name: web\nspec", "name: leaves\nspec"))
+    page.evaluate("location.hash = '#/workloads/default/leaves/yaml'")
+    expect(page.locator("pre")).to_contain_text("leaves")
+    kubectl(planet, "delete", "workload", "leaves")
+    expect(page.get_by_text("This workload default/leaves was deleted.")).to_be_visible()
+    expect(page.locator("pre")).to_contain_text("leaves")
+
+
 def test_keys_lead_to_views(page: Page) -> None:
     expect(page.get_by_role("heading", name="Planet")).to_be_visible()
     page.keyboard.press("g")
@@ -169,6 +198,7 @@ def test_the_servers_own_page_asks_for_a_token_and_shows_what_it_may(planet: Tar
     kubectl(
         planet, "create", "rolebinding", "viewers", "--clusterrole=view", "--serviceaccount=shop:viewer", "-n", "shop"
     )
+    kubectl(planet, "apply", "-n", "shop", "-f", str(EXAMPLE))
     token = kubectl(planet, "create", "token", "viewer", "-n", "shop").strip()
     with browser_page() as page:
         page.goto(f"{planet.url}/dashboard/")
@@ -179,7 +209,7 @@ def test_the_servers_own_page_asks_for_a_token_and_shows_what_it_may(planet: Tar
         page.get_by_role("button", name="Enter").click()
         page.get_by_role("link", name="Nodes").click()
         expect(page.get_by_role("alert")).to_contain_text("You don't have permission to see this")
-        page.evaluate("location.hash = '#/workloads/shop/nothing/yaml'")
+        page.evaluate("location.hash = '#/workloads/shop/web/yaml'")
         expect(page.get_by_text("You may not delete workloads here.")).to_be_visible()
         expect(page.get_by_role("button", name="Delete…")).to_be_disabled()
         assert token not in page.url

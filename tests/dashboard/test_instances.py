@@ -122,7 +122,9 @@ def test_usage_of_all_its_containers_is_plotted_every_15_seconds_while_shown(pag
 def test_measured_usage_is_plotted_and_missing_usage_is_named(page: Page, instance: str) -> None:
     page.evaluate(f"location.hash = '#/instances/default/{instance}'")
     expect(page.get_by_role("region", name="Usage").get_by_role("img", name=re.compile("^cpu: "))).to_be_visible()
-    page.evaluate("location.hash = '#/instances/default/nothing'")
+    page.route("**/metrics.k8s.io/**", lambda route: route.fulfill(status=404, body="{}"))
+    page.evaluate(f"location.hash = '#/instances/default/{instance}/logs'")
+    page.evaluate(f"location.hash = '#/instances/default/{instance}'")
     expect(page.get_by_role("region", name="Usage")).to_contain_text("No measurements yet.")
 
 

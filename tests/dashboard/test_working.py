@@ -126,7 +126,6 @@ def test_text_that_does_not_parse_names_its_line_and_other_kinds_are_tried_too(
     for text, said in (
         ("kind: Pod\nmetadata:\n  name: x\n", "apiVersion: is missing"),
         (CONFIG.replace("ConfigMap", "Nothing"), "Line 2 kind: the server has no Nothing in v1"),
-        (f"{CONFIG}---\n{CONFIG}", "one object at a time"),
         (CONFIG.replace("  key", HOSTILE), "onerror"),
     ):
         paste(page, text)
@@ -139,6 +138,49 @@ def test_text_that_does_not_parse_names_its_line_and_other_kinds_are_tried_too(
     expect(page.get_by_text("default/made is applied")).to_be_visible()
     assert kubectl(planet, "get", "configmap", "made", "-o", "jsonpath={.data.key}") == "value"
     assert page.title() == "Tarmac"
+
+
+FLOW = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME, labels: {a: b}}\ndata: {key: value}\n"
+AS_JSON = '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "NAME"}, "data": {"key": "value"}}'
+
+
+@pytest.mark.parametrize(("name", "text"), [("flow", FLOW), ("json", AS_JSON)])
+def test_flow_style_and_json_are_judged_by_the_server_alone(
+    page: Page, planet: TarmacProcess, name: str, text: str
+) -> None:
+    go(page, "#/change")
+    paste(page, text.replace("NAME", f"of-{name}"))
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_text(f"The server would take ConfigMap of-{name}")).to_be_visible()
+    page.get_by_role("button", name="Apply", exact=True).click()
+    expect(page.get_by_text(f"default/of-{name} is applied")).to_be_visible()
+    assert kubectl(planet, "get", "configmap", f"of-{name}", "-o", "jsonpath={.data.key}") == "value"
+
+
+def test_several_objects_are_previewed_and_applied_together_and_a_mistake_names_its_line(
+    page: Page, planet: TarmacProcess
+) -> None:
+    web = manifest("together")
+    go(page, "#/change")
+    paste(page, f"{CONFIG.replace('NAME', 'one')}---\n# nothing here\n---\n{web.replace('cityCodes', 'cityCode')}")
+    page.keyboard.press("Control+Enter")
+    line = len(CONFIG.splitlines()) + 3 + next(n for n, each in enumerate(web.splitlines(), 1) if "cityCodes" in each)
+    expect(page.get_by_role("alert")).to_contain_text(f"Line {line}")
+    paste(page, f"{CONFIG.replace('NAME', 'one')}---\n{web}")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_text("The server would take ConfigMap one")).to_be_visible()
+    expect(page.get_by_role("region", name="Preview", exact=True)).to_contain_text("2 made")
+    page.get_by_role("button", name="Apply", exact=True).click()
+    expect(page.get_by_text("default/together is applied")).to_be_visible()
+    assert kubectl(planet, "get", "configmap", "one", "-o", "jsonpath={.data.key}") == "value"
+    kubectl(planet, "get", "workload", "together")
+
+
+def test_the_example_of_an_external_service_is_taken_as_it_is(page: Page) -> None:
+    go(page, "#/change")
+    paste(page, EXAMPLE.with_name("externalservice.yaml").read_text())
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_text("The server would take ExternalService my-externalservice")).to_be_visible()
 
 
 def test_owned_fields_are_overwritten_only_after_their_owners_are_shown(page: Page, planet: TarmacProcess) -> None:
@@ -278,6 +320,35 @@ def test_the_palette_finds_views_kinds_and_objects_and_enter_goes_there(page: Pa
     expect(palette).to_contain_text("No matches")
     page.keyboard.press("Escape")
     expect(palette).to_have_count(0)
+
+
+def test_the_palette_finds_objects_of_every_kind_by_a_part_of_their_name(page: Page, planet: TarmacProcess) -> None:
+    kubectl(planet, "create", "configmap", "settings-of-checkout")
+    land(planet, "storefront")
+    palette = page.get_by_role("dialog", name="Go to")
+    for typed, offered in (
+        ("orefr", "default/storefront Workload"),
+        ("default/storef", "default/storefront Workload"),
+        ("fw-0", "dfw-0 Node"),
+        ("of-checko", "default/settings-of-checkout ConfigMap"),
+    ):
+        page.keyboard.press("Control+k")
+        page.keyboard.type(typed)
+        expect(palette.get_by_role("option").filter(has_text=offered).first).to_be_visible()
+        page.keyboard.press("Escape")
+        expect(palette).to_have_count(0)
+
+
+def test_the_palette_says_that_it_is_still_searching(page: Page) -> None:
+    page.route("**/configmaps?*", lambda route: (page.wait_for_timeout(1000), route.continue_()))
+    page.keyboard.press("Control+k")
+    page.keyboard.type("zzzz")
+    palette = page.get_by_role("dialog", name="Go to")
+    expect(palette.get_by_role("status")).to_have_text("Searching…")
+    expect(palette.get_by_text("No matches")).to_have_count(0)
+    expect(palette.get_by_text("No matches")).to_be_visible()
+    expect(palette.get_by_role("status")).to_have_text("")
+    page.unroute("**/configmaps?*")
 
 
 def test_rows_tabs_and_commands_by_keys(page: Page) -> None:

@@ -1,8 +1,8 @@
 // Applies manifests: first as a dry run, then for real, with the field manager of this page.
-import { identity, type Identity } from "../logic/manifest.ts";
+import { missing, type Part } from "../logic/manifest.ts";
 import type { Plan } from "../logic/plans.ts";
 import { baseOf, kinds, type Kind } from "./discovery.ts";
-import { Failure, json } from "./requests.ts";
+import { Failure, failureIn, json } from "./requests.ts";
 import { session } from "./session.ts";
 import { named } from "../views/paths.ts";
 
@@ -10,9 +10,25 @@ const MANAGER = "fieldManager=tarmac-dashboard&fieldValidation=Strict";
 const APPLY = "application/apply-patch+yaml";
 const PLANNED = "compute.datumapis.com";
 
-export interface Target extends Identity {
+/** The reason of a Failure that is the page's own: without these fields there is no address to ask. */
+export const UNADDRESSED = "Unaddressed";
+
+export interface Target extends Part {
   path: string;
   plans: boolean;
+}
+
+/** An object that the server would take, and its plan if it is a Workload. */
+export interface Previewed {
+  target: Target;
+  plan: Plan | null;
+}
+
+/** The failure of one object of several. */
+export class PartFailure extends Error {
+  constructor(readonly part: Part, readonly failure: Failure) {
+    super(failure.message);
+  }
 }
 
 export interface Stored {
@@ -22,35 +38,48 @@ export interface Stored {
   spec: object;
 }
 
-/** The API path of a manifest. Raises Failure if the manifest is wrong. */
-export async function targetOf(yaml: string): Promise<Target> {
-  const about = identity(yaml);
-  if (typeof about === "string") throw new Failure(400, about, "", [causeIn(about)]);
-  const [version = "", group = ""] = about.apiVersion.split("/").reverse();
-  const kind = (await kinds()).find((each) => each.group === group && each.version === version && each.kind === about.kind);
-  if (!kind) throw new Failure(400, `the server has no ${about.kind} in ${about.apiVersion}`, "", [{ field: "kind", message: `the server has no ${about.kind} in ${about.apiVersion}` }]);
-  return { ...about, ...placeOf(kind, about), plans: group === PLANNED && kind.kind === "Workload" };
+/** The API path of an object. Raises Failure if the manifest does not name one. */
+async function targetOf(part: Part): Promise<Target> {
+  const gap = missing(part);
+  if (gap) throw unaddressed(gap);
+  const [version = "", group = ""] = part.apiVersion.split("/").reverse();
+  const kind = (await kinds()).find((each) => each.group === group && each.version === version && each.kind === part.kind);
+  if (!kind) throw unaddressed(`kind: the server has no ${part.kind} in ${part.apiVersion}`);
+  return { ...part, ...placeOf(kind, part), plans: group === PLANNED && kind.kind === "Workload" };
 }
 
-function causeIn(said: string): { field: string; message: string } {
-  const [field = "", message = ""] = /^([\w.]+): (.*)$/.exec(said)?.slice(1) ?? [];
-  return { field, message };
+function unaddressed(said: string): Failure {
+  const [field = "", message = ""] = /^([\w.]+): (.*)$/s.exec(said)?.slice(1) ?? [];
+  return new Failure(400, said, UNADDRESSED, [{ field, message }]);
 }
 
-function placeOf(kind: Kind, about: Identity): { namespace: string; path: string } {
-  const namespace = kind.namespaced ? about.namespace || (session.value?.namespace ?? "default") : "";
-  return { namespace, path: named(baseOf(kind), kind.plural, namespace, about.name) };
+function placeOf(kind: Kind, part: Part): { namespace: string; path: string } {
+  const namespace = kind.namespaced ? part.namespace || (session.value?.namespace ?? "default") : "";
+  return { namespace, path: named(baseOf(kind), kind.plural, namespace, part.name) };
 }
 
-/** Apply a manifest as a dry run; for a Workload also return its plan. Raises Failure. */
-export async function preview(target: Target, yaml: string, force: boolean): Promise<Plan | null> {
-  const stored = await send(target, yaml, force, "&dryRun=All");
-  // Plan the object that would be stored, not the manifest: fields of other field managers stay.
-  return target.plans ? await plan(target.path, stored) : null;
+/** Apply every object as a dry run; for Workloads also return their plans. Raises PartFailure for the first that is refused. */
+export async function preview(parts: readonly Part[], force: boolean): Promise<Previewed[]> {
+  return await inTurn(parts, async (part) => {
+    const target = await targetOf(part);
+    const stored = await send(target, force, "&dryRun=All");
+    // Plan the object that would be stored, not the manifest: fields of other field managers stay.
+    return { target, plan: target.plans ? await plan(target.path, stored) : null };
+  });
 }
 
-export async function apply(target: Target, yaml: string, force: boolean): Promise<void> {
-  await send(target, yaml, force, "");
+/** Apply objects in their order, since later ones may need earlier ones. Raises PartFailure; those before it are applied. */
+export async function apply(targets: readonly Target[], force: boolean): Promise<void> {
+  await inTurn(targets, (target) => send(target, force, ""));
+}
+
+async function inTurn<P extends Part, T>(parts: readonly P[], act: (part: P) => Promise<T>): Promise<T[]> {
+  const done: T[] = [];
+  for (const part of parts)
+    done.push(await act(part).catch((error: unknown) => {
+      throw new PartFailure(part, failureIn(error));
+    }));
+  return done;
 }
 
 /** The plan of a Workload. Raises Failure, also when the server would reject it. */
@@ -62,6 +91,6 @@ export async function plan(path: string, { apiVersion, kind, metadata, spec }: S
   throw new Failure(422, found.causes.map((each) => `${each.field}: ${each.message}`).join("; "), "Invalid", found.causes);
 }
 
-async function send(target: Target, yaml: string, force: boolean, more: string): Promise<Stored> {
-  return await json<Stored>(`${target.path}?${MANAGER}${more}${force ? "&force=true" : ""}`, { method: "PATCH", type: APPLY, body: yaml });
+async function send(target: Target, force: boolean, more: string): Promise<Stored> {
+  return await json<Stored>(`${target.path}?${MANAGER}${more}${force ? "&force=true" : ""}`, { method: "PATCH", type: APPLY, body: target.text });
 }

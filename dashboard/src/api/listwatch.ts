@@ -77,6 +77,11 @@ export class LiveList {
     void this.list();
   }
 
+  /** True without a selector. */
+  get isWhole(): boolean {
+    return Object.keys(this.query).length === 0;
+  }
+
   stop(): void {
     this.stopped = true;
     document.removeEventListener("visibilitychange", this.seen);

@@ -58,6 +58,7 @@ export function failureOf(code: number, said: string, auditId = ""): Failure {
     const status = JSON.parse(said) as Status;
     return new Failure(code, status.message ?? said, status.reason, status.details?.causes ?? [], auditId);
   } catch {
-    return new Failure(code, said || `the server answered ${code}`, "", [], auditId);
+    const message = /^message: (.+)$/m.exec(said)?.[1]; // of a Status in YAML, in answer to a request for YAML
+    return new Failure(code, message ?? (said || `the server answered ${code}`), "", [], auditId);
   }
 }

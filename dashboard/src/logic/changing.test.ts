@@ -3,9 +3,9 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { parser } from "@lezer/yaml";
 import { steps } from "./fieldpaths.ts";
-import { editable, identity, kindWritten } from "./manifest.ts";
+import { editable, missing, partsOf } from "./manifest.ts";
 import { endings, outlook, planned, sentence, type CityPlan } from "./plans.ts";
-import { located, problemsOf } from "./problems.ts";
+import { located, problemsOf, within } from "./problems.ts";
 import { below, fields, kindOf, unknownFields, values, type Document } from "./schema.ts";
 import { broken, typing } from "./yamltree.ts";
 
@@ -106,20 +106,39 @@ test("what is typed has the fields around it, in lists too", () => {
   assert.equal(at("spec: {a b c"), null);
 });
 
-test("a manifest says which object it is about", () => {
-  const yaml = "# a comment\napiVersion: x/v1\nkind: Workload\nmetadata:\n  name: web\n  labels:\n    namespace: no\nspec: {}\n";
-  assert.deepEqual(identity(yaml), { apiVersion: "x/v1", kind: "Workload", name: "web", namespace: "" });
-  assert.equal((identity(yaml.replace("  labels", "  namespace: own\n  labels")) as { namespace: string }).namespace, "own");
-  assert.match(String(identity("kind: Pod\nmetadata:\n  name: x\n")), /^apiVersion: is missing/);
-  assert.match(String(identity("apiVersion: v1\nmetadata:\n  name: x\n")), /^kind: is missing/);
-  assert.match(String(identity("")), /nothing in it/);
-  assert.match(String(identity(`${yaml}---\n${yaml}`)), /one object/);
-  assert.match(String(identity("apiVersion: v1\nkind: Workload\nspec: {}\n")), /metadata.name/);
+const parts = (text: string) => partsOf(parser.parse(text), text);
+const BLOCK = "# a comment\napiVersion: x/v1\nkind: Workload\nmetadata:\n  name: web\n  labels:\n    namespace: no\nspec: {}\n";
+
+test("block style, flow style and JSON name the same object", () => {
+  const texts = [BLOCK, "apiVersion: x/v1\nkind: Workload\nmetadata: {name: web}\n", '{"apiVersion": "x/v1", "kind": "Workload", "metadata": {"name": "web"}}'];
+  for (const text of texts) {
+    const [one, ...more] = parts(text);
+    assert.deepEqual([one?.apiVersion, one?.kind, one?.name, one?.namespace, more.length], ["x/v1", "Workload", "web", "", 0]);
+    assert.equal(one && missing(one), "");
+  }
+  assert.equal(parts(BLOCK.replace("  labels", "  namespace: own\n  labels"))[0]?.namespace, "own");
+});
+
+test("the first field that is missing for an address is named", () => {
+  const gap = (text: string) => missing(parts(text)[0] as never);
+  assert.match(gap("kind: Pod\nmetadata:\n  name: x\n"), /^apiVersion: is missing/);
+  assert.match(gap("apiVersion: v1\nmetadata:\n  name: x\n"), /^kind: is missing/);
+  assert.match(gap("apiVersion: v1\nkind: Workload\nspec: {}\n"), /metadata.name/);
+  assert.deepEqual(parts("# nothing\n"), []);
+});
+
+test("several objects are told apart, with the lines that the server counts from the beginning of each", () => {
+  const text = `${BLOCK}---\n# only a comment\n---\nkind: B\nmetadata: {name: b}\n`;
+  const [first, second, ...more] = parts(text);
+  assert.deepEqual([first?.kind, second?.kind, second?.document, more.length], ["Workload", "B", 2, 0]);
+  assert.ok(second);
+  const problems = within([{ message: "m", field: "metadata.name" }, { message: "n", line: 2 }], second);
+  assert.deepEqual(located(problems, parser.parse(text), text).map((each) => each.line), [13, 12]);
 });
 
 test("the kind is known before the rest is written", () => {
-  assert.equal(kindWritten("apiVersion: x/v1\nkind: Workload\nmetadata:\n  na"), "x/v1 Workload");
-  assert.equal(kindWritten("apiVersion: x/v1\nkind:\n"), "");
+  const [unfinished] = parts("apiVersion: x/v1\nkind: Workload\nmetadata:\n  na");
+  assert.deepEqual([unfinished?.apiVersion, unfinished?.kind], ["x/v1", "Workload"]);
 });
 
 test("what the server keeps in an object is taken out before it is changed", () => {

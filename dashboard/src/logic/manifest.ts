@@ -1,9 +1,19 @@
-// The identity of a manifest's object: enough to choose the API path. The server parses the rest.
+// The objects of a text: enough of each to choose its API path. The server parses and judges the rest.
+import type { SyntaxNode, Tree } from "@lezer/common";
+import { documentsOf, isMapping, lineOf, pairs, scalar, valueIn } from "./yamltree.ts";
 
-export interface Identity {
+/** One object of a text of several, in block style, flow style or JSON. */
+export interface Part {
+  /** Its document, counted from 0 with the empty ones. */
+  document: number;
+  from: number;
+  to: number;
+  /** Its first line in the whole text, from 1. */
+  line: number;
+  text: string;
   apiVersion: string;
   kind: string;
-  /** As the manifest says; empty where it does not. */
+  /** Empty where the manifest does not say it. */
   namespace: string;
   name: string;
 }
@@ -11,28 +21,34 @@ export interface Identity {
 const KEPT = new Set(["name", "namespace", "labels", "annotations"]);
 const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
 
-/** The identity of a manifest, or its problem. */
-export function identity(yaml: string): Identity | string {
-  const documents = yaml.split(/^---\s*$/m).filter((each) => each.replace(/^\s*#.*$/gm, "").trim());
-  if (documents.length !== 1) return documents.length ? "one object at a time: take the others out" : "there is nothing in it";
-  const text = documents[0] ?? "";
-  const [apiVersion, kind] = [field(text, "apiVersion", ""), field(text, "kind", "")];
+/** The objects of a text, however unfinished each is. Documents of comments alone are none. */
+export function partsOf(tree: Tree, text: string): Part[] {
+  return documentsOf(tree).flatMap((node, document) => {
+    const value = valueIn(node);
+    if (!value) return [];
+    const says = (at: SyntaxNode | null, name: string) => valueOf(at, text, name);
+    const said = (at: SyntaxNode | null, name: string) => textOf(says(at, name), text);
+    const metadata = says(value, "metadata");
+    return [{
+      document, from: node.from, to: node.to, line: lineOf(text, node.from), text: text.slice(node.from, node.to),
+      apiVersion: said(value, "apiVersion"), kind: said(value, "kind"), name: said(metadata, "name"), namespace: said(metadata, "namespace"),
+    }];
+  });
+}
+
+/** The field without which no request can be made; empty with all of them. */
+export function missing({ apiVersion, kind, name }: Part): string {
   if (!apiVersion) return "apiVersion: is missing, such as apiVersion: compute.datumapis.com/v1alpha";
   if (!kind) return "kind: is missing, such as kind: Workload";
-  const metadata = /^metadata:[ \t]*\n((?:[ \t]+.*\n?|\s*\n)+)/m.exec(text)?.[1] ?? "";
-  const indent = /^([ \t]+)\S/m.exec(metadata)?.[1] ?? "";
-  const name = field(metadata, "name", indent);
-  return name ? { apiVersion, kind, name, namespace: field(metadata, "namespace", indent) } : "metadata.name: is missing";
+  return name ? "" : "metadata.name: is missing";
 }
 
-/** The kind that is written, as `APIVERSION KIND`, however unfinished the rest is; empty where it is not said yet. */
-export function kindWritten(yaml: string): string {
-  const [apiVersion, kind] = [field(yaml, "apiVersion", ""), field(yaml, "kind", "")];
-  return apiVersion && kind ? `${apiVersion} ${kind}` : "";
+function valueOf(at: SyntaxNode | null, text: string, name: string): SyntaxNode | null {
+  return at && isMapping(at) ? (pairs(at, text).find((each) => each.name === name)?.value ?? null) : null;
 }
 
-function field(block: string, name: string, indent: string): string {
-  return new RegExp(`^${indent}${name}:[ \\t]*["']?([^"'\\s#]+)`, "m").exec(block)?.[1] ?? "";
+function textOf(node: SyntaxNode | null, text: string): string {
+  return node && /Literal$/.test(node.name) ? scalar(node, text) : "";
 }
 
 /** An object as the server writes it, without the fields that only the server writes. */

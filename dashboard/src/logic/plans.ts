@@ -33,8 +33,12 @@ export function outlook(city: CityPlan): State {
 
 /** Deleted instances by city: of the Workload itself, and of other Workloads to make room. */
 export function endings(plan: Plan): Map<string, number> {
-  const ended = plan.cities.map((each) => [each.city, each.delete + each.endings.reduce((sum, one) => sum + one.pods.length + one.others, 0)] as const);
-  return new Map(ended.filter(([, count]) => count > 0));
+  const ended = new Map<string, number>();
+  for (const each of plan.cities) {
+    const count = each.delete + each.endings.reduce((sum, one) => sum + one.pods.length + one.others, 0);
+    if (count > 0) ended.set(each.city, (ended.get(each.city) ?? 0) + count);
+  }
+  return ended;
 }
 
 export function sentence(plan: Plan): string {

@@ -7,8 +7,10 @@ export interface Problem {
   message: string;
   /** The field, as the server writes it. */
   field?: string;
-  /** The line, from 1, where the server named one. */
+  /** The line of the whole text, from 1, where the server named one. */
   line?: number;
+  /** The document of the field; the first one if it is not said. */
+  document?: number;
 }
 
 export interface Located {
@@ -41,10 +43,15 @@ export function problemsOf({ message, causes }: Refusal): Problem[] {
   return fields.length ? fields : typed.length ? typed : [{ message }];
 }
 
+/** The same for one object of a text of several: the server counted lines and fields from the beginning of that object. */
+export function within(problems: readonly Problem[], { document, line: first }: { document: number; line: number }): Problem[] {
+  return problems.map((each) => ({ ...each, document, ...(each.line ? { line: each.line + first - 1 } : {}) }));
+}
+
 /** The same with their places in the text; problems without a place are at the first line. */
 export function located(problems: readonly Problem[], tree: Tree, text: string): Located[] {
-  return problems.map(({ message, field, line }) => {
-    const span = line ? spanOf(text, line) : (find(tree, text, steps(field ?? "")) ?? { from: 0, to: 0 });
+  return problems.map(({ message, field, line, document = 0 }) => {
+    const span = line ? spanOf(text, line) : (find(tree, text, steps(field ?? ""), document) ?? { from: 0, to: 0 });
     return { message, ...span, line: lineOf(text, span.from) };
   });
 }

@@ -70,7 +70,7 @@ export function values(schema: Schema): string[] {
 }
 
 /** Fields that are written and that there are not. Nothing else is judged: short forms are the server's to know. */
-export function unknownFields(document: Document, schema: Schema, tree: Tree, text: string): Located[] {
+export function unknownFields(document: Document, schema: Schema, tree: Tree, text: string, at = 0): Located[] {
   const found: Located[] = [];
   const look = (node: SyntaxNode | null, own: Schema | undefined, path: string): void => {
     if (!node || !own) return;
@@ -84,7 +84,7 @@ export function unknownFields(document: Document, schema: Schema, tree: Tree, te
         found.push({ line: lineOf(text, key.from), from: key.from, to: key.to, message: `${path || "the object"} has no field ${name}${meant(name, Object.keys(is.properties))}` });
     }
   };
-  look(root(tree), schema, "");
+  look(root(tree, at), schema, "");
   return found;
 }
 

@@ -12,10 +12,14 @@ export interface Span {
 
 const VALUES = new Set(["BlockMapping", "FlowMapping", "BlockSequence", "FlowSequence", "Literal", "QuotedLiteral", "BlockLiteral"]);
 
-/** The first document's value. */
-export function root(tree: Tree): SyntaxNode | null {
-  const document = tree.topNode.getChild("Document");
-  return document ? valueIn(document) : null;
+export function documentsOf(tree: Tree): SyntaxNode[] {
+  return tree.topNode.getChildren("Document");
+}
+
+/** The value of a document. */
+export function root(tree: Tree, document = 0): SyntaxNode | null {
+  const node = documentsOf(tree)[document];
+  return node ? valueIn(node) : null;
 }
 
 /** Pairs of a mapping: names and values. */
@@ -44,8 +48,8 @@ export function scalar(node: SyntaxNode, text: string): string {
 }
 
 /** The place of the deepest existing part of a path; null in an empty document. */
-export function find(tree: Tree, text: string, path: readonly Step[]): Span | null {
-  let at = root(tree);
+export function find(tree: Tree, text: string, path: readonly Step[], document = 0): Span | null {
+  let at = root(tree, document);
   let found: Span | null = at && trimmed(at, text);
   for (const step of path) {
     const next = at && stepInto(at, text, step);
@@ -84,7 +88,8 @@ function has(element: SyntaxNode, text: string, wanted: Record<string, string>):
   return Object.entries(wanted).every(([name, value]) => own.some((each) => each.name === name && each.value && scalar(each.value, text) === value));
 }
 
-function valueIn(node: SyntaxNode): SyntaxNode | null {
+/** The value of a document, a pair or an item. */
+export function valueIn(node: SyntaxNode): SyntaxNode | null {
   for (let child = node.firstChild; child; child = child.nextSibling) if (VALUES.has(child.name)) return child;
   return null;
 }

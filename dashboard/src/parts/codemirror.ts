@@ -10,6 +10,7 @@ import { forceLinting, linter, lintGutter, lintKeymap, type Diagnostic } from "@
 import { EditorState, Prec, StateEffect } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, highlightSpecialChars, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
+import { partsOf, type Part } from "../logic/manifest.ts";
 import { located, spanOf, type Located, type Problem } from "../logic/problems.ts";
 import { below, fields, unknownFields, values, type Document, type Schema } from "../logic/schema.ts";
 import { visible } from "../logic/text.ts";
@@ -30,8 +31,10 @@ export interface Editor {
   set: (text: string) => void;
   /** Show the server's problems at their places. */
   tell: (problems: readonly Problem[]) => Located[];
-  /** The schema of the kind in the text. */
-  know: (known: Known | null) => void;
+  /** The objects of the text. */
+  parts: () => Part[];
+  /** The schemas of the kinds in the text, by their documents. */
+  know: (known: ReadonlyMap<number, Known>) => void;
   goTo: (line: number) => void;
   close: () => void;
 }
@@ -45,7 +48,7 @@ export interface Options {
 }
 
 export function edit({ place, text, label, changed, preview }: Options): Editor {
-  let known: Known | null = null;
+  let known: ReadonlyMap<number, Known> = new Map();
   let said: readonly Problem[] = [];
   const view = new EditorView({
     parent: place,
@@ -57,7 +60,7 @@ export function edit({ place, text, label, changed, preview }: Options): Editor 
         keymap.of([{ key: "Tab", run: acceptCompletion }, ...completionKeymap, ...lintKeymap, ...historyKeymap, ...defaultKeymap]),
         lineNumbers(), lintGutter(), history(), drawSelection(), highlightActiveLine(), highlightSpecialChars(), bracketMatching(), indentOnInput(),
         yaml(), syntaxHighlighting(COLOURS), LOOK,
-        autocompletion({ override: [(context) => (known ? complete(context, known) : null)], icons: false }),
+        autocompletion({ override: [(context) => complete(context, partsOf(syntaxTree(context.state), context.state.doc.toString()), known)], icons: false }),
         linter((each) => diagnostics(each, known, said), { delay: 300, needsRefresh: (update) => update.transactions.some((each) => each.effects.some((effect) => effect.is(learnt))) }),
         EditorView.contentAttributes.of({ "aria-label": label, spellcheck: "false", tabindex: "0" }),
         EditorView.updateListener.of((update) => {
@@ -76,6 +79,7 @@ export function edit({ place, text, label, changed, preview }: Options): Editor 
       lintAgain(view);
       return hinted(located(problems, treeOf(view), view.state.doc.toString()), unknownIn(view, known));
     },
+    parts: () => partsOf(treeOf(view), view.state.doc.toString()),
     know: (wanted) => {
       known = wanted;
       lintAgain(view);
@@ -98,15 +102,15 @@ function treeOf(view: EditorView) {
   return ensureSyntaxTree(view.state, view.state.doc.length, LONGEST_PARSE) ?? syntaxTree(view.state);
 }
 
-function diagnostics(view: EditorView, known: Known | null, said: readonly Problem[]): Diagnostic[] {
+function diagnostics(view: EditorView, known: ReadonlyMap<number, Known>, said: readonly Problem[]): Diagnostic[] {
   const [text, tree] = [view.state.doc.toString(), treeOf(view)];
   const place = broken(tree);
   const unparsed = place === null ? [] : [{ ...spanOf(text, lineOf(text, place)), message: "This does not parse as YAML." }];
   return [...located(said, tree, text), ...unparsed, ...(place === null ? unknownIn(view, known) : [])].map(({ from, to, message }) => ({ from, to, message: visible(message), severity: "error" }));
 }
 
-function unknownIn(view: EditorView, known: Known | null): Located[] {
-  return known ? unknownFields(known.document, known.schema, treeOf(view), view.state.doc.toString()) : [];
+function unknownIn(view: EditorView, known: ReadonlyMap<number, Known>): Located[] {
+  return [...known].flatMap(([at, { document, schema }]) => unknownFields(document, schema, treeOf(view), view.state.doc.toString(), at));
 }
 
 /** The server's problems, with the schema's suggestions for the same places. */
@@ -117,13 +121,19 @@ function hinted(said: Located[], hints: Located[]): Located[] {
   });
 }
 
-function complete(context: CompletionContext, { document, schema }: Known): CompletionResult | null {
-  const at = typing(context.state.doc.toString(), context.pos);
+/** Completion within the object at the cursor; the text after the last object belongs to it, too. */
+function complete(context: CompletionContext, parts: readonly Part[], all: ReadonlyMap<number, Known>): CompletionResult | null {
+  const part = parts.findLast((each) => each.from <= context.pos);
+  const known = part && all.get(part.document);
+  if (!known) return null;
+  const { document, schema } = known;
+  const own = typing(context.state.doc.sliceString(part.from), context.pos - part.from);
+  const at = own && { ...own, from: own.from + part.from };
   const around = at && below(document, schema, at.path);
   if (!at || !around || (!context.explicit && at.from === context.pos)) return null;
   if (at.field) {
-    const own = below(document, around, [at.field]);
-    return own ? { from: at.from, options: values(own).map((label) => ({ label })) } : null;
+    const value = below(document, around, [at.field]);
+    return value ? { from: at.from, options: values(value).map((label) => ({ label })) } : null;
   }
   const options = fields(document, around).map((each) => ({
     label: each.name, detail: `${each.type}${each.required ? ", required" : ""}`, info: each.description, apply: `${each.name}: `, boost: each.required ? 1 : 0,

@@ -1,20 +1,21 @@
 // The editor for a change: YAML with its errors at their lines, a preview by city, then Apply.
 //
-// Only a previewed text can be applied; the next keystroke discards the preview. Fields of other field managers are taken
-// over only after the managers were shown, and objects that would be deleted are listed first.
+// A text may hold several objects, in block style, flow style or JSON; the server judges each. Only a previewed text can be
+// applied; the next keystroke discards the preview. Fields of other field managers are taken over only after the managers
+// were shown, and objects that would be deleted are listed first.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { apply, preview, targetOf, type Target } from "../api/changes.ts";
+import { apply, PartFailure, preview, UNADDRESSED, type Previewed, type Target } from "../api/changes.ts";
 import { Failure, failureIn, text } from "../api/requests.ts";
 import { schemas } from "../api/schemas.ts";
-import { editable, kindWritten } from "../logic/manifest.ts";
-import { endings, type Plan } from "../logic/plans.ts";
-import { problemsOf, type Located } from "../logic/problems.ts";
+import { editable, type Part } from "../logic/manifest.ts";
+import { endings } from "../logic/plans.ts";
+import { problemsOf, within, type Located } from "../logic/problems.ts";
 import { kindOf } from "../logic/schema.ts";
 import { link, type Route } from "../logic/routes.ts";
 import { visible } from "../logic/text.ts";
 import { drafts, keep } from "../state/drafts.ts";
 import { mustBeTyped } from "../logic/ending.ts";
-import type { Editor as Made } from "../parts/codemirror.ts";
+import type { Editor as Made, Known } from "../parts/codemirror.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { Editor } from "../parts/editor.tsx";
 import { Confirm, WhatEnds } from "../parts/ending.tsx";
@@ -42,8 +43,8 @@ export function Change({ route }: { route: Route }) {
 type Outcome =
   | { is: "refused"; problems: Located[]; failure: Failure }
   | { is: "owned"; problems: Located[]; failure: Failure }
-  | { is: "previewed"; target: Target; plan: Plan | null; force: boolean }
-  | { is: "applied"; target: Target };
+  | { is: "previewed"; found: Previewed[]; force: boolean }
+  | { is: "applied"; targets: Target[] };
 
 function Changing({ about, draft }: { about: string; draft: string }) {
   const editor = useRef<Made | null>(null);
@@ -51,7 +52,7 @@ function Changing({ about, draft }: { about: string; draft: string }) {
   const [here, setHere] = useState(false);
   const [busy, setBusy] = useState(false);
   const [asking, setAsking] = useState(false);
-  useKnown(draft, here, editor);
+  useKnown(here, editor);
   const made = (loaded: Made | null) => {
     editor.current = loaded;
     setHere(loaded !== null);
@@ -60,80 +61,92 @@ function Changing({ about, draft }: { about: string; draft: string }) {
     keep(about, written);
     setOutcome(null);
   };
-  const act = async (what: (yaml: string) => Promise<Outcome>) => {
+  const act = async (what: () => Promise<Outcome>) => {
     const yaml = editor.current?.text() ?? draft;
     setBusy(true);
     setAsking(false);
     try {
       editor.current?.tell([]);
-      const found = await what(yaml);
+      const found = await what();
       // The user typed meanwhile: the response belongs to an older text.
       if (editor.current?.text() === yaml) setOutcome(found);
     } catch (error) {
-      setOutcome(refused(failureIn(error), editor.current));
+      setOutcome(refused(error, editor.current));
     } finally {
       setBusy(false);
     }
   };
-  const look = (force: boolean) => act(async (yaml) => {
-    const target = await targetOf(yaml);
-    return { is: "previewed", target, plan: await preview(target, yaml, force), force };
+  const look = (force: boolean) => act(async () => {
+    const parts = editor.current?.parts() ?? [];
+    if (parts.length === 0) throw new Failure(400, "There is no object in the text yet.", UNADDRESSED);
+    return { is: "previewed", found: await preview(parts, force), force };
   });
   const ready = outcome?.is === "previewed" ? outcome : null;
-  const commit = () => ready && void act(async (yaml) => {
-    await apply(ready.target, yaml, ready.force);
-    return { is: "applied", target: ready.target };
+  const targets = (ready?.found ?? []).map((each) => each.target);
+  const commit = () => ready && void act(async () => {
+    await apply(targets, ready.force);
+    return { is: "applied", targets };
   });
-  const ends = ready?.plan ? [...endings(ready.plan)] : [];
+  const ending = (ready?.found ?? []).filter((each) => each.plan && endings(each.plan).size);
+  const ends = [...endings({ accepted: true, causes: [], cities: ending.flatMap((each) => each.plan?.cities ?? []) })];
+  const name = ending.map((each) => each.target.name).join(" ");
   const ended = ends.reduce((sum, [, count]) => sum + count, 0);
   return (
     <>
-      <Editor text={draft} label="An object, as YAML" changed={changed} preview={() => void look(false)} made={made} />
+      <Editor text={draft} label="Objects, as YAML or JSON" changed={changed} preview={() => void look(false)} made={made} />
       <p class="actions">
-        <button type="button" disabled={busy || !draft.trim()} onClick={() => void look(false)}>Preview</button>
+        <button type="button" disabled={busy || !here || !draft.trim()} onClick={() => void look(false)}>Preview</button>
         <button type="button" disabled={busy || !ready} onClick={() => (ended ? setAsking(true) : commit())}>Apply</button>
         {!ready && <span class="muted">Ctrl-Enter previews; what was previewed can be applied.</span>}
       </p>
       <div aria-live="polite">{outcome && <Shown outcome={outcome} goTo={(line) => editor.current?.goTo(line)} takeOver={() => void look(true)} />}</div>
       {asking && ready && (
-        <Dialog title={`Apply ${visible(ready.target.name)}`} closed={() => setAsking(false)}>
+        <Dialog title={`Apply ${visible(name)}`} closed={() => setAsking(false)}>
           <WhatEnds ends={{ cities: ends, kinds: [], instances: ended }} />
-          <Confirm name={ready.target.name} verb="Apply" typed={mustBeTyped(ended)} act={commit} />
+          <Confirm name={name} verb="Apply" typed={mustBeTyped(ended)} act={commit} />
           <button type="button" onClick={() => setAsking(false)}>Cancel</button>
         </Dialog>
       )}
-      <Command text={ready && !ready.target.plans ? "kubectl apply --server-side --dry-run=server -f FILE" : "tarmac plan -f FILE"} />
+      <Command text={targets.some((each) => !each.plans) ? "kubectl apply --server-side --dry-run=server -f FILE" : "tarmac plan -f FILE"} />
     </>
   );
 }
 
-function refused(failure: Failure, editor: Made | null): Outcome {
+function refused(error: unknown, editor: Made | null): Outcome {
+  const failure = error instanceof PartFailure ? error.failure : failureIn(error);
   const owned = failure.code === 409 && failure.causes.some((each) => each.reason === "FieldManagerConflict");
-  return { is: owned ? "owned" : "refused", failure, problems: editor?.tell(problemsOf(failure)) ?? [] };
+  const problems = error instanceof PartFailure ? within(problemsOf(failure), error.part) : problemsOf(failure);
+  return { is: owned ? "owned" : "refused", failure, problems: editor?.tell(problems) ?? [] };
 }
 
-/** Pass the server's schema to the editor whenever the kind in the text changes. */
-function useKnown(draft: string, here: boolean, editor: { current: Made | null }): void {
-  const kind = kindWritten(draft);
+/** Pass the server's schemas to the editor whenever the kinds in the text change. */
+function useKnown(here: boolean, editor: { current: Made | null }): void {
+  const parts = here ? (editor.current?.parts() ?? []) : [];
+  const kinds = parts.map((each) => `${each.document} ${each.apiVersion} ${each.kind}`).join(",");
   useEffect(() => {
-    const [apiVersion = "", name = ""] = kind.split(" ");
-    const [version = "", group = ""] = apiVersion.split("/").reverse();
-    if (!kind || !here) return editor.current?.know(null);
+    let over = false;
     // Without a schema there is no completion; the preview says the rest.
-    void schemas(apiVersion).catch(() => null).then((document) => {
-      const schema = document && kindOf(document, group, version, name);
-      editor.current?.know(document && schema ? { document, schema } : null);
+    void Promise.all(parts.filter((each) => each.apiVersion && each.kind).map(known)).then((found) => {
+      if (!over) editor.current?.know(new Map(found.filter((each) => each !== null)));
     });
-  }, [kind, here]);
+    return () => void (over = true);
+  }, [kinds, here]);
+}
+
+async function known({ document: at, apiVersion, kind }: Part): Promise<[number, Known] | null> {
+  const [version = "", group = ""] = apiVersion.split("/").reverse();
+  const document = await schemas(apiVersion).catch(() => null);
+  const schema = document && kindOf(document, group, version, kind);
+  return document && schema ? [at, { document, schema }] : null;
 }
 
 function Shown({ outcome, goTo, takeOver }: { outcome: Outcome; goTo: (line: number) => void; takeOver: () => void }) {
-  if (outcome.is === "previewed") return outcome.plan ? <PlanShown plan={outcome.plan} /> : <p class="change">The server would take {visible(outcome.target.kind)} {visible(outcome.target.name)}.</p>;
-  if (outcome.is === "applied") return <Applied target={outcome.target} />;
+  if (outcome.is === "previewed") return <>{outcome.found.map(({ target, plan }) => <Foreseen key={target.document} target={target} plan={plan} />)}</>;
+  if (outcome.is === "applied") return <>{outcome.targets.map((each) => <Applied key={each.document} target={each} />)}</>;
   if (outcome.is === "owned") return <Owners problems={outcome.problems} failure={outcome.failure} takeOver={takeOver} />;
   return (
     <div class="failed" role="alert">
-      <p><strong>The server would not take it.</strong></p>
+      <p><strong>{outcome.failure.reason === UNADDRESSED ? "It cannot be sent yet." : "The server would not take it."}</strong></p>
       <ul class="problems">
         {outcome.problems.map((each, index) => (
           <li key={index}><button type="button" onClick={() => goTo(each.line)}>Line {each.line}</button> {visible(each.message)}</li>
@@ -142,6 +155,10 @@ function Shown({ outcome, goTo, takeOver }: { outcome: Outcome; goTo: (line: num
       {outcome.failure.auditId && <p class="muted">Audit-Id {visible(outcome.failure.auditId)}</p>}
     </div>
   );
+}
+
+function Foreseen({ target, plan }: Previewed) {
+  return plan ? <PlanShown plan={plan} /> : <p class="change">The server would take {visible(target.kind)} {visible(target.name)}.</p>;
 }
 
 function Owners({ problems, failure, takeOver }: { problems: Located[]; failure: Failure; takeOver: () => void }) {

@@ -7,6 +7,7 @@ import type { Row } from "../api/listwatch.ts";
 import { useList } from "../state/lists.ts";
 import { useLoaded, type Loaded } from "../state/loaded.ts";
 import { now } from "../state/navigation.ts";
+import { Existing } from "../parts/existing.tsx";
 import { Command, Failed, Loading, Mark, Scrolls } from "../parts/states.tsx";
 import { LiveTable } from "../parts/table.tsx";
 import { Tabs } from "../parts/tabs.tsx";
@@ -52,11 +53,13 @@ function One({ namespace, name, tab }: { namespace: string; name: string; tab: s
   return (
     <>
       <h1>{visible(`${namespace}/${name}`)}</h1>
-      <Tabs tabs={tabs} chosen={tab} />
-      {tab === "ways" && <Ways path={path} />}
-      {tab === "connections" && <Live path={path} />}
-      {tab === "why" && <Why path={path} />}
-      {tab === "yaml" && <YamlText path={path} />}
+      <Existing path={path} what={`external service ${namespace}/${name}`} back={{ href: link("external"), name: "All external services" }}>
+        <Tabs tabs={tabs} chosen={tab} />
+        {tab === "ways" && <Ways path={path} />}
+        {tab === "connections" && <Live path={path} />}
+        {tab === "why" && <Why path={path} />}
+        {tab === "yaml" && <YamlText path={path} />}
+      </Existing>
       <Command text={command} />
     </>
   );

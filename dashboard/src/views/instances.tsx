@@ -6,6 +6,7 @@ import { visible, word } from "../logic/text.ts";
 import type { Row } from "../api/listwatch.ts";
 import { useList } from "../state/lists.ts";
 import { Delete } from "../parts/ending.tsx";
+import { Existing } from "../parts/existing.tsx";
 import { useLoaded } from "../state/loaded.ts";
 import { Permitted } from "../parts/permitted.tsx";
 import { Command } from "../parts/states.tsx";
@@ -63,22 +64,24 @@ function Instance({ namespace, name, tab, query }: { namespace: string; name: st
   return (
     <>
       <h1>{visible(`${namespace}/${name}`)}</h1>
-      <Tabs tabs={tabs} chosen={tab} />
-      {machine && (tab === "terminal" || tab === "screen") && <Power instance={path} namespace={namespace} name={name} />}
-      {tab === "why" && <Why path={path} />}
-      {tab === "why" && value && <Overview instance={value} />}
-      {tab === "why" && !value && failure && <p class="muted">{visible(`What it is made of is not known: ${failure.message}`)}</p>}
-      {tab === "why" && <Usage path={named(METRICS, "pods", namespace, name)} />}
-      {tab === "logs" && <Logs key={pod} pod={pod} namespace={namespace} name={name} query={query} />}
-      {tab === "terminal" && known && (machine
-        ? <Permitted to="Open the console" what={{ ...right, subresource: "console" }}><Serial key={path} instance={path} /></Permitted>
-        : <Permitted to="Open a terminal" what={{ ...right, group: "", resource: "pods", subresource: "exec" }}><Shell key={pod} pod={pod} /></Permitted>)}
-      {tab === "screen" && <Permitted to="Open the screen" what={{ ...right, subresource: "vnc" }}><Screen key={path} instance={path} /></Permitted>}
-      {tab === "recordings" && <Recordings instance={path} namespace={namespace} name={name} session={query.get("session") ?? ""} />}
-      {tab === "network" && <Ask question={questionOf(query, namespace, `${namespace}/${name}`)} onAsk={(asked) => (location.hash = link("instances", [namespace, name, "network"], queryOf(asked)))} />}
-      {tab === "events" && <Events namespace={namespace} name={name} selector={`involvedObject.name=${name}`} kinds={KINDS} />}
-      {tab === "yaml" && <YamlText path={path} />}
-      <Delete what={{ path, group: "compute.datumapis.com", plural: "instances", namespace, name }} />
+      <Existing path={path} what={`instance ${namespace}/${name}`} back={{ href: link("instances"), name: "All instances" }}>
+        <Tabs tabs={tabs} chosen={tab} />
+        {machine && (tab === "terminal" || tab === "screen") && <Power instance={path} namespace={namespace} name={name} />}
+        {tab === "why" && <Why path={path} />}
+        {tab === "why" && value && <Overview instance={value} />}
+        {tab === "why" && !value && failure && <p class="muted">{visible(`What it is made of is not known: ${failure.message}`)}</p>}
+        {tab === "why" && <Usage path={named(METRICS, "pods", namespace, name)} />}
+        {tab === "logs" && <Logs key={pod} pod={pod} namespace={namespace} name={name} query={query} />}
+        {tab === "terminal" && known && (machine
+          ? <Permitted to="Open the console" what={{ ...right, subresource: "console" }}><Serial key={path} instance={path} /></Permitted>
+          : <Permitted to="Open a terminal" what={{ ...right, group: "", resource: "pods", subresource: "exec" }}><Shell key={pod} pod={pod} /></Permitted>)}
+        {tab === "screen" && <Permitted to="Open the screen" what={{ ...right, subresource: "vnc" }}><Screen key={path} instance={path} /></Permitted>}
+        {tab === "recordings" && <Recordings instance={path} namespace={namespace} name={name} session={query.get("session") ?? ""} />}
+        {tab === "network" && <Ask question={questionOf(query, namespace, `${namespace}/${name}`)} onAsk={(asked) => (location.hash = link("instances", [namespace, name, "network"], queryOf(asked)))} />}
+        {tab === "events" && <Events namespace={namespace} name={name} selector={`involvedObject.name=${name}`} kinds={KINDS} />}
+        {tab === "yaml" && <YamlText path={path} />}
+        <Delete what={{ path, group: "compute.datumapis.com", plural: "instances", namespace, name }} />
+      </Existing>
       {command && <Command text={command} />}
     </>
   );

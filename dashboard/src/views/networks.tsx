@@ -5,6 +5,7 @@ import { cell, visible, word } from "../logic/text.ts";
 import type { Row } from "../api/listwatch.ts";
 import { useList } from "../state/lists.ts";
 import { useLoaded } from "../state/loaded.ts";
+import { Existing } from "../parts/existing.tsx";
 import { Command, Failed, Loading, Scrolls } from "../parts/states.tsx";
 import { LiveTable } from "../parts/table.tsx";
 import { Tabs } from "../parts/tabs.tsx";
@@ -38,10 +39,12 @@ function Network({ namespace, name, tab, query }: { namespace: string; name: str
   return (
     <>
       <h1>{visible(`${namespace}/${name}`)}</h1>
-      <Tabs tabs={tabs} chosen={tab} />
-      {tab === "matrix" && <Matrix namespace={namespace} network={name} query={query} />}
-      {tab === "ask" && <Ask question={questionOf(query, namespace)} onAsk={ask} />}
-      {tab === "subnets" && <Subnets namespace={namespace} network={name} />}
+      <Existing path={named(NETWORKING, "networks", namespace, name)} what={`network ${namespace}/${name}`} back={{ href: link("networks"), name: "All networks" }}>
+        <Tabs tabs={tabs} chosen={tab} />
+        {tab === "matrix" && <Matrix namespace={namespace} network={name} query={query} />}
+        {tab === "ask" && <Ask question={questionOf(query, namespace)} onAsk={ask} />}
+        {tab === "subnets" && <Subnets namespace={namespace} network={name} />}
+      </Existing>
     </>
   );
 }

@@ -2,6 +2,7 @@
 import { link, type Route } from "../logic/routes.ts";
 import { visible, word } from "../logic/text.ts";
 import { useList } from "../state/lists.ts";
+import { Existing } from "../parts/existing.tsx";
 import { Command } from "../parts/states.tsx";
 import { LiveTable } from "../parts/table.tsx";
 import { Tabs } from "../parts/tabs.tsx";
@@ -28,10 +29,12 @@ function Node({ name, tab }: { name: string; tab: string }) {
   return (
     <>
       <h1>{visible(name)}</h1>
-      <Tabs tabs={["ledger", "pods", "yaml"].map((each) => ({ name: each, href: link("nodes", [name, each]) }))} chosen={tab} />
-      {tab === "ledger" && <NodeLedger key={name} name={name} />}
-      {tab === "pods" && <Pods name={name} />}
-      {tab === "yaml" && <YamlText path={named("/api/v1", "nodes", "", name)} />}
+      <Existing path={named("/api/v1", "nodes", "", name)} what={`node ${name}`} back={{ href: link("nodes"), name: "All nodes" }}>
+        <Tabs tabs={["ledger", "pods", "yaml"].map((each) => ({ name: each, href: link("nodes", [name, each]) }))} chosen={tab} />
+        {tab === "ledger" && <NodeLedger key={name} name={name} />}
+        {tab === "pods" && <Pods name={name} />}
+        {tab === "yaml" && <YamlText path={named("/api/v1", "nodes", "", name)} />}
+      </Existing>
       <Command text={`tarmac node report ${word(name)}`} />
     </>
   );

@@ -5,6 +5,7 @@ import { useFollowed } from "../state/loaded.ts";
 import { useList } from "../state/lists.ts";
 import { useMay } from "../state/rights.ts";
 import { Delete } from "../parts/ending.tsx";
+import { Existing } from "../parts/existing.tsx";
 import { Command, Failed, Loading } from "../parts/states.tsx";
 import { LiveTable } from "../parts/table.tsx";
 import { Tabs } from "../parts/tabs.tsx";
@@ -45,17 +46,19 @@ function Workload({ namespace, name, tab }: { namespace: string; name: string; t
   return (
     <>
       <h1>{visible(`${namespace}/${name}`)}</h1>
-      <Tabs tabs={tabs} chosen={tab} />
-      {tab === "cities" && <LiveTable list={deployments} what="Cities" empty="No city takes it yet: see why." wide />}
-      {tab === "instances" && <Instances namespace={namespace} select={select} />}
-      {tab === "why" && <Why path={path} />}
-      {tab === "yaml" && <YamlText path={path} />}
-      {tab in DEEP && <Deep namespace={namespace} name={name} tab={tab as keyof typeof DEEP} />}
-      {!TABS.includes(tab) && <p role="alert">A workload has no “{visible(tab)}”. <a href={link("workloads", [namespace, name])}>To its cities</a></p>}
-      <div class="actions">
-        {may ? <a href={link("change", [namespace, name])}>Change it</a> : <span class="muted">You may not change workloads here.</span>}
-        <Delete what={{ path, group: "compute.datumapis.com", plural: "workloads", namespace, name }} />
-      </div>
+      <Existing path={path} what={`workload ${namespace}/${name}`} back={{ href: link("workloads"), name: "All workloads" }}>
+        <Tabs tabs={tabs} chosen={tab} />
+        {tab === "cities" && <LiveTable list={deployments} what="Cities" empty="No city takes it yet: see why." wide />}
+        {tab === "instances" && <Instances namespace={namespace} select={select} />}
+        {tab === "why" && <Why path={path} />}
+        {tab === "yaml" && <YamlText path={path} />}
+        {tab in DEEP && <Deep namespace={namespace} name={name} tab={tab as keyof typeof DEEP} />}
+        {!TABS.includes(tab) && <p role="alert">A workload has no “{visible(tab)}”. <a href={link("workloads", [namespace, name])}>To its cities</a></p>}
+        <div class="actions">
+          {may ? <a href={link("change", [namespace, name])}>Change it</a> : <span class="muted">You may not change workloads here.</span>}
+          <Delete what={{ path, group: "compute.datumapis.com", plural: "workloads", namespace, name }} />
+        </div>
+      </Existing>
       <Command text={commandOf(tab, word(name), `-n ${word(namespace)}`)} />
     </>
   );
