@@ -79,10 +79,11 @@ def test_a_default_of_ones_own_is_one_that_can_be_overruled_by_any_name() -> Non
     ]
 
 
-def test_the_flag_comes_over_the_file_gate_by_gate() -> None:
-    file = {"KubeletSizingProvider": False, "ClassResources": False, "Other": True}
-    assert merge_gates(file, {"KubeletSizingProviders": True}, GATES) == {
-        "ClassResources": False,
-        "Other": True,
-        "KubeletSizingProviders": True,
-    }
+@pytest.mark.parametrize(
+    ("file", "flag"),
+    [("KubeletSizingProvider", "KubeletSizingProviders"), ("KubeletSizingProviders", "KubeletSizingProvider")],
+    ids=["alias in the file", "alias in the flag"],
+)
+def test_the_flag_comes_over_the_file_gate_by_gate(file: str, flag: str) -> None:
+    settings = {file: False, "ClassResources": False, "Other": True}
+    assert merge_gates(settings, {flag: True}, GATES) == {"ClassResources": False, "Other": True, flag: True}
