@@ -1,0 +1,1 @@
+"""Decisions about connections from outside to instances. Pure."""
