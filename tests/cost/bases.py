@@ -24,7 +24,30 @@ _NETWORK = {"network": {"name": "default"}, "location": {"name": "dfw"}}
 _SUBNET = {"subnetClass": "private", "networkContext": {"name": "default-dfw"}, "location": {"name": "dfw"}}
 _CEL = {"template": _TEMPLATE}
 
+_PODS = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [_CONTAINER]}}
+_REPLICATED = {"spec": {"selector": {"matchLabels": {"app": "x"}}, "template": _PODS}}
+_JOB = {"spec": {"template": {"spec": {"containers": [_CONTAINER], "restartPolicy": "Never"}}}}
+_BACKEND = {"service": {"name": "x", "port": {"number": 80}}}
+_TARGET = {"type": "Utilization", "averageUtilization": 50}
+
 BASES: dict[str, Object] = {
+    "cronjobs": {"spec": {"schedule": "0 * * * *", "jobTemplate": _JOB}},
+    "daemonsets": _REPLICATED,
+    "deployments": _REPLICATED,
+    "horizontalpodautoscalers": {
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "x"},
+            "maxReplicas": 3,
+            "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": _TARGET}}],
+        }
+    },
+    "ingresses": {"spec": {"rules": [{"http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": _BACKEND}]}}]}},
+    "ingressclasses": {"spec": {"controller": "example.org/x"}},
+    "jobs": _JOB,
+    "replicasets": _REPLICATED,
+    "replicationcontrollers": {"spec": {"selector": {"app": "x"}, "template": _PODS}},
+    "podtemplates": {"template": _PODS},
+    "statefulsets": _REPLICATED,
     "bindings": {"target": {"kind": "Node", "name": "n"}},
     "endpoints": {"subsets": [{"addresses": [{"ip": "10.1.0.1"}], "ports": [{"port": 80}]}]},
     "events": {"involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"}, "reason": "x"},

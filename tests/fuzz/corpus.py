@@ -20,6 +20,7 @@ from tarmac.api.catalog import build_catalog
 from tarmac.api.resource import Resource
 from tests.decode.samples import SAMPLES
 from tests.decode.wire import encode_body
+from tests.fuzz.extremes import base_of
 from tests.fuzz.mutations import damaged, misvalued
 from tests.fuzz.objects import Generator
 
@@ -93,6 +94,7 @@ def _bases(seed: int) -> list[_Base]:
         found += [_base(resource, obj, number) for number in range(_NAMES)]
         found += [_base(resource, obj, 0)._replace(wire=base64.b64decode(wire))] * _NAMES
     for resource in stored():
+        found += [_base(resource, base_of(resource), number) for number in range(_NAMES)]
         for number in range(_OF_EACH):
             generator = Generator(seed * 1000 + number, wrongness=0.0 if number % 2 else 0.06)
             found.append(_base(resource, generator.object_of(resource, ""), number))

@@ -183,7 +183,30 @@ _EVENT = {
     "eventTime": "2026-01-01T00:00:00.000000Z",
 }
 
+_PODS = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [_CONTAINER]}}
+_REPLICATED = {"spec": {"selector": {"matchLabels": {"app": "a"}}, "template": _PODS}}
+_JOB = {"spec": {"template": {"spec": {"containers": [_CONTAINER], "restartPolicy": "Never"}}}}
+_BACKEND = {"service": {"name": "a", "port": {"number": 80}}}
+_TARGET = {"type": "Utilization", "averageUtilization": 50}
+
 BASES: dict[str, JsonObject] = {
+    "cronjobs": {"spec": {"schedule": "0 * * * *", "jobTemplate": _JOB}},
+    "daemonsets": _REPLICATED,
+    "deployments": _REPLICATED,
+    "horizontalpodautoscalers": {
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"},
+            "maxReplicas": 3,
+            "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": _TARGET}}],
+        }
+    },
+    "ingresses": {"spec": {"rules": [{"http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": _BACKEND}]}}]}},
+    "ingressclasses": {"spec": {"controller": "example.com/a"}},
+    "jobs": _JOB,
+    "replicasets": _REPLICATED,
+    "replicationcontrollers": {"spec": {"selector": {"app": "a"}, "template": _PODS}},
+    "podtemplates": {"template": _PODS},
+    "statefulsets": _REPLICATED,
     "pods": {"spec": {"containers": [_CONTAINER]}},
     "services": {"spec": {"ports": [{"port": 80}]}},
     "limitranges": {"spec": {"limits": [{"type": "Container"}]}},
