@@ -14,7 +14,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from tarmac.api.catalog import build_catalog
-from tarmac.api.egress.names import LABEL_GATEWAY
+from tarmac.apps.simserving import serve
 from tarmac.apps.simtrial import TrialResult, trial
 from tarmac.apps.simworld import World, world
 from tarmac.apps.up import NODES
@@ -22,7 +22,6 @@ from tarmac.base.garbage import collect_rarely
 from tarmac.base.stderr import print_error
 from tarmac.base.tasks import background
 from tarmac.client.targets.untyped import LOCATIONS
-from tarmac.client.targets.untyped import NODES as NODE_OBJECTS
 from tarmac.sim.bugs import LogTap
 from tarmac.sim.checker.replay import Checker, RuleViolation
 from tarmac.sim.checker.safety import safety
@@ -33,7 +32,7 @@ from tarmac.sim.nodes.configuration import model_of
 from tarmac.sim.nodes.fleet import Fleet
 from tarmac.sim.nodes.objects import location
 from tarmac.sim.nodes.settings import SimLocation
-from tarmac.sim.scenario.player import Player, ScenarioStage, Unmet
+from tarmac.sim.scenario.player import Player, ScenarioStage, Unmet, label_gateways
 from tarmac.sim.scenario.script import Scenario, ScenarioError, read
 from tarmac.sim.scenario.timeline import Teller, stamp
 from tarmac.sim.seeds import stream
@@ -47,10 +46,15 @@ def main(options: argparse.Namespace) -> int:
     """Play the scenario or the seeds of the command line."""
     if options.seeds is not None:
         return play_seeds(options.seeds, options.jobs)
+    if options.scenario is None and options.serve:
+        print_error("--serve: a scenario is missing; name one, such as examples/scenarios/showcase.yaml")
+        return 2
     if options.scenario is None:
         return play_seed(options.seed or 1, options.verbose)
     try:
         scenario = read(options.scenario)
+        if options.serve:
+            return serve(scenario, options)
         return play(scenario, options.scenario.parent, scenario.seed if options.seed is None else options.seed)
     except (ScenarioError, OSError) as error:
         print_error(error)
@@ -155,11 +159,7 @@ async def _populate(planet: World, scenario: Scenario, stack: AsyncExitStack) ->
     fleet = Fleet(planet.client("nodes", planet.link(NODES)), places, models=models)
     await stack.enter_async_context(background(fleet.run(), "simulated nodes"))
     await fleet.registered()
-    for name in scenario.gateways:
-        if name not in fleet.nodes:
-            raise ScenarioError(f"gateways: no such node: {name}; there are {', '.join(fleet.nodes)}")
-        labels = {"metadata": {"labels": {LABEL_GATEWAY: "true"}}}
-        await planet.reliable().resource(NODE_OBJECTS).patch(name, labels, manager="scenario")
+    await label_gateways(planet.reliable(), scenario, fleet)
     return fleet
 
 

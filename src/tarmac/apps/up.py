@@ -205,6 +205,15 @@ async def simulated(
     places: Sequence[SimLocation], grace: float, running: Running, *, model: NodeModel | None = None
 ) -> AsyncGenerator[None]:
     """Run simulated nodes in cities, beside a control plane. They are registered when the block starts."""
+    async with simulated_fleet(places, grace, running, model=model):
+        yield
+
+
+@asynccontextmanager
+async def simulated_fleet(
+    places: Sequence[SimLocation], grace: float, running: Running, *, model: NodeModel | None = None
+) -> AsyncGenerator[tuple[Fleet, SimulatedMetrics]]:
+    """Run simulated nodes as `simulated` does; yield them and the load that they report."""
     locations = Client(local_transport(running.server, STARTING)).resource(LOCATIONS)
     names = {place.name for place in places}
     found = [each for each in (await locations.list()).items if "simulated" in each["spec"].get("provider", {})]
@@ -218,5 +227,6 @@ async def simulated(
     fleet = Fleet(client, places, models=dict.fromkeys(names, model) if model else None, heartbeat=beat)
     async with background(fleet.run(), "simulated nodes"):
         await fleet.registered()
-        with running.shared.metering.measured_by(SimulatedMetrics(fleet, client.clock)):
-            yield
+        metrics = SimulatedMetrics(fleet, client.clock)
+        with running.shared.metering.measured_by(metrics):
+            yield fleet, metrics

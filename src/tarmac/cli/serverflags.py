@@ -145,6 +145,19 @@ def add_sim_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument("--seeds", type=seed_range, metavar="A-B", help="many random stories; prints failures only")
     command.add_argument("--jobs", type=count, default=os.cpu_count(), metavar="N", help="processes for --seeds")
     command.add_argument("--verbose", action="store_true", help="print the actions of users and faults")
+    serving = command.add_argument_group("a scenario in real time")
+    serving.add_argument(
+        "--serve", action="store_true",
+        help="play the scenario on a running server until Ctrl-C, to look at with kubectl, tarmac and the dashboard",
+    )  # fmt: skip
+    serving.add_argument(
+        "--listen", type=listen_address, default=listen_address("127.0.0.1:0"), metavar="HOST:PORT",
+        help="with --serve: the address to serve HTTPS on (default: a free port of 127.0.0.1)",
+    )  # fmt: skip
+    serving.add_argument(
+        "--data-dir", type=Path, metavar="DIR",
+        help="with --serve: a directory to keep the planet in (default: a temporary one, removed at the end)",
+    )  # fmt: skip
 
 
 def _add_sharing_flags(command: argparse.ArgumentParser) -> None:

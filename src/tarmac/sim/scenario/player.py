@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from tarmac.api.catalog import Catalog
 from tarmac.api.conditions import condition_of
+from tarmac.api.egress.names import LABEL_GATEWAY
 from tarmac.api.resource import Resource
 from tarmac.api.schema import Json, JsonObject
 from tarmac.api.status import ApiError, NotFound
@@ -16,12 +17,13 @@ from tarmac.base.clock import Clock
 from tarmac.client.client import Client
 from tarmac.client.resources import ResourceClient
 from tarmac.client.targets.target import dynamic
+from tarmac.client.targets.untyped import NODES
 from tarmac.sim.loop import VirtualClock
 from tarmac.sim.metrics import SimulatedMetrics
 from tarmac.sim.nodes.fleet import Fleet
 from tarmac.sim.nodes.settings import SimLocation
 from tarmac.sim.replica import Replica
-from tarmac.sim.scenario.script import Dial, ScenarioError, Step, Until, manifests, seconds
+from tarmac.sim.scenario.script import Dial, Scenario, ScenarioError, Step, Until, manifests, seconds
 
 T = TypeVar("T")
 
@@ -212,6 +214,15 @@ class Player:
 
     def _replica(self, name: str) -> Replica:
         return _one_of(self._stage.replicas, name, "process")
+
+
+async def label_gateways(client: Client, scenario: Scenario, fleet: Fleet) -> None:
+    """Label the scenario's gateways. Raises ScenarioError."""
+    for name in scenario.gateways:
+        if name not in fleet.nodes:
+            raise ScenarioError(f"gateways: no such node: {name}; there are {', '.join(fleet.nodes)}")
+        labels = {"metadata": {"labels": {LABEL_GATEWAY: "true"}}}
+        await client.resource(NODES).patch(name, labels, manager="scenario")
 
 
 def _one_of(known: Mapping[str, T], name: str, what: str) -> T:
