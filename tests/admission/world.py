@@ -38,7 +38,7 @@ class World:
         await self.store.start()
         authorizer = Authorizer(self.store)
         authorizer.start()
-        self._plugins = default_plugins(self.reader, CATALOG, self.clock, Randomness(7), authorizer)
+        self._plugins = default_plugins(self.reader, CATALOG, self.clock, Randomness(7), authorizer, way_in=True)
         await self.put("namespaces", {"metadata": {"name": "default"}})
         await self.put("serviceaccounts", {"metadata": {"name": "default", "namespace": "default"}})
         for name in (SANDBOX_CLASS, HOST_CLASS):

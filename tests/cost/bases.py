@@ -126,6 +126,9 @@ BASES: dict[str, Object] = {
     "sourceips": {"spec": {"address": "192.0.2.1", "className": "x"}},
     "sourceipclaims": {"spec": {"className": "x"}},
     "sourceipclasses": {"spec": {"ranges": [{"cidr": "192.0.2.0/24"}]}},
+    "addresspools": {"spec": {"ranges": [{"cidr": "203.0.113.0/24"}]}},
+    "publicaddresses": {"spec": {"address": "203.0.113.1", "poolName": "x"}},
+    "bgppeers": {"spec": {"address": "198.51.100.1", "asn": 65001, "localASN": 65000}},
 }
 
 

@@ -259,6 +259,9 @@ BASES: dict[str, JsonObject] = {
     "controllerrevisions": {"data": {"a": "b"}, "revision": 1},
     "sourceips": {"metadata": {"name": "192.0.2.9"}, "spec": {"address": "192.0.2.9", "className": "a"}},
     "sourceipclasses": {"spec": {"ranges": [{"cidr": "192.0.2.0/24"}]}},
+    "addresspools": {"spec": {"ranges": [{"cidr": "203.0.113.0/24"}]}},
+    "publicaddresses": {"metadata": {"name": "203.0.113.9"}, "spec": {"address": "203.0.113.9", "poolName": "a"}},
+    "bgppeers": {"spec": {"address": "198.51.100.1", "asn": 65001, "localASN": 65000}},
     "subjectaccessreviews": {"spec": {"user": "a", "resourceAttributes": {"verb": "get", "resource": "pods"}}},
     "localsubjectaccessreviews": {
         "spec": {"user": "a", "resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "default"}}

@@ -15,7 +15,7 @@ import pytest
 
 from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import ENDPOINT_SLICES, NAMESPACES, PODS, SERVICES, VOLUME_CLAIMS
-from tarmac.server.security.policy import CLUSTER_ROLES, NODE_EXTERNAL, NODE_RULES
+from tarmac.server.security.policy import CLUSTER_ROLES, NODE_EXTERNAL, NODE_INGRESS, NODE_RULES
 from tests.security.tenants import mirror_of, placed, pod, ready_nodes, tenant
 from tests.security.wire import Json, Wire, csr, serving, signing_request
 
@@ -23,6 +23,7 @@ QUOTAS = dynamic("v1", "resourcequotas", "ResourceQuota")
 WEB = {"app": "web"}
 BANK = "/api/v1/namespaces/bank"
 NODE = "/api/v1/nodes/n1"
+NETWORKING = "/apis/networking.datumapis.com/v1alpha"
 WRITES = {"create", "update", "patch", "delete"}
 VALUES: tuple[Any, ...] = (
     None, "", "x" * 20_000, "-1", "1e400", "9" * 5000, "\x00\u202e\n", -1, 2**63 - 1, 2**70, 1.5, True, [], {},
@@ -218,15 +219,25 @@ WALKS: dict[str, Walk] = {
         fixed({"metadata": {"name": "192.0.2.5"}, "status": {"nodes": [{"name": "n1", "owner": True, "epoch": 1}]}}),
         "/apis/submariner.io/v1alpha1/namespaces/external-services/gateways/192.0.2.5/status",
     ),
+    "publicaddresses/status": Walk(
+        f"{NETWORKING}/publicaddresses/203.0.113.5/status",
+        fixed({"metadata": {"name": "203.0.113.5"}, "status": {"nodes": [{"name": "n1", "announcing": True}]}}),
+        f"{NETWORKING}/publicaddresses/203.0.113.5/status",
+    ),
+    "bgppeers/status": Walk(
+        f"{NETWORKING}/bgppeers/tor/status",
+        fixed({"metadata": {"name": "tor"}, "status": {"nodes": [{"name": "n1", "state": "Established"}]}}),
+        f"{NETWORKING}/bgppeers/tor/status",
+    ),
 }
 
 
-OF_OTHERS = {"forwarders/status", "gateways/status"}
-"""There is none of this node here; `tests/admission/test_node_forwarding.py` walks its own."""
+OF_OTHERS = {"forwarders/status", "gateways/status", "publicaddresses/status", "bgppeers/status"}
+"""There is none of this node here; tests of NodeRestriction in `tests/admission` walk its own."""
 
 
 def written() -> set[str]:
-    rules = (*NODE_RULES, *CLUSTER_ROLES[NODE_EXTERNAL])
+    rules = (*NODE_RULES, *CLUSTER_ROLES[NODE_EXTERNAL], *CLUSTER_ROLES[NODE_INGRESS])
     return {name for rule in rules if WRITES & {*rule["verbs"]} for name in rule["resources"]}
 
 

@@ -24,7 +24,7 @@ from tarmac.api.nodetokens import DELETE_DISKS, LEAVING
 from tarmac.api.restored import running_path
 from tarmac.api.rotations import TRUSTS
 from tarmac.client.targets.untyped import NETWORKS, NODES, PODS, SERVICE_ACCOUNTS, VOLUME_CLAIMS
-from tarmac.server.security.policy import CLUSTER_ROLES, NODE_EXTERNAL, NODE_RULES
+from tarmac.server.security.policy import CLUSTER_ROLES, NODE_EXTERNAL, NODE_INGRESS, NODE_RULES
 from tests.security.wire import Json, Wire, serving
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "security.md"
@@ -89,7 +89,7 @@ def test_the_table_names_every_write_that_nodes_have_a_right_to() -> None:
     }
     granted = {
         name
-        for rule in (*NODE_RULES, *CLUSTER_ROLES[NODE_EXTERNAL])
+        for rule in (*NODE_RULES, *CLUSTER_ROLES[NODE_EXTERNAL], *CLUSTER_ROLES[NODE_INGRESS])
         if set(rule["verbs"]) - READS
         for name in rule["resources"]
     }

@@ -9,6 +9,7 @@ from tarmac.api.compute import resources as compute
 from tarmac.api.compute.explanations import LEDGER, WHY
 from tarmac.api.compute.lookup import Lookup
 from tarmac.api.egress import resources as submariner
+from tarmac.api.ingress import resources as ingress
 from tarmac.api.kubernetes import resources as kubernetes
 from tarmac.api.networking import resources as networking
 from tarmac.api.resource import Resource
@@ -39,7 +40,7 @@ def build_catalog(lookup: Lookup | None = None) -> Catalog:
 
     `lookup` gives validation access to the live system (cities, Locations, instance types).
     """
-    own = (*compute.resources(lookup), *networking.resources(), *submariner.resources())
+    own = (*compute.resources(lookup), *networking.resources(), *ingress.resources(), *submariner.resources())
     return Catalog([*map(_explained, kubernetes.resources()), *own])
 
 

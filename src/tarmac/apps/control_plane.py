@@ -7,7 +7,7 @@ lost: the listener completes requests in flight, then the store writes its pendi
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +32,7 @@ from tarmac.apps.tokenlabels import label_used_tokens
 from tarmac.apps.workers.seat import Seat
 from tarmac.apps.workers.serving import OneOfSeveral, UsageOfLowest, measuring, while_lowest
 from tarmac.base.clock import Clock, SystemClock
+from tarmac.base.gates import CLASS_RESOURCES, WAY_IN
 from tarmac.base.log import log
 from tarmac.base.randomness import Randomness
 from tarmac.base.signals import Signal
@@ -140,11 +141,11 @@ async def control_plane(
     layout: Layout,
     address: Address,
     controllers: Chosen = EVERYTHING,
-    class_resources: bool = False,
+    features: Collection[str] = (),
     people: Authentication = CERTIFICATES_ONLY,
     seat: Seat | None = None,
 ) -> AsyncGenerator[Running]:
-    """Serve until the block ends, together with the chosen controllers. `class_resources`: the server's feature gate.
+    """Serve until the block ends, together with the chosen controllers. `features`: the server's gates that are on.
 
     With a `seat` this is one of several processes of one server. Raises ValueError, OSError or StoreError with a
     message for the operator.
@@ -166,7 +167,7 @@ async def control_plane(
         own_requests = OwnRequests()
         starting = Client(LocalTransport(partial(own_requests.handle, STARTING)), clock, randomness)
         hand_over = HandOver(layout, starting, shared=store.shared)
-        server = _server(layout, keys, store, metrics, shared, hand_over, stack, issuers, class_resources, joined)
+        server = _server(layout, keys, store, metrics, shared, hand_over, stack, issuers, features, joined)
         own_requests.serve(server)
         await server.start()
         stack.push_async_callback(server.stop)
@@ -266,7 +267,7 @@ def _server(
     hand_over: HandOver,
     stack: AsyncExitStack,
     issuers: Issuers,
-    class_resources: bool,
+    features: Collection[str],
     joined: _JoinedNodes,
 ) -> ApiServer:
     clock, randomness, pki = SystemClock(), Randomness(), keys.pki
@@ -292,7 +293,15 @@ def _server(
             store,
             catalog,
             gates,
-            default_chain(reader, catalog, clock, randomness, authorizer, class_resources=class_resources),
+            default_chain(
+                reader,
+                catalog,
+                clock,
+                randomness,
+                authorizer,
+                class_resources=CLASS_RESOURCES in features,
+                way_in=WAY_IN in features,
+            ),
             clock,
             randomness,
             metrics,

@@ -7,7 +7,7 @@ import asyncio
 import resource
 import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,7 +24,7 @@ from tarmac.apps.workers.seat import Seat, meeting_folder
 from tarmac.base.clock import SystemClock
 from tarmac.base.exhaustion import end_if_out_of_memory, end_when_out_of_memory
 from tarmac.base.garbage import collect_rarely
-from tarmac.base.gates import CLASS_RESOURCES, BadGate
+from tarmac.base.gates import BadGate
 from tarmac.base.log import configure, log
 from tarmac.base.randomness import Randomness
 from tarmac.base.stderr import print_error
@@ -85,7 +85,7 @@ def _serve(options: argparse.Namespace, surround: Callable[[Layout], ServerExtra
         layout,
         beside=surroundings.beside,
         controllers=Chosen(names_of(options), settings_of(options, gates)),
-        class_resources=gates.enabled(CLASS_RESOURCES),
+        features=[name for name, enabled in gates.told("server").items() if enabled],
         people=authentication_of(options),
     )
     if getattr(options, "processes", 1) > 1:
@@ -158,7 +158,7 @@ async def run(
     address: Address,
     beside: Beside,
     controllers: Chosen,
-    class_resources: bool,
+    features: Collection[str],
     people: Authentication,
     seat: Seat | None = None,
     ready: Callable[[str], None] = _print,
@@ -176,7 +176,7 @@ async def run(
     end_when_out_of_memory(loop)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
-    serving = control_plane(layout, address, controllers, class_resources, people, seat)
+    serving = control_plane(layout, address, controllers, features, people, seat)
     async with serving as running, beside(running):
         starting = None  # from here on a signal ends the wait instead of cancelling the start
         collect_rarely()

@@ -137,5 +137,5 @@ def _server(store: HistoryStore, authorizer: Authorizer, clock: VirtualClock, ra
     gates = RequestGates(gate, authorizer, Fairness(), gate)
     reader = Reader(store)
     catalog = build_catalog(StoreLookup(reader))
-    chain = default_chain(reader, catalog, clock, randomness, authorizer, class_resources=True)
+    chain = default_chain(reader, catalog, clock, randomness, authorizer, class_resources=True, way_in=True)
     return assemble(ServerParts(store, catalog, gates, chain, clock, randomness, reviews=reviews, issuer=gate))

@@ -65,8 +65,8 @@ class SourceIPClassStrategy(OwnStrategy):
         """Check ranges, places, targets, times."""
         spec = obj["spec"]
         changed = old is None or old["spec"].get("ranges") != spec.get("ranges")
-        families = _check_ranges(objects(spec, "ranges"), errors, changed=changed)
-        _check_subnet(mapping(spec, "subnet"), families, errors)
+        families = check_ranges(objects(spec, "ranges"), errors, changed=changed)
+        check_subnet(mapping(spec, "subnet"), families, errors)
         for index, target in enumerate(spec.get("allowedTargets") or ()):
             parse_range(target, f"spec.allowedTargets[{index}]", errors)
         for index, place in enumerate(objects(spec, "locations")):
@@ -75,27 +75,31 @@ class SourceIPClassStrategy(OwnStrategy):
             checks.label_selector(place.get("gatewaySelector"), f"{path}.gatewaySelector", errors)
         for index, port in enumerate(mapping(spec, "inbound").get("ports") or ()):
             checks.port_number(port, f"spec.inbound.ports[{index}]", errors)
-        _check_allowed(mapping(spec, "allowedNamespaces"), errors)
-        _check_hold_down(spec.get("holdDown", ""), errors)
+        check_allowed(mapping(spec, "allowedNamespaces"), errors)
+        check_hold_down(spec.get("holdDown", ""), errors)
 
     def warnings(self, obj: JsonObject, old: JsonObject | None) -> list[str]:
         """Return warnings about unsafe selectors: a node that can label itself can make itself a gateway."""
         found: list[str] = []
         for index, place in enumerate(objects(mapping(obj, "spec"), "locations")):
-            chosen = mapping(place, "gatewaySelector")
-            keys = {*mapping(chosen, "matchLabels"), *(each["key"] for each in objects(chosen, "matchExpressions"))}
-            if keys and not any(key.startswith(_NOT_FOR_NODES) for key in keys):
-                path = f"spec.locations[{index}].gatewaySelector"
-                found.append(
-                    f"{path}: nodes can set these labels themselves; choose by one of {_NOT_FOR_NODES[0]}… too"
-                )
+            found += unsafe_selector(mapping(place, "gatewaySelector"), f"spec.locations[{index}].gatewaySelector")
         return found
 
 
-def _check_ranges(ranges: Iterable[JsonObject], errors: FieldErrors, *, changed: bool) -> set[int]:
-    """Check each range, and that ranges of a class do not overlap; return their address families.
+def unsafe_selector(chosen: JsonObject, path: str) -> list[str]:
+    """Return a warning if a selector of nodes has only labels that nodes can set themselves."""
+    keys = {*mapping(chosen, "matchLabels"), *(each["key"] for each in objects(chosen, "matchExpressions"))}
+    if not keys or any(key.startswith(_NOT_FOR_NODES) for key in keys):
+        return []
+    return [f"{path}: nodes can set these labels themselves; choose by one of {_NOT_FOR_NODES[0]}… too"]
 
-    Reserved ranges are rejected in new and changed classes; a class of an earlier version keeps them until it changes.
+
+def check_ranges(
+    ranges: Iterable[JsonObject], errors: FieldErrors, *, changed: bool, holder: str = "class"
+) -> set[int]:
+    """Check each range, and that ranges of a class or pool do not overlap; return their address families.
+
+    Reserved ranges are rejected in new and changed ones; a class of an earlier version keeps them until it changes.
     """
     found: list[Bounds] = []
     for index, written in enumerate(ranges):
@@ -104,7 +108,7 @@ def _check_ranges(ranges: Iterable[JsonObject], errors: FieldErrors, *, changed:
         if bounds is None:
             continue
         if any(bounds.overlaps(other) for other in found):
-            errors.invalid(path, written, "overlaps another range of the class")
+            errors.invalid(path, written, f"overlaps another range of the {holder}")
         reserved = reserved_between(bounds.family, bounds.first, bounds.last) if changed else None
         if reserved is not None:
             errors.invalid(path, written, f"must be addresses that a gateway can carry: it overlaps {reserved}")
@@ -133,7 +137,8 @@ def _bounds(written: JsonObject, path: str, errors: FieldErrors) -> Bounds | Non
     return None
 
 
-def _check_subnet(subnet: JsonObject, families: set[int], errors: FieldErrors) -> None:
+def check_subnet(subnet: JsonObject, families: set[int], errors: FieldErrors) -> None:
+    """Check gateway and interface of the segment of a class or pool; `families` are those of its ranges."""
     gateway = check_address(subnet["gateway"], "spec.subnet.gateway", errors) if subnet.get("gateway") else None
     if gateway is not None and families and gateway.version not in families:
         wanted = " or ".join(f"IPv{family}" for family in sorted(families))
@@ -144,13 +149,15 @@ def _check_subnet(subnet: JsonObject, families: set[int], errors: FieldErrors) -
         errors.invalid("spec.subnet.interface", interface, detail)
 
 
-def _check_allowed(allowed: JsonObject, errors: FieldErrors) -> None:
+def check_allowed(allowed: JsonObject, errors: FieldErrors) -> None:
+    """Check the namespaces that may use a class or pool."""
     for index, name in enumerate(allowed.get("names") or ()):
         checks.dns_label(name, f"spec.allowedNamespaces.names[{index}]", errors)
     checks.label_selector(allowed.get("selector"), "spec.allowedNamespaces.selector", errors)
 
 
-def _check_hold_down(written: str, errors: FieldErrors) -> None:
+def check_hold_down(written: str, errors: FieldErrors) -> None:
+    """Check the quarantine of released addresses."""
     try:
         negative = bool(written) and parse_duration(written) < 0
     except ValueError as error:

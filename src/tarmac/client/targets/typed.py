@@ -23,6 +23,9 @@ from tarmac.api.egress.externalservice import ExternalService
 from tarmac.api.egress.forwarding import Forwarder, Gateway
 from tarmac.api.egress.names import API_VERSION as SUBMARINER
 from tarmac.api.egress.sourceip import SourceIP, SourceIPClaim, SourceIPClass
+from tarmac.api.ingress.addresspool import AddressPool
+from tarmac.api.ingress.bgppeer import BGPPeer
+from tarmac.api.ingress.publicaddress import PublicAddress
 from tarmac.api.networking.location import Location
 from tarmac.api.networking.names import API_VERSION as NETWORKING
 from tarmac.api.networking.network import Network, NetworkBinding, NetworkContext, Subnet, SubnetClaim
@@ -60,6 +63,10 @@ NETWORK_BINDINGS = declared(NetworkBinding, NETWORKING, "networkbindings")
 NETWORK_CONTEXTS = declared(NetworkContext, NETWORKING, "networkcontexts")
 SUBNET_CLAIMS = declared(SubnetClaim, NETWORKING, "subnetclaims")
 SUBNETS = declared(Subnet, NETWORKING, "subnets")
+
+ADDRESS_POOLS = declared(AddressPool, NETWORKING, "addresspools", namespaced=False)
+BGP_PEERS = declared(BGPPeer, NETWORKING, "bgppeers", namespaced=False)
+PUBLIC_ADDRESSES = declared(PublicAddress, NETWORKING, "publicaddresses", namespaced=False)
 
 EXTERNAL_SERVICES = declared(ExternalService, SUBMARINER, "externalservices")
 FORWARDERS = declared(Forwarder, SUBMARINER, "forwarders")

@@ -18,6 +18,8 @@ from tarmac.server.admission.consolerecording import ConsoleRecording
 from tarmac.server.admission.creationrights import CreationRights
 from tarmac.server.admission.egressreferences import ExternalReferences
 from tarmac.server.admission.hostkernel import HostKernel
+from tarmac.server.admission.ingressgate import IngressRejection
+from tarmac.server.admission.ingressreferences import IngressReferences
 from tarmac.server.admission.instances import InstanceCreation
 from tarmac.server.admission.interfaces import InterfaceHolding
 from tarmac.server.admission.limitranges import LimitRanger
@@ -62,6 +64,7 @@ def default_plugins(
     authorizer: Authorizer,
     *,
     class_resources: bool = False,
+    way_in: bool = False,
 ) -> list[AdmissionPlugin]:
     """Return all plugins enabled by default. Quotas come last, so that no later plugin rejects a charged object."""
     quotas = catalog.find("", "v1", "resourcequotas")
@@ -102,6 +105,7 @@ def default_plugins(
         NetworkRanges(addresses),
         NetworkOverlaps(reader),
         ExternalReferences(reader, authorizer, addresses),
+        IngressReferences(reader, authorizer) if way_in else IngressRejection(),
         PodTopologyLabels(reader),
         ServiceAddresses(reader, randomness),
         StockControllers(reader, clock),
@@ -117,8 +121,9 @@ def default_chain(
     authorizer: Authorizer,
     *,
     class_resources: bool = False,
+    way_in: bool = False,
 ) -> AdmissionChain:
-    """Return the default plugins as a chain. `class_resources`: the feature gate."""
+    """Return the default plugins as a chain. `class_resources`, `way_in`: the feature gates."""
     return AdmissionChain(
-        default_plugins(reader, catalog, clock, randomness, authorizer, class_resources=class_resources)
+        default_plugins(reader, catalog, clock, randomness, authorizer, class_resources=class_resources, way_in=way_in)
     )

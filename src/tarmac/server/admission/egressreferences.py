@@ -26,7 +26,14 @@ from tarmac.base.fielderrors import FieldErrors
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.platformaddresses import PlatformAddresses
 from tarmac.server.admission.rights import may_use
-from tarmac.server.admission.sourceranges import CLASSES, SOURCE_IPS, SourceRanges, overlapping, ranges_of
+from tarmac.server.admission.sourceranges import (
+    CLASSES,
+    RANGE_GUARD,
+    SOURCE_IPS,
+    SourceRanges,
+    overlapping,
+    ranges_of,
+)
 from tarmac.server.reader import Reader
 from tarmac.server.security.authorize import Authorizer
 
@@ -64,7 +71,7 @@ class ExternalReferences(AdmissionPlugin):
 
         The other kinds may become invalid later anyway.
         """
-        return "source-ips" if resource.bucket in (CLASSES, SOURCE_IPS) and self._reader.store.shared else None
+        return RANGE_GUARD if resource.bucket in (CLASSES, SOURCE_IPS) and self._reader.store.shared else None
 
     def validate(self, attributes: Attributes) -> None:
         """Check the object and report all errors at once."""
@@ -81,7 +88,7 @@ class ExternalReferences(AdmissionPlugin):
         for index, mine in enumerate(ranges_of(attributes.obj)):
             other = overlapping(mine.bounds, others)
             if other is not None:
-                detail = f'overlaps {other.written} of SourceIPClass "{other.class_name}"'
+                detail = f"overlaps {other.written} of {other.holder}"
                 errors.invalid(f"spec.ranges[{index}]", mine.written, detail)
         dropped = [] if attributes.old is None else self._ranges.dropped(attributes.old, attributes.obj)
         if dropped:
@@ -122,7 +129,7 @@ class ExternalReferences(AdmissionPlugin):
         if self._addresses.are_in(str(target)):
             return f"the addresses of nodes and API servers {target}"
         found = overlapping(Bounds(target.version, int(target), int(target)), self._ranges.offered())
-        return f'SourceIPClass "{found.class_name}" {found.written}' if found is not None else None
+        return f"{found.holder} {found.written}" if found is not None else None
 
     def _of_networks(self, target: Address, own: str) -> str | None:
         """Name a Network of the namespace's Pods with the target in its range, which would mean an instance there."""

@@ -99,7 +99,7 @@ class NodeAddressAdmission(AdmissionPlugin):
             address, name = next(iter(pooled.items()))
             raise refuse(
                 attributes,
-                f'node "{node}" claims {len(pooled)} addresses that SourceIPClasses hand out, such as {address} of '
+                f'node "{node}" claims {len(pooled)} addresses that classes and pools hand out, such as {address} of '
                 f'"{name}": at most {MAX_POOLED} in {_STATUS} and {_FACTS} together; take ranges that the node has '
                 "out of the class",
             )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tarmac.api.compute.names import LABEL_ACCELERATOR
 from tarmac.api.identities import TOKEN_OF_NODE, VERSION
+from tarmac.api.ingress.names import BGP_PEERS, PUBLIC_ADDRESSES
 from tarmac.api.kubernetes.core.pods.mirrors import MIRROR
 from tarmac.api.networking.names import ANNOTATION_UNDERLAY_MTU
 from tarmac.api.nodetokens import DELETE_DISKS, LEAVING
@@ -18,6 +19,7 @@ from tarmac.base.clock import Clock
 from tarmac.decide.addresses import underlay_objection
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.nodeforwarding import admit_forwarder, admit_gateway, only_status
+from tarmac.server.admission.nodeingress import admit_peer, admit_public_address
 from tarmac.server.admission.nodewrites import METADATA, check_addresses, check_metadata, check_mirror_spec
 from tarmac.server.admission.pods import BUCKET as PODS
 from tarmac.server.admission.pods import mirrors
@@ -33,7 +35,7 @@ _ACCOUNTS = "core/serviceaccounts"
 _LEASES = "coordination.k8s.io/leases"
 _FORWARDERS, _GATEWAYS = "submariner.io/forwarders", "submariner.io/gateways"
 _LEASE_NAMESPACE = "kube-node-lease"
-_RESTRICTED = METADATA | {_CLAIMS, _ACCOUNTS, _FORWARDERS, _GATEWAYS}
+_RESTRICTED = METADATA | {_CLAIMS, _ACCOUNTS, _FORWARDERS, _GATEWAYS, PUBLIC_ADDRESSES, BGP_PEERS}
 _RESTRICTED_DOMAIN = "node-restriction.kubernetes.io"
 _HOSTNAME = "kubernetes.io/hostname"
 _OWN_LABELS = frozenset(
@@ -97,6 +99,10 @@ class NodeRestriction(AdmissionPlugin):
                 admit_forwarder(node, attributes)
             case "submariner.io/gateways":
                 admit_gateway(node, attributes, self._clock.now())
+            case "networking.datumapis.com/publicaddresses":
+                admit_public_address(node, attributes, self._reader)
+            case "networking.datumapis.com/bgppeers":
+                admit_peer(node, attributes, self._reader)
             case "coordination.k8s.io/leases":
                 _admit_lease(node, attributes)
             case _:

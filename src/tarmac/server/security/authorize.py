@@ -16,6 +16,7 @@ from tarmac.api.status import Forbidden, forbidden
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.nodeauthorizer import NodeAuthorizer, node_name
 from tarmac.server.security.nodegraph import NodeGraph
+from tarmac.server.security.peersecrets import PeerSecrets
 from tarmac.server.security.rbac import Rbac
 from tarmac.server.security.rules import PolicyRule
 from tarmac.server.security.users import User
@@ -37,7 +38,7 @@ class Authorizer:
     def __init__(self, store: Store) -> None:
         self.rbac = Rbac(store)
         self._graph = NodeGraph(store)
-        self._nodes = NodeAuthorizer(self._graph)
+        self._nodes = NodeAuthorizer(self._graph, PeerSecrets(store))
 
     def start(self) -> None:
         """Load the policy and subscribe to its changes. Call once the store has started."""

@@ -3,8 +3,8 @@
 A node is a user named `system:node:<name>` in the group `system:nodes`. Where the path alone does not tell which node
 owns an object (the name inside a created Node, the node a pod is bound to), the NodeRestriction admission plugin
 inspects the object, as in Kubernetes. Beyond Kubernetes, a node may watch and release the volumes with a disk on it,
-and watch its Forwarders. Every answer is None (allowed) or the reason why the node authorizer does not allow the
-request; RBAC may still allow it.
+watch its Forwarders, and read the passwords of its BGPPeers. Every answer is None (allowed) or the reason why the node
+authorizer does not allow the request; RBAC may still allow it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from tarmac.base.selectors import FieldSelector
 from tarmac.http.messages import parse_query
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.nodegraph import NodeGraph
+from tarmac.server.security.peersecrets import PeerSecrets
 from tarmac.server.security.policy import NODE_RULES
 from tarmac.server.security.rules import PolicyRule
 from tarmac.server.security.users import User
@@ -36,8 +37,8 @@ def node_name(user: User) -> str | None:
 class NodeAuthorizer:
     """Authorizes requests of nodes, using the graph of objects that their pods refer to."""
 
-    def __init__(self, graph: NodeGraph) -> None:
-        self._graph = graph
+    def __init__(self, graph: NodeGraph, peers: PeerSecrets) -> None:
+        self._graph, self._peers = graph, peers
         self._rules = [PolicyRule(rule) for rule in NODE_RULES]
         self._subdivided = {
             ("", "secrets"): self._read_referenced,
@@ -71,8 +72,11 @@ class NodeAuthorizer:
     def _referenced(self, node: str, info: RequestInfo) -> str | None:
         if not info.name:
             return "No Object name found"
-        found = self._graph.refers_to(node, info.resource, info.namespace, info.name)
-        return None if found else _unrelated(node)
+        if self._graph.refers_to(node, info.resource, info.namespace, info.name):
+            return None
+        if info.resource == "secrets" and self._peers.needed_by(node, info.namespace, info.name):
+            return None
+        return _unrelated(node)
 
     def _claim(self, node: str, info: RequestInfo, query: str) -> str | None:
         if info.subresource == "status":

@@ -29,6 +29,7 @@ SERVER_TO_NODES = "kube-apiserver-kubelet-client"  # the server's user name for 
 SIMULATED_NODES = "system:tarmac:simulated-nodes"
 NODE_NETWORK = "tarmac:node-network"
 NODE_EXTERNAL = "tarmac:node-external"
+NODE_INGRESS = "tarmac:node-ingress"
 _AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
 
 
@@ -103,8 +104,9 @@ _VIEW = [
     rule("get", "core", "pods/why"),
     rule(_READ, _NETWORKING, "locations networkbindings networkcontexts networkpolicies networks"),
     rule(_READ, _NETWORKING, "networks/status podendpoints subnetclaims subnets"),
-    # Classes and addresses are cluster-scoped: visible only if this role is granted by a ClusterRoleBinding.
+    # Pools, classes and addresses are cluster-scoped: visible only if this role is granted by a ClusterRoleBinding.
     rule(_READ, _SUBMARINER, "externalservices sourceipclaims sourceipclasses sourceips"),
+    rule(_READ, _NETWORKING, "addresspools publicaddresses"),
     rule("get", _SUBMARINER, "externalservices/why sourceipclaims/why sourceipclasses/why sourceips/why"),
 ]
 
@@ -136,8 +138,9 @@ _EDIT = [
     rule(_WRITE, _SUBMARINER, "externalservices sourceipclaims"),
     rule("create", _SUBMARINER, "externalservices/plan sourceipclaims/plan"),
     rule("get", _SUBMARINER, "externalservices/connections"),
-    # Checked in the namespace of the claim. The class itself lists the namespaces it allows.
+    # Checked in the namespace of the claim. The class itself lists the namespaces it allows; so does a pool.
     rule("use", _SUBMARINER, "sourceipclasses"),
+    rule("use", _NETWORKING, "addresspools"),
 ]
 
 _ADMIN = [
@@ -244,6 +247,15 @@ CLUSTER_ROLES: dict[str, list[Rule]] = {
         rule("list watch", _SUBMARINER, "externalservices gateways"),
         rule("patch", _SUBMARINER, "forwarders/status gateways/status"),
     ],
+    # Agents compile the way in for their own node from these, and report in their status. NodeRestriction makes sure
+    # that each node reports for itself only.
+    NODE_INGRESS: [
+        rule("list watch", _NETWORKING, "addresspools bgppeers publicaddresses"),
+        rule("patch", _NETWORKING, "bgppeers/status publicaddresses/status"),
+    ],
+    # For operators of public addresses without cluster-admin. Passwords of peers are Secrets of kube-system, which this
+    # role cannot read.
+    "tarmac:address-manager": [rule(_READ_WRITE, _NETWORKING, "addresspools bgppeers publicaddresses")],
     # For operators of gateways and addresses without cluster-admin.
     "tarmac:source-ip-manager": [
         rule(_READ_WRITE, _SUBMARINER, "sourceipclasses sourceips"),
@@ -310,6 +322,7 @@ CLUSTER_ROLE_BINDINGS: dict[str, tuple[str, list[str]]] = {
     ),
     NODE_NETWORK: (NODE_NETWORK, ["Group system:nodes"]),
     NODE_EXTERNAL: (NODE_EXTERNAL, ["Group system:nodes"]),
+    NODE_INGRESS: (NODE_INGRESS, ["Group system:nodes"]),
     "tarmac:node-tunnel": ("tarmac:node-tunnel", ["Group system:nodes"]),
     "tarmac:node-registry": ("tarmac:node-registry", ["Group system:nodes"]),
     "tarmac:registry-client": (

@@ -1,0 +1,1 @@
+"""networking.datumapis.com: AddressPool, PublicAddress, BGPPeer, the kinds for connections from outside."""
