@@ -39,3 +39,6 @@ MAX_ITEMS: dict[str, dict[str, int]] = {
     _RBAC + "AggregationRule": {"clusterRoleSelectors": 100},
 }
 """By the published name of a type, and its field."""
+
+MAX_LABELS = MAX_ITEMS[_META + "ObjectMeta"]["labels"]
+"""An object with more could not be updated any more, so additions of the server are limited as well."""

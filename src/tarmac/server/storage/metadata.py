@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tarmac.api.decode.limits import MAX_LABELS
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import misplaced
@@ -89,6 +90,8 @@ def validate(resource: Resource, metadata: JsonObject, errors: FieldErrors) -> N
     _validate_namespace(resource, metadata.get("namespace"), errors)
     if metadata.get("generation", 0) < 0:
         errors.invalid("metadata.generation", metadata["generation"], "must be greater than or equal to 0")
+    if len(labels := metadata.get("labels") or ()) > MAX_LABELS:  # the request had fewer; defaults added some
+        errors.too_many("metadata.labels", len(labels), MAX_LABELS)
     _validate_common(metadata, errors)
     _validate_finalizers(metadata.get("finalizers") or (), errors)
 

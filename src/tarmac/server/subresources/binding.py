@@ -14,6 +14,7 @@ import msgspec
 
 from tarmac.api.conditions import replaced
 from tarmac.api.decode import decode_kind
+from tarmac.api.decode.limits import MAX_LABELS
 from tarmac.api.kubernetes.core.pods.classfields import validate_annotations_unchanged
 from tarmac.api.kubernetes.core.pods.mirrors import MIRROR, is_mirror
 from tarmac.api.schema import JsonObject
@@ -158,6 +159,9 @@ def _with_marks(call: WriteCall, metadata: Part, wanted: JsonObject) -> Part:
     for field in ("annotations", "labels"):
         if wanted.get(field):
             marked[field] = {**(_value(metadata, field) or {}), **wanted[field]}
+    if len(marked.get("labels") or ()) > MAX_LABELS:
+        # Such a Pod could not be patched any more, so no controller could remove its finalizers.
+        marked["labels"] = _value(metadata, "labels")
     if wanted.get("annotations"):
         _check_class_annotations(call, {"metadata": marked}, {"annotations": _value(metadata, "annotations")})
     return marked

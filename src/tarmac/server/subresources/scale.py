@@ -79,8 +79,9 @@ def scale_of(storage: ResourceStorage, obj: JsonObject) -> JsonObject:
 def _selector_text(selector: Any) -> str:
     """Return the text of a selector: a text already, a LabelSelector, or the plain map of a ReplicationController."""
     if isinstance(selector, dict):
-        labelled = selector if selector.keys() <= {"matchLabels", "matchExpressions"} else {"matchLabels": selector}
-        return str(LabelSelector.from_object(labelled))
+        # By its values: a ReplicationController may select a label named `matchLabels`.
+        is_plain = any(isinstance(value, str) for value in selector.values())
+        return str(LabelSelector.from_object({"matchLabels": selector} if is_plain else selector))
     return selector if isinstance(selector, str) else ""
 
 

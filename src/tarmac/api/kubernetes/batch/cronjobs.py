@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import zoneinfo
 from functools import lru_cache
+from typing import Final
 
 from tarmac.api.kubernetes import checks
 from tarmac.api.kubernetes.apps.strategy import ControllerStrategy
@@ -17,6 +19,9 @@ from tarmac.base.fielderrors import FieldErrors
 _POLICIES = ("Allow", "Forbid", "Replace")
 _MAX_NAME = 52  # the controller adds eleven characters for each Job, and names of Jobs are labels
 _TIME_ZONES = "https://www.iana.org/time-zones"
+# Names of the database are of this form. Others would become a path below it, and a module to import, part by part.
+_ZONE: Final = re.compile(r"[A-Za-z0-9_+-]{1,32}(/[A-Za-z0-9_+-]{1,32}){0,3}", re.ASCII)
+_MAX_SHOWN: Final = 256  # characters of an unknown zone in an error
 
 
 class CronJobStrategy(ControllerStrategy):
@@ -75,8 +80,8 @@ def _validate_time_zone(zone: str | None, errors: FieldErrors) -> None:
     elif zone.lower() == "local":
         detail = f"timeZone must be an explicit time zone as defined in {_TIME_ZONES}"
         errors.invalid("spec.timeZone", zone, detail)
-    elif not _is_time_zone(zone):
-        errors.invalid("spec.timeZone", zone, f"unknown time zone {zone}")
+    elif not _ZONE.fullmatch(zone) or not _is_time_zone(zone):
+        errors.invalid("spec.timeZone", zone, f"unknown time zone {zone[:_MAX_SHOWN]}")
 
 
 @lru_cache(maxsize=100)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from tarmac.api.decode.limits import MAX_LABELS
 from tarmac.api.kubernetes import checks
 from tarmac.api.kubernetes.apps.strategy import ControllerStrategy
 from tarmac.api.kubernetes.apps.templates import default_template, validate_match, validate_template
@@ -65,6 +66,8 @@ class JobStrategy(ControllerStrategy):
             if not spec.get("manualSelector") and selector != generated:
                 errors.invalid("spec.selector", selector, "`selector` not auto-generated")
         validate_match(selector, spec["template"], "spec.template", errors)
+        if len(labels := checks.mapping(spec, "template", "metadata", "labels")) > MAX_LABELS:
+            errors.too_many("spec.template.metadata.labels", len(labels), MAX_LABELS)  # with the generated ones
         validate_job_spec(spec, "spec", errors)
 
     def validate_update(self, new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
