@@ -1,4 +1,4 @@
-"""Fake answers of a node about a container: simulated nodes have no logs and no shells."""
+"""Fake answers of a node about a container: those of simulated nodes say what a test cannot choose."""
 
 from __future__ import annotations
 

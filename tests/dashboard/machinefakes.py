@@ -1,4 +1,4 @@
-"""Fake answers of a node about a virtual machine: simulated nodes have no machines to show."""
+"""Fake answers of a node about a virtual machine: those of simulated nodes say what a test cannot choose."""
 
 from __future__ import annotations
 

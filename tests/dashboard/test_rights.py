@@ -136,7 +136,7 @@ def test_a_user_without_exec_sees_the_missing_right_in_place_of_a_terminal(
         expect(page.get_by_role("button", name="Connect again")).to_have_count(0)
     expect(page.get_by_role("button", name="Reset")).to_be_disabled()
     page.evaluate(f"location.hash = '#/instances/default/{web}/logs'")
-    expect(page.get_by_role("main").get_by_role("status")).to_contain_text("simulated")  # theirs to read
+    expect(page.get_by_role("main")).to_contain_text("a simulated node")  # theirs to read
     page.evaluate("location.hash = '#/workloads/default/web'")
     expect(page.get_by_role("button", name="Delete…")).to_be_enabled()
     page.get_by_role("link", name="rollout").click()

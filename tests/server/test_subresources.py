@@ -208,15 +208,17 @@ async def test_without_a_connection_to_the_node_the_answer_says_so(api: Client, 
 
 
 @pytest.mark.parametrize("subresource", ["log", "exec", "attach", "portforward", "proxy/"])
-async def test_of_a_simulated_node_the_answer_says_that_nothing_real_runs_there(api: Client, subresource: str) -> None:
+async def test_without_a_connection_to_a_simulated_node_the_answer_says_so(api: Client, subresource: str) -> None:
     await bind(api, name="n1")
     node = {"metadata": {"name": "n1"}, "status": {"nodeInfo": {"containerRuntimeVersion": "sim://1"}}}
     await api.post("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", **node})
     patch = {"status": {"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}]}}
     await api.patch(f"{PODS}/p/status", patch)
     refused = await api.get(f"{PODS}/p/{subresource}")
-    assert (refused.status, refused.json["reason"]) == (400, "BadRequest")
-    assert refused.message == "node n1 is simulated: nothing real runs there that could be read, entered or reached"
+    assert (refused.status, refused.json["reason"]) == (503, "ServiceUnavailable")
+    assert refused.message == (
+        "no connection to node n1: it is simulated, and is down, cut off, or not part of a running `tarmac up`"
+    )
 
 
 async def test_a_pod_without_an_address_is_not_proxied(api: Client) -> None:

@@ -53,6 +53,7 @@ from tarmac.server.endpoints.scrapetargets import ScrapeTargets
 from tarmac.server.lookup import StoreLookup
 from tarmac.server.metrics import Metrics, health_metrics
 from tarmac.server.nodes.connections import NodeProxy
+from tarmac.server.nodes.localnodes import LocalNodes
 from tarmac.server.nodes.nodeendpoints import NodeRoutes, NodeTls
 from tarmac.server.nodes.scraping import Scraper
 from tarmac.server.nodes.tunnels import PREFIX as TUNNELS_PATH
@@ -119,6 +120,7 @@ class Shared:
     metering: Metering  # the source of `kubectl top` and of the autoscaler
     uses: TokenUses  # of tokens stored in Secrets
     repositories: RepositoryRoom  # state of the registry, if there is one
+    local_nodes: LocalNodes  # simulated nodes of this process
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,7 @@ async def control_plane(
         await issuers.use(people.issuers)
         peers = Peers(seat.folder, seat.index, seat.count, clock) if seat else None
         metering = Metering(UsageOfLowest(peers) if peers else NoUsage())
-        shared = Shared(metering, TokenUses(clock), RepositoryRoom(Reader(store)))
+        shared = Shared(metering, TokenUses(clock), RepositoryRoom(Reader(store)), LocalNodes())
         joined = _join_nodes(store, pki, metrics, clock, randomness, peers)
         own_requests = OwnRequests()
         starting = Client(LocalTransport(partial(own_requests.handle, STARTING)), clock, randomness)
@@ -305,7 +307,7 @@ def _server(
             clock,
             randomness,
             metrics,
-            connections=NodeProxy(joined.ways),
+            connections=NodeProxy(joined.ways, shared.local_nodes),
             usage=shared.metering,
             reviews=Reviews(authenticator, authorizer, clock, Revocations(store).refuses),
             issuer=TokenIssuer(store, tokens, clock, randomness),

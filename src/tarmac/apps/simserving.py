@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,6 +29,9 @@ from tarmac.sim.nodes.settings import SimLocation
 from tarmac.sim.scenario.player import Player, ScenarioStage, Unmet, label_gateways
 from tarmac.sim.scenario.script import Scenario, ScenarioError
 
+_Beside = Callable[[Path, Running], AbstractAsyncContextManager[None]]
+"""Runs beside the server, with a folder for recordings."""
+
 _GRACE = 8.0  # seconds; a city that is cut off is lost soon enough to be looked at
 
 
@@ -44,7 +47,7 @@ def serve(scenario: Scenario, options: argparse.Namespace) -> int:
         return _serve(scenario, options, Path(folder), beside)
 
 
-def _serve(scenario: Scenario, options: argparse.Namespace, folder: Path, beside: server.Beside) -> int:
+def _serve(scenario: Scenario, options: argparse.Namespace, folder: Path, beside: _Beside) -> int:
     host, port = options.listen
     words = ["--data-dir", str(folder), "--listen", f"[{host}]:{port}" if ":" in host else f"{host}:{port}"]
     words += [f"--node-monitor-grace-period={_GRACE:g}s", *(["--verbose"] if options.verbose else [])]
@@ -54,18 +57,18 @@ def _serve(scenario: Scenario, options: argparse.Namespace, folder: Path, beside
     return server.main(parser.parse_args(words), extras)
 
 
-def _extras(scenario: Scenario, beside: server.Beside, layout: Layout) -> server.ServerExtras:
+def _extras(scenario: Scenario, beside: _Beside, layout: Layout) -> server.ServerExtras:
     where = f"--kubeconfig {layout.kubeconfig}"
     _tell(f"{scenario.name}: look at it with `tarmac dashboard {where}` or `kubectl get workloads -A {where}`")
-    return server.ServerExtras(beside)
+    return server.ServerExtras(partial(beside, layout.data_dir / "recordings"))
 
 
 @asynccontextmanager
-async def _playing(scenario: Scenario, folder: Path, running: Running) -> AsyncGenerator[None]:
+async def _playing(scenario: Scenario, folder: Path, recordings: Path, running: Running) -> AsyncGenerator[None]:
     """Run the nodes of the scenario, and its steps while the server serves."""
     places = [SimLocation(city.lower(), city, nodes) for city, nodes in scenario.cities.items()]
     model = model_of(scenario.node_config) if scenario.node_config else None
-    async with simulated_fleet(places, _GRACE, running, model=model) as (fleet, metrics):
+    async with simulated_fleet(places, _GRACE, recordings, running, model=model) as (fleet, metrics):
         clock = SystemClock()
         client = Client(local_transport(running.server, STARTING), clock)
         await label_gateways(client, scenario, fleet)

@@ -39,6 +39,8 @@ from tarmac.sim.nodes.fleet import Fleet
 from tarmac.sim.nodes.model import NodeModel
 from tarmac.sim.nodes.objects import location
 from tarmac.sim.nodes.settings import HeartbeatSettings, SimLocation
+from tarmac.sim.sessions.api import SimulatedNodeApi
+from tarmac.sim.sessions.connections import connections
 
 NODES = User(SIMULATED_NODES, groups=("system:authenticated",))
 _FIELD_MANAGER = "tarmac-up"
@@ -136,7 +138,8 @@ def _cities(options: argparse.Namespace, parts: NodeParts | None, layout: Layout
     if options.outside:
         print_warning("--outside: no effect with simulated nodes, which have no packets and are no gateways")
     places = [SimLocation(city.lower(), city, options.sim_nodes) for city in options.cities]
-    beside = partial(simulated, places, options.node_monitor_grace_period, model=options.sim_node_model)
+    recordings = layout.data_dir / "recordings"
+    beside = partial(simulated, places, options.node_monitor_grace_period, recordings, model=options.sim_node_model)
     return server.ServerExtras(partial(_told_of, layout, beside))
 
 
@@ -202,16 +205,29 @@ async def _with_outside(
 
 @asynccontextmanager
 async def simulated(
-    places: Sequence[SimLocation], grace: float, running: Running, *, model: NodeModel | None = None
+    places: Sequence[SimLocation],
+    grace: float,
+    recordings: Path,
+    running: Running,
+    *,
+    model: NodeModel | None = None,
 ) -> AsyncGenerator[None]:
-    """Run simulated nodes in cities, beside a control plane. They are registered when the block starts."""
-    async with simulated_fleet(places, grace, running, model=model):
+    """Run simulated nodes in cities, beside a control plane. They are registered when the block starts.
+
+    `recordings` is the folder for console sessions of their machines.
+    """
+    async with simulated_fleet(places, grace, recordings, running, model=model):
         yield
 
 
 @asynccontextmanager
 async def simulated_fleet(
-    places: Sequence[SimLocation], grace: float, running: Running, *, model: NodeModel | None = None
+    places: Sequence[SimLocation],
+    grace: float,
+    recordings: Path,
+    running: Running,
+    *,
+    model: NodeModel | None = None,
 ) -> AsyncGenerator[tuple[Fleet, SimulatedMetrics]]:
     """Run simulated nodes as `simulated` does; yield them and the load that they report."""
     locations = Client(local_transport(running.server, STARTING)).resource(LOCATIONS)
@@ -228,5 +244,6 @@ async def simulated_fleet(
     async with background(fleet.run(), "simulated nodes"):
         await fleet.registered()
         metrics = SimulatedMetrics(fleet, client.clock)
-        with running.shared.metering.measured_by(metrics):
-            yield fleet, metrics
+        async with connections(fleet, SimulatedNodeApi(fleet, client, recordings)) as reached:
+            with running.shared.metering.measured_by(metrics), running.shared.local_nodes.served(reached.find):
+                yield fleet, metrics

@@ -50,7 +50,7 @@ async def top(client: Client, namespace: str, options: argparse.Namespace, conso
         await client.clock.sleep(INTERVAL)
     if any(row.measured for row in rows):
         return 0
-    console.fail("nothing is measured: a node tells nothing before its second sample, a simulated one never")
+    console.fail("nothing is measured yet: a node reports nothing before its second sample")
     return _FAILED
 
 

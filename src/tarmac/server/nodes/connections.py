@@ -12,6 +12,7 @@ from tarmac.http.clientrequest import ConnectionBroken, StreamedReply
 from tarmac.http.messages import Answer, Request
 from tarmac.http.streams import stream_of
 from tarmac.server.nodes.isolation import SANDBOX
+from tarmac.server.nodes.localnodes import LocalNodes
 from tarmac.server.nodes.nodeendpoints import NodeRoute, NodeRoutes
 from tarmac.server.nodes.proxying import forward, forwarded_headers, response_of, route_through, send
 from tarmac.server.subresources.connections import PodPort
@@ -29,27 +30,28 @@ class _Status(msgspec.Struct):
 class NodeProxy:
     """Implements `subresources.connections.NodeConnections`."""
 
-    def __init__(self, routes: NodeRoutes) -> None:
+    def __init__(self, routes: NodeRoutes, local: LocalNodes) -> None:
         self._routes = routes
+        self._local = local
 
     def forward(self, node: str, request: Request, target: str, recorded: bool = True) -> Awaitable[Answer] | None:
         """Forward a request to the node's API. None without a route to the node."""
-        route = self._routes.find(node)
+        route = self._route(node)
         return None if route is None else forward(route, request, target, _user_headers(request, recorded))
 
     def ask(self, node: str, request: Request, target: str, recorded: bool) -> Awaitable[Answer] | None:
         """Forward a request to the node's API, and turn its errors into a Status. None without a route to the node."""
-        route = self._routes.find(node)
+        route = self._route(node)
         return None if route is None else _ask(route, request, target, _user_headers(request, recorded))
 
     def log(self, node: str, target: str) -> Awaitable[Answer] | None:
         """Stream a log from the node's API, and turn its errors into a Status. None without a route to the node."""
-        route = self._routes.find(node)
+        route = self._route(node)
         return None if route is None else _log(route, target)
 
     def to_pod(self, node: str, place: PodPort, request: Request, target: str) -> Awaitable[Answer] | None:
         """Forward a request to a port of a pod. The node makes the connection. None without a route to the node."""
-        route = self._routes.find(node)
+        route = self._route(node)
         if route is None:
             return None
         dial = f"/tarmac/v1/dial/{place.namespace}/{place.name}/{place.uid}/{place.port}"
@@ -58,8 +60,11 @@ class NodeProxy:
 
     def fetch(self, node: str, target: str, most: int) -> Awaitable[bytes] | None:
         """Read a document from the node's API, of at most `most` bytes. None without a route to the node."""
-        route = self._routes.find(node)
+        route = self._route(node)
         return None if route is None else _fetched(route, target, most)
+
+    def _route(self, node: str) -> NodeRoute | None:
+        return self._local.find(node) or self._routes.find(node)
 
 
 async def _fetched(route: NodeRoute, target: str, most: int) -> bytes:

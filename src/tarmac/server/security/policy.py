@@ -274,6 +274,9 @@ CLUSTER_ROLES: dict[str, list[Rule]] = {
         rule("list watch", "core", "persistentvolumeclaims persistentvolumes"),
         rule("patch", "core", "persistentvolumeclaims/status persistentvolumes"),
         rule("get", "core", "configmaps secrets"),
+        # Sessions in simulated instances resolve peers, and ask before they connect.
+        rule("get list", "core", "services"),
+        rule("get", "core", "pods/why"),
         rule("list watch", "node.k8s.io", "runtimeclasses"),
         rule("list watch", _SUBMARINER, "forwarders gateways"),
         rule("patch", _SUBMARINER, "forwarders/status gateways/status"),

@@ -195,5 +195,7 @@ def reached(storage: ResourceStorage, node: str, answer: Awaitable[Answer] | Non
         return answer
     known = storage.services.reader.get("core/nodes", node) or {}
     if is_simulated(known):
-        raise BadRequest(f"node {node} is simulated: nothing real runs there that could be read, entered or reached")
+        raise ServiceUnavailable(
+            f"no connection to node {node}: it is simulated, and is down, cut off, or not part of a running `tarmac up`"
+        )
     raise ServiceUnavailable(f"no connection to node {node}: no agent serves it")

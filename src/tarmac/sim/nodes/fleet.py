@@ -27,7 +27,6 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import Conflict, NotFound
 from tarmac.base.clock import rfc3339
 from tarmac.base.cooperative import CooperativeWork
-from tarmac.base.duration import parse_duration
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
 from tarmac.client.controller import Controller
@@ -57,6 +56,7 @@ from tarmac.sim.nodes.settings import (
     NodeShape,
     SimLocation,
     drawn,
+    duration_of,
 )
 from tarmac.sim.nodes.simulatednode import SimulatedNode
 
@@ -138,6 +138,15 @@ class Fleet:
     def pods(self) -> Iterator[SimulatedPod]:
         """Return every pod that a node has, with its true state."""
         return iter(tuple(self._pods.values()))
+
+    def find(self, uid: str) -> SimulatedPod | None:
+        """Return the pod with this uid, or None."""
+        return self._pods.get(uid)
+
+    def reboot(self, pod: SimulatedPod) -> None:
+        """Boot a running virtual machine again."""
+        self._run(pod)
+        self._reports.queue.add(pod.uid)
 
     # Faults.
 
@@ -461,7 +470,7 @@ class Fleet:
             return
         pod.boot(self._now())
         stated = pod.annotations.get(BOOT)
-        self._after(self.behaviour.boot if stated is None else _seconds(stated), pod, self._booted)
+        self._after(self.behaviour.boot if stated is None else duration_of(stated), pod, self._booted)
 
     def _booted(self, pod: SimulatedPod) -> None:
         pod.booted(self._now())
@@ -472,14 +481,15 @@ class Fleet:
         """Schedule the failure of this start, if it is to fail."""
         behaviour, randomness = self.behaviour, self._randomness
         if CRASH_AFTER in pod.annotations:
-            self._after(_seconds(pod.annotations[CRASH_AFTER]), pod, partial(self._end, code=1, reason="Error"))
+            self._after(duration_of(pod.annotations[CRASH_AFTER]), pod, partial(self._end, code=1, reason="Error"))
             return
         if pod.failing:
             first = min(pod.failing, key=lambda each: (not each.ends, each.delay + each.period * each.threshold))
             self._after(first.delay or first.period, pod, partial(self._fail, probe=first, before=0))
             return
         if pod.is_machine and PANIC_AFTER in pod.annotations:
-            self._after(_seconds(pod.annotations[PANIC_AFTER]), pod, partial(self._end, code=1, reason=GUEST_PANICKED))
+            panic = partial(self._end, code=1, reason=GUEST_PANICKED)
+            self._after(duration_of(pod.annotations[PANIC_AFTER]), pod, panic)
             return
         if pod.doomed == 0 and pod.restarts == 0:
             luck = randomness.uniform(0, 1)
@@ -587,11 +597,3 @@ class Fleet:
 
     def _now(self) -> str:
         return rfc3339(self._clock.now())
-
-
-def _seconds(text: str) -> float:
-    """Return the annotation's duration; one second if it cannot be parsed."""
-    try:
-        return parse_duration(text)
-    except ValueError:
-        return 1.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tarmac.base.duration import parse_duration
 from tarmac.base.randomness import Randomness
 
 Range = tuple[float, float]
@@ -93,3 +94,11 @@ class SimLocation:
 def drawn(randomness: Randomness, between: Range) -> float:
     """Return a random number in a range."""
     return randomness.uniform(*between)
+
+
+def duration_of(text: str) -> float:
+    """Return the duration in an annotation; one second if it cannot be parsed."""
+    try:
+        return parse_duration(text)
+    except ValueError:
+        return 1.0

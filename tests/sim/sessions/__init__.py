@@ -1,0 +1,1 @@
+"""Sessions in simulated instances: logs, the shell, pages and consoles."""
