@@ -140,7 +140,7 @@ def unharmed(seed: int) -> list[Case]:
     for path, base in placed:
         if base.resource.kind == "Workload":
             obj = json.loads(base.text)
-            obj["spec"] = {**obj["spec"], "placements": _CONSTRAINED}
+            obj["spec"] = {**(obj.get("spec") or {}), "placements": _CONSTRAINED}
             sent.append(Case("POST", path, json.dumps(obj).encode(), _JSON))
     return sent
 

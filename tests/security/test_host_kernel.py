@@ -5,15 +5,18 @@ Everybody comes over TLS with a token, as tenants do.
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tarmac.api.compute.strategies import WorkloadStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists, Forbidden, Invalid
 from tarmac.client.client import Client
@@ -29,6 +32,7 @@ from tarmac.client.targets.untyped import (
     SERVICE_ACCOUNTS,
     WORKLOADS,
 )
+from tests.attacking import TWICE
 from tests.client.backends import our_server
 
 COMPUTE = "compute.datumapis.com/v1alpha"
@@ -222,6 +226,33 @@ async def test_derived_pods_do_not_bypass_the_host_kernel_check(tmp_path: Path) 
         instance = {"apiVersion": COMPUTE, "kind": "Instance", "metadata": metadata, "spec": {}}
         with pytest.raises(Forbidden, match="create a Workload instead"):
             await tenant.resource(INSTANCES).create(instance)
+
+
+@TWICE
+async def test_a_rollback_leads_to_no_invented_template(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, defended: bool
+) -> None:
+    """Controllers roll back to what the status says, and may use every class."""
+    if not defended:
+        monkeypatch.setattr(WorkloadStrategy, "validate_status_update", lambda *_: None)
+    async with place(tmp_path) as world:
+        tenant = await world.tenant()
+        rule = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
+        await world.admin.resource(ROLES).create({"metadata": {"name": "everything"}, "rules": [rule]})
+        await world.bind("everything", "team/mallory", "team")
+        await tenant.resource(WORKLOADS).create(workload())
+        packed = base64.b64encode(zlib.compress(json.dumps(template(ON_THE_HOST)).encode(), 9)).decode()
+        assert packed.startswith("eN")
+        moment = "2026-11-17T00:00:00Z"
+        revision = {"number": 1, "templateHash": "x", "created": moment, "completed": moment, "template": packed}
+        refused = "must be the name of a ControllerRevision"
+        with pytest.raises(Invalid, match=refused) if defended else nullcontext():
+            said = {"status": {"revisions": [revision]}}
+            await tenant.resource(WORKLOADS).patch("w", said, "team", subresource="status")
+        kept = (await tenant.resource(WORKLOADS).get("w", "team")).get("status") or {}
+        assert (packed in str(kept)) is not defended
+        named = {"status": {"revisions": [revision | {"template": "w-1"}]}}
+        await tenant.resource(WORKLOADS).patch("w", named, "team", subresource="status")
 
 
 async def test_the_right_is_one_on_the_whole_cluster(tmp_path: Path) -> None:

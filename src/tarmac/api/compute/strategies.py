@@ -21,6 +21,7 @@ from tarmac.api.compute.workload import Workload, WorkloadDeployment
 from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.ownkinds import OwnStrategy
 from tarmac.api.schema import JsonObject
+from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors
 
 
@@ -57,6 +58,20 @@ class WorkloadStrategy(OwnStrategy):
     def check_spec(self, obj: JsonObject, old: JsonObject | None, errors: FieldErrors) -> None:
         """Check the rules of the catalogue."""
         check_workload(obj["spec"], Context(errors, self._lookup, _stored(old)))
+
+    def validate_status_update(self, new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
+        """Check the bounds, and that revisions name their template.
+
+        Cities roll back to it with rights of the controllers, so it must be one that admission has checked. A template
+        itself, from an earlier version, may stay.
+        """
+        super().validate_status_update(new, old, errors)
+        known = {each.get("template") for each in objects(old, "status", "revisions")}
+        for index, each in enumerate(objects(new, "status", "revisions")):
+            template = each.get("template")
+            if template and template not in known and names.dns1123_subdomain(template):
+                detail = "must be the name of a ControllerRevision"
+                errors.invalid(f"status.revisions[{index}].template", template, detail)
 
     def warnings(self, obj: JsonObject, old: JsonObject | None) -> list[str]:
         """Return warnings about accepted input that is probably a mistake."""
