@@ -7,7 +7,7 @@ import copy
 from typing import Any
 
 from tarmac.api.catalog import build_catalog
-from tarmac.api.kubernetes.runtimeclasses import HOST_CLASS, SANDBOX_CLASS
+from tarmac.api.kubernetes.runtimeclasses import HOST_CLASS, NVIDIA_HANDLER, SANDBOX_CLASS
 from tarmac.api.resource import Resource
 from tarmac.base.clock import ManualClock
 from tarmac.base.randomness import Randomness
@@ -41,7 +41,7 @@ class World:
         self._plugins = default_plugins(self.reader, CATALOG, self.clock, Randomness(7), authorizer, way_in=True)
         await self.put("namespaces", {"metadata": {"name": "default"}})
         await self.put("serviceaccounts", {"metadata": {"name": "default", "namespace": "default"}})
-        for name in (SANDBOX_CLASS, HOST_CLASS):
+        for name in (SANDBOX_CLASS, HOST_CLASS, NVIDIA_HANDLER):
             await self.put("runtimeclasses", {"metadata": {"name": name}, "handler": name})
         return self
 

@@ -144,6 +144,8 @@ def _flags(options: argparse.Namespace) -> Flags:
         cni_bin_dir=options.cni_bin_dir,
         cni_conf_dir=options.cni_conf_dir,
         device_plugin_dir=options.device_plugin_dir,
+        nvidia=options.nvidia,
+        nvidia_names=options.nvidia_names,
         machine_image_dir=options.machine_image_dir,
         tenant_image_networks=options.tenant_image_networks,
         tenant_image_denied_networks=options.tenant_image_denied_networks,

@@ -19,6 +19,7 @@ from tarmac.cli.commands.machinecommands import CONSOLE, MACHINE, VNC, add_dashb
 from tarmac.cli.commands.topcommand import TOP
 from tarmac.cli.commands.workloadcommands import EGRESS, PLAN, ROLLOUT, WHY
 from tarmac.cli.controllers import add_controllers_flags
+from tarmac.cli.deviceplugin import DEVICE_PLUGIN_CODES, add_device_plugin_flags
 from tarmac.cli.flags import add_data_dir
 from tarmac.cli.host import HOST_CODES, add_init_flags, add_join_flags, add_leave_flags
 from tarmac.cli.image import add_image_flags
@@ -173,6 +174,14 @@ COMMANDS: Final = (
         flags=add_agent_flags,
         run=root("tarmac.apps.agent"),
         abbreviations=False,
+    ),
+    Command(
+        "device-plugin",
+        group=Group.HOST,
+        help="offer this host's GPUs to an agent or kubelet; agents run it by themselves",
+        epilog=DEVICE_PLUGIN_CODES,
+        flags=add_device_plugin_flags,
+        run=root("tarmac.apps.deviceplugin"),
     ),
     Command(
         "containerd",

@@ -35,12 +35,14 @@ class FeatureGate:
 
 CLASS_RESOURCES: Final = "ClassResources"
 EXTERNAL_SERVICES: Final = "ExternalServices"
+SANDBOXED_GPUS: Final = "SandboxedGPUs"
 SIZING_PROVIDERS: Final = "KubeletSizingProviders"
 WAY_IN: Final = "WayIn"
 
 REGISTRY: Final[tuple[FeatureGate, ...]] = (
     FeatureGate(CLASS_RESOURCES, "alpha", False, frozenset({"agent", "server", "controllers"}), ("QOSResources",)),
     FeatureGate(EXTERNAL_SERVICES, "beta", True, frozenset({"agent"})),
+    FeatureGate(SANDBOXED_GPUS, "beta", True, frozenset({"agent"})),
     FeatureGate(SIZING_PROVIDERS, "alpha", False, frozenset({"agent"}), ("KubeletSizingProvider",)),
     FeatureGate(WAY_IN, "alpha", False, frozenset({"agent", "server", "controllers"})),
 )

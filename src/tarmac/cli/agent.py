@@ -148,6 +148,14 @@ def _add_machine(command: argparse.ArgumentParser) -> None:
         "--device-plugin-dir", type=Path, default=Path("/var/lib/kubelet/device-plugins"), metavar="DIR",
         help="the folder of the sockets of device plugins and the agent (default: %(default)s)",
     )  # fmt: skip
+    command.add_argument(
+        "--nvidia", choices=("auto", "off"), default="auto",
+        help="auto: run `tarmac device-plugin nvidia` where NVIDIA's driver is loaded (default: auto)",
+    )  # fmt: skip
+    command.add_argument(
+        "--nvidia-names", type=pairs, default={}, metavar="MODEL=NAME,MODEL=NAME",
+        help="other resource names for models of NVIDIA's GPUs, such as a100=tesla-a100",
+    )  # fmt: skip
 
 
 def pairs(text: str) -> dict[str, str]:

@@ -1,16 +1,19 @@
-"""A gRPC server for unary calls with small messages.
+"""A gRPC server for calls with small messages.
 
     await loop.create_unix_server(GrpcServer(answer, most=16).connection, path)
 
 `answer(method, message)` returns the response or raises GrpcError. A connection may live `_MAX_AGE` seconds, and there
-may be `most` of them, so that idle peers cannot keep other peers out: a peer with more calls dials again.
+may be `most` of them, so that idle peers cannot keep other peers out: a peer with more calls dials again. A server with
+`streams` also answers by several messages, so its connections live as long as their peer wants. `streams(method)`
+returns them, or None for a unary call. A stream does not wait for the peer's window: it is for a few small messages.
 """
 
 from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from typing import cast
 from urllib.parse import quote
 
@@ -26,13 +29,15 @@ _PREFIX = struct.Struct(">BI")  # compressed flag and length
 _HEADERS = ((":status", "200"), ("content-type", "application/grpc"))
 
 Answer = Callable[[str, bytes], Awaitable[bytes]]
+Streams = Callable[[str], AsyncGenerator[bytes] | None]
 
 
 class GrpcServer:
     """Serves all peers; `close` ends all calls in progress."""
 
-    def __init__(self, answer: Answer, most: int) -> None:
+    def __init__(self, answer: Answer, most: int, streams: Streams | None = None) -> None:
         self.tasks = Tasks()
+        self.streams = streams
         self._answer = answer
         self._most = most
         self._connections: set[GrpcServerConnection] = set()
@@ -71,19 +76,21 @@ class GrpcServerConnection(Paced):
         self._server = server
         self._session = Http2ServerSession(MAX_REQUEST)
         self._end: asyncio.TimerHandle | None = None
+        self._streaming: set[asyncio.Task[None]] = set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
         if not self._server.came(self):
             self.transport.abort()
             return
-        self._end = asyncio.get_running_loop().call_later(_MAX_AGE, self.transport.abort)
+        if self._server.streams is None:
+            self._end = asyncio.get_running_loop().call_later(_MAX_AGE, self.transport.abort)
         self._flush()
 
     def received(self, piece: bytes) -> None:
         try:
             for asked in self._session.receive(piece):
-                self._server.tasks.begin(self._serve(asked), "a gRPC call")
+                self._begin(asked)
         except ProtocolViolation:
             self.transport.abort()
             return
@@ -100,8 +107,33 @@ class GrpcServerConnection(Paced):
         self._server.left(self)
         if self._end is not None:
             self._end.cancel()
+        for each in list(self._streaming):
+            each.cancel()
 
-    async def _serve(self, asked: RequestReceived) -> None:
+    def _begin(self, asked: RequestReceived) -> None:
+        method = asked.headers.get(":path", "").removeprefix("/")
+        messages = self._server.streams(method) if self._server.streams is not None else None
+        if messages is None:
+            self._server.tasks.begin(self._answer(asked), "a gRPC call")
+            return
+        # Ended with the connection: a stream may have nothing to send for days.
+        task = self._server.tasks.begin(self._stream(asked.stream, messages), "a gRPC stream")
+        self._streaming.add(task)
+        task.add_done_callback(self._streaming.discard)
+
+    async def _stream(self, stream: int, messages: AsyncGenerator[bytes]) -> None:
+        """Send messages until they end, or the peer is gone, which shows at the next message."""
+        self._session.begin(stream, _HEADERS)
+        async with aclosing(messages):
+            async for message in messages:
+                if self.transport.is_closing() or not self._session.is_open(stream):
+                    return
+                self._session.send(stream, _PREFIX.pack(0, len(message)) + message)
+                self._flush()
+        self._session.finish(stream, (("grpc-status", "0"),))
+        self._flush()
+
+    async def _answer(self, asked: RequestReceived) -> None:
         try:
             message = await self._server.answer(asked)
             body, trailers = _PREFIX.pack(0, len(message)) + message, (("grpc-status", "0"),)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from tarmac.agent.model.devices import DeviceAmounts
+from tarmac.agent.model.gpus import GpuSandboxState
 from tarmac.agent.model.machines import MachineState
 from tarmac.agent.node.host import capacity
 from tarmac.agent.node.sizes import NodeSizes
@@ -78,6 +79,15 @@ def test_virtual_machines_are_a_condition_once_they_have_been_probed() -> None:
     unknown = status(before=after)
     assert "MachinesReady" not in {each["type"] for each in unknown["conditions"]}, "a starting agent leaves it alone"
     assert changes(unknown, after) == {}
+
+
+def test_gpus_in_sandboxes_are_a_condition_of_nodes_that_have_a_driver() -> None:
+    unknown = GpuSandboxState(False, "DriverUnknown", "gVisor does not know NVIDIA's driver 1.2")
+    found = [each for each in status(replace(FACTS, gpus=unknown))["conditions"] if each["type"] == "GPUsSandboxable"]
+    assert [(each["status"], each["reason"], each["message"]) for each in found] == [
+        ("False", "DriverUnknown", unknown.message)
+    ]
+    assert "GPUsSandboxable" not in {each["type"] for each in status()["conditions"]}
 
 
 def test_transitions_keep_their_time_until_the_next() -> None:

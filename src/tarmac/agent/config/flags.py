@@ -27,6 +27,8 @@ class Flags:
     cni_bin_dir: Path = Path("/opt/cni/bin")
     cni_conf_dir: Path = Path("/etc/cni/net.d")
     device_plugin_dir: Path = Path("/var/lib/kubelet/device-plugins")
+    nvidia: Literal["auto", "off"] = "auto"
+    nvidia_names: Mapping[str, str] = field(default_factory=dict[str, str])
     machine_image_dir: Path | None = None
     tenant_image_networks: tuple[IPv4Network | IPv6Network, ...] = ()
     tenant_image_denied_networks: tuple[IPv4Network | IPv6Network, ...] = ()

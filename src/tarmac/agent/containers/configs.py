@@ -10,6 +10,7 @@ from tarmac.agent.containers.mounts import HOSTS, volume_devices, volume_mounts
 from tarmac.agent.containers.notes import container_notes
 from tarmac.agent.containers.paths import PodPaths
 from tarmac.agent.containers.security import container_security
+from tarmac.agent.environment.devices import with_devices
 from tarmac.agent.environment.expansion import expand
 from tarmac.agent.environment.hosts import hosts_file, write_hosts_file
 from tarmac.agent.environment.variables import PodEnvironment, environment
@@ -58,9 +59,8 @@ class ContainerConfigs:
             target=wanted.target,
         )
         given = wanted.allotment.devices
-        # Variables of device plugins come first, so that the pod's own override them.
-        stated = await environment(pod, container, self._sources, wanted.surroundings)
-        known = {**dict(given.envs), **dict(stated)}
+        stated = dict(await environment(pod, container, self._sources, wanted.surroundings))
+        known = with_devices(dict(given.envs), stated, wanted.image.variables)
         mounts = await self._mounts(wanted, known)
         return ContainerConfig(
             name=container["name"],

@@ -1,5 +1,7 @@
 """Devices of the node, allocated to containers through kubelet's device plugin API (v1beta1).
 
+    nvidia        the device plugin for NVIDIA's GPUs, a program of its own
+    socketname    the name of the agent's socket
     folder        the folder with the sockets of plugins and of the agent, and its permissions
     registration  the service on `kubelet.sock` where plugins register
     plugins       one plugin: its lists of devices, and its calls

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from tarmac.agent.config.reading import BadConfig
+from tarmac.agent.devices.socketname import SOCKET
 from tarmac.base.log import log
 
-SOCKET: Final = "kubelet.sock"
 FLAG: Final = "--device-plugin-dir"
 _RIGHTS: Final = 0o700
 _MAX_PATH: Final = 107  # limit of the kernel for a socket

@@ -16,8 +16,9 @@ from weakref import WeakValueDictionary
 from google.protobuf.message import DecodeError
 
 from tarmac.agent.devices._generated import deviceplugin_subset_pb2 as pb
-from tarmac.agent.devices.folder import SOCKET, FolderInUse, plugin_socket, prepare_folder
+from tarmac.agent.devices.folder import FolderInUse, plugin_socket, prepare_folder
 from tarmac.agent.devices.plugins import DeviceFault
+from tarmac.agent.devices.socketname import SOCKET
 from tarmac.api.kubernetes.resourcenames import is_extended
 from tarmac.base.log import log
 from tarmac.http.grpc import Code, GrpcError

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tarmac.agent.model.gpus import GpuSandboxState
 from tarmac.agent.model.machines import MachineState
 from tarmac.agent.model.tunnels import TunnelState
-from tarmac.api.compute.names import MACHINES_READY
+from tarmac.api.compute.names import GPUS_SANDBOXABLE, MACHINES_READY
 from tarmac.api.networking.tunnels import TUNNELS_REACHABLE
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import rfc3339
@@ -51,10 +52,12 @@ def conditions(
     tell: Tell,
     tunnels: TunnelState | None = None,
     machines: MachineState | None = None,
+    gpus: GpuSandboxState | None = None,
 ) -> list[JsonObject]:
     """Return the node's own conditions, Ready last. `unready` is the reason why it is not; empty if it is.
 
-    Without a state of `tunnels` or `machines` the server keeps its condition: a starting agent does not know it yet.
+    Without a state of `tunnels`, `machines` or `gpus` the server keeps its condition: a starting agent does not know it
+    yet.
     """
     known = {each["type"]: each for each in before}
     found: list[JsonObject] = []
@@ -68,6 +71,8 @@ def conditions(
         found.append(_tunnels(known.get(TUNNELS_REACHABLE), tunnels, now, tell))
     if machines is not None:
         found.append(_machines(known.get(MACHINES_READY), machines, now))
+    if gpus is not None:
+        found.append(_gpus(known.get(GPUS_SANDBOXABLE), gpus, now))
     found.append(_ready(known.get("Ready"), unready, now, tell))
     return found
 
@@ -82,6 +87,11 @@ def _tunnels(before: JsonObject | None, state: TunnelState, now: float, tell: Te
 def _machines(before: JsonObject | None, state: MachineState, now: float) -> JsonObject:
     status = "True" if state.ready else "False"
     return _condition(before, MACHINES_READY, status, state.reason, state.message, now)
+
+
+def _gpus(before: JsonObject | None, state: GpuSandboxState, now: float) -> JsonObject:
+    status = "True" if state.sandboxable else "False"
+    return _condition(before, GPUS_SANDBOXABLE, status, state.reason, state.message, now)
 
 
 def _ready(before: JsonObject | None, unready: str, now: float, tell: Tell) -> JsonObject:

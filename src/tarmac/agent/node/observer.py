@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.model.gpus import GpuSandboxState
 from tarmac.agent.model.machines import MachineState
 from tarmac.agent.model.tunnels import TunnelState
 from tarmac.agent.node.addresses import node_addresses
@@ -38,6 +39,7 @@ class Observer:
         classes: Callable[[RuntimeStatus | None], JsonObject] = lambda _status: {},
         tunnels: Callable[[], TunnelState | None] = lambda: None,
         machines: Callable[[], MachineState | None] = lambda: None,
+        gpus: Callable[[], GpuSandboxState | None] = lambda: None,
     ) -> None:
         self._config = config
         self._machine = machine
@@ -49,6 +51,7 @@ class Observer:
         self._classes = classes
         self._tunnels = tunnels
         self._machines = machines
+        self._gpus = gpus
 
     async def __call__(self) -> NodeStatusFacts:
         """Return the facts as of now."""
@@ -70,6 +73,7 @@ class Observer:
             offered=self._classes(self._health.status),
             tunnels=self._tunnels(),
             machines=self._machines(),
+            gpus=self._gpus(),
         )
 
 

@@ -26,7 +26,8 @@ _log = log("agent")
 class RuntimeHealth:
     """The runtime's last answer and its age.
 
-    `prove` tests its handlers, `failed` is called for those that do not work.
+    `prove` tests its handlers, `failed` is called for those that do not work. Without `sandboxed_gpus` no sandbox with
+    a kernel of its own gets devices.
     """
 
     def __init__(
@@ -35,12 +36,15 @@ class RuntimeHealth:
         clock: Clock,
         prove: Callable[[], Awaitable[HandlerCheck]],
         failed: Callable[[str, str], None] = lambda _handler, _why: None,
+        *,
+        sandboxed_gpus: bool = True,
     ) -> None:
         self.status: RuntimeStatus | None = None
         self._runtime = runtime
         self._clock = clock
         self._prove = prove
         self._tell_failed = failed
+        self._sandboxed_gpus = sandboxed_gpus
         self._proven: set[str] = set()
         self._failed: set[str] = set()
         self._answered_at = -TIMEOUT
@@ -53,7 +57,8 @@ class RuntimeHealth:
     def device_handlers(self) -> frozenset[str]:
         """Return the handlers that pass host devices to containers; the empty name is the runtime's default."""
         offered = (self.status.default, *self.status.handlers) if self.status else ()
-        return frozenset(each.name for each in offered if each.devices)
+        open_ones = (each for each in offered if self._sandboxed_gpus or not each.proxies_devices)
+        return frozenset(each.name for each in open_ones if each.devices)
 
     def own_kernel(self, handler: str) -> bool:
         """Return True if sandboxes of a handler have their own kernel."""

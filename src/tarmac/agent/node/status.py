@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tarmac.agent.model.gpus import GpuSandboxState
 from tarmac.agent.model.machines import MachineState
 from tarmac.agent.model.tunnels import TunnelState
 from tarmac.agent.node.conditions import Tell, conditions, same_conditions
@@ -50,6 +51,8 @@ class NodeStatusFacts:
     """The tunnels to other nodes; None if unknown, or not managed by the agent."""
     machines: MachineState | None = None
     """Virtual machines; None until they have been probed."""
+    gpus: GpuSandboxState | None = None
+    """GPUs in sandboxes; None on a node without any."""
 
 
 def node_status(facts: NodeStatusFacts, before: JsonObject, now: float, tell: Tell) -> JsonObject:
@@ -59,7 +62,14 @@ def node_status(facts: NodeStatusFacts, before: JsonObject, now: float, tell: Te
     status: JsonObject = {
         **sizes_in_status(facts.ledger),
         "conditions": conditions(
-            before.get("conditions") or (), facts.pressures, facts.unready, now, tell, facts.tunnels, facts.machines
+            before.get("conditions") or (),
+            facts.pressures,
+            facts.unready,
+            now,
+            tell,
+            facts.tunnels,
+            facts.machines,
+            facts.gpus,
         ),
         "addresses": list(facts.addresses),
         "daemonEndpoints": {"kubeletEndpoint": {"Port": facts.port}},

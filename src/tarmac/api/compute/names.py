@@ -58,6 +58,8 @@ LABEL_ACCELERATOR = f"{GROUP}/machine-accelerator"
 """On a Node that runs virtual machines: `kvm`, or `tcg` where they are emulated."""
 MACHINES_READY = "MachinesReady"
 """Condition of a Node: True if it runs virtual machines; the message has the accelerator, or the cause and a fix."""
+GPUS_SANDBOXABLE = "GPUsSandboxable"
+"""Condition of a Node with GPUs: sandboxes can use them."""
 
 FINALIZER = f"{GROUP}/workload-controller"
 INSTANCE_FINALIZER = f"{GROUP}/instance-controller"

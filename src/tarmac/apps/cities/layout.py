@@ -6,13 +6,13 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from tarmac.apps.gpudriver import passes_gpus
 from tarmac.datapath.hosts import CityHost, HostUnderlay
 from tarmac.runtimes.containerd import ContainerdSettings
 from tarmac.runtimes.parts import NodeParts
 
 CPUS_WANTED = 16
 CERTS = "certs.d"
-_NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class CityLayout:
             certs=self.data / CERTS,
             parts=parts,
             network_namespace=self.host.namespace,
-            nvidia=_NVIDIA_DRIVER.exists(),
+            nvidia=passes_gpus(parts),
         )
 
 

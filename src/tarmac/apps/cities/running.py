@@ -81,7 +81,10 @@ async def real(
             await stack.enter_async_context(background(supervise(what, keep, client.clock), what))
         await asyncio.gather(*(each.wait() for each in begun.values()))
         for city in cities:
-            arguments = [*confined.agent(city), *agents.command(city, parts, promised, agent_arguments)]
+            # Of one host's GPUs each may be offered by one node only: they belong to the first city.
+            gpus = [] if city is cities[0] else ["--nvidia=off"]
+            own = [*gpus, *agent_arguments]
+            arguments = [*confined.agent(city), *agents.command(city, parts, promised, own)]
             await stack.enter_async_context(background(agents.keep_running(city, arguments), f"agent of {city.name}"))
         await asyncio.gather(*(_reported(client, city) for city in cities))
         async with background(tell_accelerator(client, cities[0].node), "how machines run"):

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tarmac.apps.gpudriver import passes_gpus
 from tarmac.base.lockfiles import open_lock
 from tarmac.cli.configpath import DEFAULT_FILE
 from tarmac.runtimes.containerd import ContainerdSettings
@@ -17,7 +18,6 @@ from tarmac.runtimes.parts import NodeParts, find_parts
 from tarmac.runtimes.pinnedparts import drop_unused, pinned
 
 DONE, FAILED, USAGE, OBSTACLES = 0, 1, 2, 3
-_NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
 
 
 class SetupFailed(Exception):
@@ -65,7 +65,7 @@ class Machine:
             cni_conf=self.run / "cni.d",
             certs=self.data / "certs.d",
             parts=parts,
-            nvidia=_NVIDIA_DRIVER.exists(),
+            nvidia=passes_gpus(parts),
         )
 
 

@@ -47,6 +47,7 @@ from tarmac.apps.node.foundations import Surveyed, containerd_tool, machinery, s
 from tarmac.apps.node.housekeeping import Housekeeping
 from tarmac.apps.node.machines import NodeMachines
 from tarmac.apps.node.networking import Networking
+from tarmac.apps.node.nvidia import NodeGpus
 from tarmac.apps.node.serving import Serving
 from tarmac.apps.node.settings import pod_settings
 from tarmac.base.clock import SystemClock
@@ -133,6 +134,7 @@ class NodeAgent:
             if parts.classes
             else (None, None)
         )
+        self._gpus = NodeGpus.find(config, clock, self._say)
         self._devices = NodeDeviceService(config, parts.devices, self._pod_hub, parts.health.device_handlers)
         self._bound = self._informers.informer(PODS, fields=f"spec.nodeName={config.node_name}")
         self._bound.on_change(self._follow)
@@ -286,6 +288,7 @@ class NodeAgent:
             self._offered,
             self._networking.tunnel_state if self._networking else lambda: None,
             self._machine_state,
+            self._gpus.state if self._gpus else lambda: None,
         )
 
     def _metrics(self) -> list[Callable[[], Iterable[Sample]]]:
@@ -312,6 +315,7 @@ class NodeAgent:
         return {
             **self._house.chores(),
             "devices": self._devices.run,
+            **(self._gpus.runs() if self._gpus else {}),
             **classes,
             "enforcement": self._enforcement.run,
             "processors": processors,

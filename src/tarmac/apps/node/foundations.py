@@ -34,6 +34,7 @@ from tarmac.agent.qosclasses.resource import ClassResource
 from tarmac.agent.stats.hostusage import MachineStats
 from tarmac.apps.node.nodeqosclasses import NodeClasses, node_classes
 from tarmac.base.clock import Clock
+from tarmac.base.gates import SANDBOXED_GPUS
 from tarmac.base.log import log
 from tarmac.base.signals import Signal
 from tarmac.decide.allocatable.nodestatus import three_decimals
@@ -141,7 +142,13 @@ def machinery(
     else:
         online, file = found.machine.topology.cpus, StateFile(config.root_dir)
         placed = Unpinning(found.hierarchy, cgroups, runtime, online, file, clock)
-    health = RuntimeHealth(runtime, clock, lambda: proof(runtime, cgroups, config), partial(_handler_failed, say))
+    health = RuntimeHealth(
+        runtime,
+        clock,
+        lambda: proof(runtime, cgroups, config),
+        partial(_handler_failed, say),
+        sandboxed_gpus=config.gates.enabled(SANDBOXED_GPUS),
+    )
     # Classes before CPUs, so that a pod rejected for its classes gets no CPUs.
     classes = [found.classes.resource(pods, health)] if found.classes else []
     allocator = Allocator(allotments, [*classes, *([found.cpus] if found.cpus else [])], [devices])

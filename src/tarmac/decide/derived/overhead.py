@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from tarmac.api.compute.instance import Runtime
 from tarmac.api.compute.names import ANNOTATION_RUNTIME_CLASS
 from tarmac.api.kubernetes.core.pods.podresources import add
-from tarmac.api.kubernetes.runtimeclasses import MACHINE_CLASS, SANDBOX_CLASS, overhead_of
+from tarmac.api.kubernetes.runtimeclasses import MACHINE_CLASS, NVIDIA_HANDLER, SANDBOX_CLASS, overhead_of, proxied_in
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import ResourceList
 from tarmac.base.quantity import Quantity
@@ -20,7 +20,15 @@ from tarmac.base.quantity import Quantity
 
 def runtime_class_of(runtime: Runtime, annotations: Mapping[str, str]) -> str:
     """Return the name of the RuntimeClass of an instance's Pod."""
-    return MACHINE_CLASS if runtime.virtual_machine else annotations.get(ANNOTATION_RUNTIME_CLASS, SANDBOX_CLASS)
+    if runtime.virtual_machine:
+        return MACHINE_CLASS
+    return annotations.get(ANNOTATION_RUNTIME_CLASS) or (NVIDIA_HANDLER if _asks_for_gpus(runtime) else SANDBOX_CLASS)
+
+
+def _asks_for_gpus(runtime: Runtime) -> bool:
+    containers = (*runtime.sandbox.containers, *runtime.sandbox.init_containers) if runtime.sandbox else ()
+    shares = (each.resources.requests for each in containers if each.resources)
+    return bool(proxied_in(runtime.resources.requests, *shares))
 
 
 def charged(amounts: ResourceList, runtime_class: JsonObject | None) -> ResourceList:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from tarmac.api.compute.names import GPUS_SANDBOXABLE
 from tarmac.api.kubernetes.core.nodedevices import NO_DEVICES, NodeDevices, node_devices
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
@@ -45,7 +46,7 @@ class Node:
     """The properties of a node. `handlers` is None if the node does not report its runtime handlers.
 
     `devices`: the resources that are devices, and the handlers that pass them on. `unhealthy`: counts of devices that
-    are not allocatable.
+    are not allocatable. `gpus_closed`: why its sandboxes cannot use its GPUs, in its own words.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Node:
     devices: NodeDevices = NO_DEVICES
     unhealthy: Mapping[str, int] | None = None
     offer: Offer = NO_CLASSES
+    gpus_closed: str = ""
 
     @property
     def location(self) -> str:
@@ -86,7 +88,13 @@ def node_of(obj: JsonObject) -> Node:
         devices := node_devices(obj),
         _unhealthy(status, devices),
         offer_of(obj),
+        _gpus_closed(status),
     )
+
+
+def _gpus_closed(status: JsonObject) -> str:
+    said = (each for each in status.get("conditions") or () if each.get("type") == GPUS_SANDBOXABLE)
+    return next((str(each.get("message") or "") for each in said if each.get("status") == "False"), "")
 
 
 def _exclusive(capacity: Mapping[str, str]) -> Amounts:

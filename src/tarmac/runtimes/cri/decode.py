@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from tarmac.runtimes.cri._generated import cri_subset_pb2 as pb
 from tarmac.runtimes.interface import (
     Container,
@@ -141,8 +143,8 @@ def sandbox_usage(stats: pb.PodSandboxStats) -> RuntimeUsage:
     )
 
 
-def image(item: pb.Image) -> Image:
-    """Decode an image."""
+def image(item: pb.Image, info: str = "") -> Image:
+    """Decode an image. `info`: the JSON that a verbose response has beside it."""
     return Image(
         id=item.id,
         tags=tuple(item.repo_tags),
@@ -151,7 +153,28 @@ def image(item: pb.Image) -> Image:
         user=item.uid.value if item.HasField("uid") else None,
         username=item.username,
         pinned=item.pinned,
+        variables=_variables(info) if info else (),
     )
+
+
+def _variables(info: str) -> tuple[str, ...]:
+    """Return the variables of an image's configuration, which its author wrote; none if it cannot be read."""
+    try:
+        return tuple(msgspec.json.decode(info, type=_ImageInfo).image_spec.config.variables or ())
+    except msgspec.MsgspecError:
+        return ()
+
+
+class _ImageConfig(msgspec.Struct):
+    variables: list[str] | None = msgspec.field(default=None, name="Env")
+
+
+class _ImageSpec(msgspec.Struct):
+    config: _ImageConfig = msgspec.field(default_factory=_ImageConfig)
+
+
+class _ImageInfo(msgspec.Struct):
+    image_spec: _ImageSpec = msgspec.field(default_factory=_ImageSpec, name="imageSpec")
 
 
 def _pod(metadata: pb.PodSandboxMetadata) -> PodIdentity:

@@ -259,9 +259,9 @@ class CriRuntime:
 
     async def image(self, name: str, handler: str = "") -> Image | None:
         """Return a present image by name or id, or None."""
-        request = pb.ImageRequest(image=pb.ImageSpec(image=name))
+        request = pb.ImageRequest(image=pb.ImageSpec(image=name), verbose=True)
         reply = await self._image("ImageStatus", request, pb.ImageStatusResponse.FromString)
-        return decode.image(reply.image) if reply.HasField("image") else None
+        return decode.image(reply.image, reply.info.get("info", "")) if reply.HasField("image") else None
 
     async def images(self) -> Sequence[Image]:
         """Return all present images."""

@@ -25,6 +25,7 @@ class Image:
     username: str = ""
     pinned: bool = False
     handler: str = ""  # of the driver that has it; empty: the main driver
+    variables: tuple[str, ...] = ()  # NAME=VALUE, which containers have by default; of a single image only
 
 
 @dataclass(frozen=True, slots=True)

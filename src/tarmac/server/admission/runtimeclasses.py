@@ -1,15 +1,23 @@
 """RuntimeClass: gives each Pod its own kernel by default, and the overhead and scheduling of its class.
 
-A Pod without a class gets `gvisor`. Two kinds of Pods stay without: mirrors of pods that a node already runs, and Pods
-that use the node's network, processes or memory, which a sandbox cannot provide (`HostKernel` checks the right to do
-so).
+A Pod without a class gets `gvisor`, or `gvisor-nvidia` if it requests GPUs that a sandbox can use by proxy. A Pod or
+Workload that requests them and names the class `gvisor` is rejected at once, since no node could ever run it. Two kinds
+of Pods stay without a class: mirrors of pods that a node already runs, and Pods that use the node's network, processes
+or memory, which a sandbox cannot provide (`HostKernel` checks the right to do so).
 """
 
 from __future__ import annotations
 
+from tarmac.api.compute.names import ANNOTATION_RUNTIME_CLASS
 from tarmac.api.kubernetes.checks import mapping
 from tarmac.api.kubernetes.runtimeclasses import BUCKET as CLASSES
-from tarmac.api.kubernetes.runtimeclasses import SANDBOX_CLASS, overhead_of
+from tarmac.api.kubernetes.runtimeclasses import (
+    NVIDIA_HANDLER,
+    SANDBOX_CLASS,
+    overhead_of,
+    proxied_devices,
+    proxied_in,
+)
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.base.quantity import Quantity
@@ -19,6 +27,7 @@ from tarmac.server.admission.pods import is_of_a_node, pod_of, shared_namespaces
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.reader import Reader
 
+WORKLOADS = "compute.datumapis.com/workloads"
 _MISMATCH = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
 
 
@@ -31,15 +40,17 @@ class RuntimeClassAdmission(AdmissionPlugin):
         self._reader = reader
 
     def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
-        return resource.bucket == PODS and subresource == "" and operation in ("CREATE", "UPDATE")
+        return resource.bucket in (PODS, WORKLOADS) and subresource == "" and operation in ("CREATE", "UPDATE")
 
     def admit(self, attributes: Attributes) -> None:
+        if attributes.resource.bucket == WORKLOADS:
+            return
         spec = pod_of(attributes)["spec"]
         if attributes.old is not None:
             _keep_default(spec, attributes.old["spec"])
             return
         if not spec.get("runtimeClassName") and not is_of_a_node(attributes.user) and not shared_namespaces(spec):
-            spec["runtimeClassName"] = SANDBOX_CLASS
+            spec["runtimeClassName"] = NVIDIA_HANDLER if proxied_devices(spec) else SANDBOX_CLASS
         found = self._class(attributes, spec)
         if found is None:
             return
@@ -52,10 +63,17 @@ class RuntimeClassAdmission(AdmissionPlugin):
             _merge_scheduling(attributes, spec, scheduling)
 
     def validate(self, attributes: Attributes) -> None:
+        if attributes.resource.bucket == WORKLOADS:
+            asked = _closed_to_template(attributes.obj)
+            if asked and asked != _closed_to_template(attributes.old):
+                raise refuse(attributes, _closed(f"annotation {ANNOTATION_RUNTIME_CLASS}", SANDBOX_CLASS, asked))
+            return
         if attributes.old is not None:
             return
         spec = pod_of(attributes)["spec"]
         found = self._class(attributes, spec)
+        if found is not None and found.get("handler") == SANDBOX_CLASS and (asked := proxied_devices(spec)):
+            raise refuse(attributes, _closed("spec.runtimeClassName", spec["runtimeClassName"], asked))
         overhead = overhead_of(found, _memory(spec))
         if not overhead and spec.get("overhead"):
             raise refuse(
@@ -74,6 +92,19 @@ class RuntimeClassAdmission(AdmissionPlugin):
         return found
 
 
+def _closed_to_template(workload: JsonObject | None) -> list[str]:
+    """Return the GPUs that a Workload requests although it names the class `gvisor`."""
+    template = mapping(workload, "spec", "template")
+    if mapping(template, "metadata", "annotations").get(ANNOTATION_RUNTIME_CLASS) != SANDBOX_CLASS:
+        return []
+    return proxied_in(mapping(template, "spec", "runtime", "resources", "requests"))
+
+
+def _closed(field: str, name: str, asked: list[str]) -> str:
+    why = f'{field}: the RuntimeClass "{name}" passes no devices on, and {", ".join(asked)} is requested'
+    return f'{why}; leave it out to get "{NVIDIA_HANDLER}", or name a class that passes devices on'
+
+
 def _memory(spec: JsonObject) -> Quantity | None:
     """Return the memory limit of a machine's only container, or None without a valid one."""
     limits = mapping(spec["containers"][0] if spec.get("containers") else None, "resources", "limits")
@@ -85,8 +116,9 @@ def _memory(spec: JsonObject) -> Quantity | None:
 
 def _keep_default(spec: JsonObject, before: JsonObject) -> None:
     """Keep the default class if an update names none: the original manifest must still apply without a change."""
-    if not spec.get("runtimeClassName") and before.get("runtimeClassName") == SANDBOX_CLASS:
-        spec["runtimeClassName"] = SANDBOX_CLASS
+    default = before.get("runtimeClassName")
+    if not spec.get("runtimeClassName") and default in (SANDBOX_CLASS, NVIDIA_HANDLER):
+        spec["runtimeClassName"] = default
 
 
 def _merge_scheduling(attributes: Attributes, spec: JsonObject, scheduling: JsonObject) -> None:

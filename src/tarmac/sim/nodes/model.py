@@ -7,14 +7,14 @@ from typing import Final
 
 from tarmac.api.kubernetes.core.nodeclasses import NOTHING, OfferedClasses
 from tarmac.api.kubernetes.core.nodedevices import NodeDevices
-from tarmac.api.kubernetes.runtimeclasses import HOST_CLASS, MACHINE_CLASS, SANDBOX_CLASS
+from tarmac.api.kubernetes.runtimeclasses import HOST_CLASS, MACHINE_CLASS, NVIDIA_HANDLER, SANDBOX_CLASS
 from tarmac.api.schema import JsonObject
 from tarmac.base.cpuset import CPUSet
 from tarmac.decide.cpus.topology import Topology
 from tarmac.decide.qosclasses.offers import published
 from tarmac.sim.nodes.settings import STORAGE_OF_A_NODE, NodeShape
 
-HANDLERS: Final = ("", HOST_CLASS, SANDBOX_CLASS, MACHINE_CLASS)
+HANDLERS: Final = ("", HOST_CLASS, SANDBOX_CLASS, NVIDIA_HANDLER, MACHINE_CLASS)
 """Runtime handlers that every node has."""
 
 

@@ -1,9 +1,11 @@
-"""The server side of an HTTP/2 connection, for unary calls, without any I/O.
+"""The server side of an HTTP/2 connection, for unary calls and streams of small messages, without any I/O.
 
     session = Http2ServerSession(longest=16_384)
     for asked in session.receive(data): ...      # raises ProtocolViolation: close the connection
     session.answer(asked.stream, headers, body, trailers)
     transport.write(session.take())
+
+A streamed response is `begin`, any number of `send` and `finish`; `is_open` tells whether the peer still wants it.
 
 Requests and responses are small: a body longer than `longest`, or more than `MAX_STREAMS` concurrent streams, end the
 connection, and a response does not wait for the peer's window, which is never smaller than the default.
@@ -21,6 +23,7 @@ from tarmac.wire.http2.frames import (
     ACK,
     END_HEADERS,
     END_STREAM,
+    MAX_FRAME,
     PREFACE,
     Frame,
     FrameType,
@@ -81,12 +84,29 @@ class Http2ServerSession:
 
     def answer(self, stream: int, headers: Headers, body: bytes, trailers: Headers) -> None:
         """Send the response, unless the peer has cancelled the request."""
-        if self._questions.pop(stream, None) is None:
-            return
-        self._out.append(frame(FrameType.HEADERS, END_HEADERS, stream, literals(headers)))
-        if body:
-            self._out.append(frame(FrameType.DATA, 0, stream, body))
-        self._out.append(frame(FrameType.HEADERS, END_HEADERS | END_STREAM, stream, literals(trailers)))
+        self.begin(stream, headers)
+        self.send(stream, body)
+        self.finish(stream, trailers)
+
+    def is_open(self, stream: int) -> bool:
+        """Return True until the request is answered, or cancelled by the peer."""
+        return stream in self._questions
+
+    def begin(self, stream: int, headers: Headers) -> None:
+        """Send the headers of a response, unless the peer has cancelled the request."""
+        if stream in self._questions:
+            self._out.append(frame(FrameType.HEADERS, END_HEADERS, stream, literals(headers)))
+
+    def send(self, stream: int, data: bytes) -> None:
+        """Send a part of the body, unless the peer has cancelled the request."""
+        if stream in self._questions:
+            for start in range(0, len(data), MAX_FRAME):
+                self._out.append(frame(FrameType.DATA, 0, stream, data[start : start + MAX_FRAME]))
+
+    def finish(self, stream: int, trailers: Headers) -> None:
+        """End the response, unless the peer has cancelled the request."""
+        if self._questions.pop(stream, None) is not None:
+            self._out.append(frame(FrameType.HEADERS, END_HEADERS | END_STREAM, stream, literals(trailers)))
 
     def take(self) -> bytes:
         """Return the bytes to send, once."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tarmac.api.compute.names import MACHINES_READY
-from tarmac.api.kubernetes.runtimeclasses import HOST_CLASS, MACHINE_CLASS, SANDBOX_CLASS
+from tarmac.api.kubernetes.runtimeclasses import HOST_CLASS, MACHINE_CLASS, NVIDIA_HANDLER, SANDBOX_CLASS
 from tarmac.decide import reasons
 from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.demand import Pod
@@ -39,13 +39,28 @@ class RuntimeHandler:
     def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
         """Name the handler."""
         handler, name = pod.demand.handler, info.node.name
+        if handler == NVIDIA_HANDLER and info.node.gpus_closed:
+            message = f"sandboxes of node {name} cannot use its GPUs: {info.node.gpus_closed}"
+            return Why(
+                message,
+                f"as node {name} says, or ask for the RuntimeClass {HOST_CLASS}, which takes the right to use it",
+            )
         if asked := _unsupported(pod, info):
             classes = ", ".join(sorted(filter(None, info.node.devices.handlers))) or "none"
             message = f"runtime {handler} of node {name} does not pass {', '.join(asked)} on to containers"
+            if handler == MACHINE_CLASS:
+                return Why(
+                    f"{message}: it would need VFIO and an IOMMU", "ask for a sandbox instead of a virtual machine"
+                )
             return Why(message, f"ask for a RuntimeClass that does ({classes}), which takes the right to use it")
         if handler == MACHINE_CLASS:
             message = f"node {name} runs no virtual machines; its condition {MACHINES_READY} has the cause"
             return Why(message, f"run apt install tarmac-machines on {name}, and restart its agent")
+        if handler == NVIDIA_HANDLER:
+            return Why(
+                f"node {name} has no GPU that sandboxes can use",
+                f"install NVIDIA's driver on {name}, or add a node with GPUs",
+            )
         fix = f"install {handler} on {name}"
         if handler == SANDBOX_CLASS:
             fix += f", or ask for the RuntimeClass {HOST_CLASS}, which takes the right to use it"

@@ -1,0 +1,160 @@
+"""Runs `tarmac device-plugin nvidia` for the agent, and reads its report.
+
+The program is restarted when it ends, later each time it ends soon. It dies with the agent: a survivor of a killed
+agent would compete with the next agent's for the same sockets. Devices that containers use are not affected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from tarmac.agent.devices.nvidia.report import MAX_BYTES
+from tarmac.base.clock import Clock
+from tarmac.base.log import log
+from tarmac.base.statefiles import read_state
+from tarmac.client.events import EventType
+
+INTERVAL: Final = 5.0
+"""Seconds between two readings of the report."""
+_MIN_DELAY, _MAX_DELAY = 1.0, 60.0
+_RESET_AFTER: Final = 60.0  # a program that ran this long is restarted without a longer delay
+_STOP_TIMEOUT: Final = 5.0
+_SET_PDEATHSIG: Final = 1
+_libc = ctypes.CDLL(None)
+_log = log("nvidia")
+
+Tell = Callable[[EventType, str, str], None]
+"""Emits an event of the Node: type, reason and message."""
+
+
+class GpuRow(msgspec.Struct, rename="camel"):
+    """One GPU of the report. None: unknown."""
+
+    uuid: str
+    index: int
+    product: str
+    resource: str
+    reason: str = ""
+    xids: dict[str, int] = {}
+    utilization: float | None = None
+    memory_used: int | None = None
+    memory_total: int | None = None
+    power: float | None = None
+    temperature: int | None = None
+
+
+class GpuReport(msgspec.Struct, rename="camel"):
+    """The plugin's report."""
+
+    driver: str = ""
+    without_nvml: str = ""
+    gpus: list[GpuRow] = []
+    left_out: dict[str, str] = {}
+
+
+def command(folder: Path, report: Path, names: Mapping[str, str]) -> list[str]:
+    """Return the program's command line."""
+    flags: dict[str, Path | str] = {"device-plugin-dir": folder, "report": report}
+    if names:
+        flags["names"] = ",".join(f"{model}={name}" for model, name in names.items())
+    program = [sys.executable, "-m", "tarmac.apps.deviceplugin", "nvidia"]
+    return [*program, *(f"--{name}={value}" for name, value in flags.items())]
+
+
+class NvidiaSupervisor:
+    """The agent's side of the plugin. `changed` is called after each new report."""
+
+    def __init__(self, arguments: Sequence[str], report: Path, clock: Clock, tell: Tell) -> None:
+        self._arguments = arguments
+        self._path = report
+        self._clock = clock
+        self._tell = tell
+        self._stamp: tuple[int, int] | None = None
+        self._told_without_nvml = ""
+        self.report = GpuReport()
+
+    async def run(self) -> None:
+        """Keep the program running until cancelled, then stop it."""
+        delay = _MIN_DELAY
+        while True:
+            began = self._clock.monotonic()
+            code = await self._once()
+            if self._clock.monotonic() - began >= _RESET_AFTER:
+                delay = _MIN_DELAY
+            _log.warning("NVIDIA device plugin ended, restarting", code=code, seconds=delay)
+            await self._clock.sleep(delay)
+            delay = min(delay * 2, _MAX_DELAY)
+
+    async def watch(self) -> None:
+        """Read the report whenever it is new, until cancelled."""
+        while True:
+            self.read()
+            await self._clock.sleep(INTERVAL)
+
+    def read(self) -> None:
+        """Read the report if it is new, and emit events for changes."""
+        try:
+            found = os.stat(self._path)
+            stamp = (found.st_ino, found.st_mtime_ns)
+            if stamp == self._stamp:
+                return
+            report = msgspec.json.decode(read_state(self._path, MAX_BYTES), type=GpuReport)
+        except (OSError, msgspec.MsgspecError):
+            return  # not written yet; the next one replaces it
+        before, self.report, self._stamp = self.report, report, stamp
+        self._compare(before, report)
+
+    def _compare(self, before: GpuReport, now: GpuReport) -> None:
+        if now.without_nvml != self._told_without_nvml:
+            self._told_without_nvml = now.without_nvml
+            if now.without_nvml:
+                why = f"GPUs are offered without figures, and their health is unknown: {now.without_nvml}"
+                self._tell("Warning", "NvmlUnavailable", why)
+        was = {row.uuid: row.reason for row in before.gpus}
+        for row in now.gpus:
+            name = f"{row.product} {row.uuid} ({row.resource})"
+            if row.reason and row.reason != was.get(row.uuid):
+                self._tell("Warning", "DeviceUnhealthy", f"{name}: {row.reason}")
+            elif not row.reason and was.get(row.uuid):
+                self._tell("Normal", "DeviceHealthy", f"{name} can be used again")
+        for uuid, why in now.left_out.items():
+            if uuid not in before.left_out:
+                self._tell("Warning", "DeviceLeftOut", f"GPU {uuid} {why}")
+
+    async def _once(self) -> int:
+        """Run the program once; return its exit code."""
+        parent = os.getpid()
+        process = await asyncio.create_subprocess_exec(
+            *self._arguments,
+            stdin=asyncio.subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=lambda: _die_with(parent),
+        )
+        try:
+            return await process.wait()
+        except asyncio.CancelledError:
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+            try:
+                await asyncio.wait_for(process.wait(), _STOP_TIMEOUT)
+            except TimeoutError:
+                process.kill()
+                await process.wait()
+            raise
+
+
+def _die_with(parent: int) -> None:
+    """Runs in the child: make the kernel end it with the agent, which may have died before the call."""
+    _libc.prctl(_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)

@@ -1,0 +1,1 @@
+"""The device plugin for NVIDIA GPUs, on a fake driver."""
