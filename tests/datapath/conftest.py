@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.datapath.egress_worlds import ExternalWorld, external_world
+from tests.datapath.ingress_worlds import IngressWorld, ingress_world
 from tests.datapath.worlds import FakeWorld, RealWorld, World
 
 ON_A_KERNEL = (pytest.mark.root,)
@@ -38,6 +39,20 @@ async def outside(request: pytest.FixtureRequest) -> AsyncIterator[ExternalWorld
 async def lan() -> AsyncIterator[ExternalWorld]:
     """The same with packets in it."""
     async with external_world(real_world()) as made:
+        yield made
+
+
+@pytest.fixture(params=["fake", _REAL])
+async def ways_in(request: pytest.FixtureRequest) -> AsyncIterator[IngressWorld]:
+    """Nodes, pods and clients outside, of either sort. Ends with a look at all that was sent outside."""
+    async with ingress_world(FakeWorld() if request.param == "fake" else real_world()) as made:
+        yield made
+
+
+@pytest.fixture
+async def street() -> AsyncIterator[IngressWorld]:
+    """The same with packets in it."""
+    async with ingress_world(real_world()) as made:
         yield made
 
 

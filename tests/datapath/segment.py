@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import socket
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -75,6 +75,15 @@ class Segment:
     def drop(self, number: int, *addresses: str) -> None:
         """Have it carry them no more."""
         self._world.node(number).external.drop(addresses)
+        self.over(number, addresses)
+
+    @staticmethod
+    def now() -> float:
+        """The time that frames are stamped with."""
+        return time.time()
+
+    def over(self, number: int, addresses: Collection[str]) -> None:
+        """A node may speak as addresses no more."""
         now = time.time() + SLACK
         for each in self.periods:
             if each.node == number and each.address in addresses:
@@ -119,13 +128,15 @@ class Segment:
     def _is_right(self, frame: Frame) -> bool:
         node = self._gateways[frame.port]
         addresses = {each.address for each in self.periods} | self.asked_for
-        known = {outside_mac(f"198.18.0.{node}", INTERFACE), *map(virtual_mac, addresses)}
-        if frame.hardware not in known:
+        if frame.hardware not in self._own_hardware(node, addresses):
             own = {f"192.168.122.{node}", f"fd00:122::{node}", "::", "0.0.0.0"}
             return frame.source in own or frame.source.startswith("fe80:")
         if frame.source in ("0.0.0.0", "::"):  # nobody: asks who has an address, and teaches nobody anything
             return any(frame.content == question(frame.hardware, address) for address in self.asked_for)
         return all(self._may_speak(node, address, frame.at) for address in frame.speaks_as)
+
+    def _own_hardware(self, node: int, addresses: set[str]) -> set[str]:
+        return {outside_mac(f"198.18.0.{node}", INTERFACE), *map(virtual_mac, addresses)}
 
     def _may_speak(self, node: int, address: str, at: float) -> bool:
         return any(

@@ -20,6 +20,7 @@ from msgspec.structs import replace as replace_fields
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.datapath.egress import Means
 from tarmac.datapath.fakeegress import FakeEgressDatapath
+from tarmac.datapath.fakeingress import FakeIngressDatapath
 from tarmac.datapath.interface import Attached, NetworkState, NodeNetworks, Traffic, ignore
 from tarmac.decide.reach.evaluation import permits
 from tarmac.decide.reach.marks import node_marks
@@ -65,6 +66,7 @@ class FakeDatapath:
         self._indexes: dict[tuple[str, int], str] = {}
         self.external = FakeEgressDatapath(self)
         self.tunnels = FakeEncryption(self.external)
+        self.ingress = FakeIngressDatapath(self)
 
     async def attach(self, sandbox_id: str, namespace: str, interfaces: Sequence[AttachedInterface]) -> Attached:
         """Store the pod's interfaces."""
@@ -184,6 +186,7 @@ class FakeDatapath:
         self.doors.clear()
         self.external = FakeEgressDatapath(self)
         self.tunnels = FakeEncryption(self.external)
+        self.ingress = FakeIngressDatapath(self)
         self.state = NodeNetworks(())
         self._underlay.nodes = {address: node for address, node in self._underlay.nodes.items() if node is not self}
 

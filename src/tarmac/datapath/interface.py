@@ -22,6 +22,7 @@ from typing import Final, Literal, Protocol
 
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.datapath.egress import EgressDatapath, InstanceTunnels, Means
+from tarmac.datapath.ingress import IngressDatapath
 from tarmac.decide.reach.policyrules import Rules, ServicePort
 
 HOST: Final = ""
@@ -135,6 +136,11 @@ class Datapath(Protocol):
     @property
     def external(self) -> EgressDatapath:
         """Routes of its pods to servers outside the platform, and back."""
+        ...
+
+    @property
+    def ingress(self) -> IngressDatapath:
+        """Routes from clients outside to its pods."""
         ...
 
     async def attach(self, sandbox_id: str, namespace: str, interfaces: Sequence[AttachedInterface]) -> Attached:

@@ -73,6 +73,12 @@ TRANSITS = ("240.0.0.0/4", "fd74:6172:6d63:fffd::/64")
 They are local to the egress namespaces of nodes, so the first may equal the range that represents nodes elsewhere.
 """
 
+INGRESS_LINK = ("169.254.63.1", "fd74:6172:6d63:fffb::1")
+"""Addresses of the node on the link to its ingress namespace, by family: the source of its own packets there."""
+
+INGRESS_HOPS = ("169.254.63.2", "fd74:6172:6d63:fffb::2")
+"""The other end of that link, by family."""
+
 METADATA_ADDRESS = "169.254.169.254"
 """Address of the metadata service for pods, in every Network."""
 

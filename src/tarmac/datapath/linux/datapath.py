@@ -28,6 +28,7 @@ from tarmac.datapath.linux.egress.encryption import Encryption
 from tarmac.datapath.linux.egress.wireguard import WireGuardPrograms
 from tarmac.datapath.linux.ends import RouterLink
 from tarmac.datapath.linux.host import Host, tunnels_of
+from tarmac.datapath.linux.ingress.ingressdatapath import LinuxIngressDatapath
 from tarmac.datapath.linux.naming import end_name, router_name, sandbox_mark
 from tarmac.datapath.linux.pod import configure_pod, prepare_pod
 from tarmac.datapath.linux.router import Router
@@ -66,6 +67,7 @@ class LinuxDatapath:
         self.tunnels.private_key = private_key
         self.external = LinuxEgressDatapath(run_dir, self._folder, self._known_host, self._run, self.tunnels)
         self.external.state_sync.program = conntrackd
+        self.ingress = LinuxIngressDatapath(run_dir, self._folder, self._known_host, self._run)
         if wireguard is not None:
             self.external.encryption.wireguard.programs = wireguard
 
@@ -315,6 +317,7 @@ class LinuxDatapath:
 
     def _close(self) -> None:
         self.external.close()
+        self.ingress.close()
         for router in self._routers.values():
             router.close()
         self._routers.clear()
@@ -325,6 +328,7 @@ class LinuxDatapath:
     def _remove_all(self) -> None:
         assert self._host is not None, "the host is known before it is changed"
         self.external.remove_now()
+        self.ingress.remove_now()
         self._remove(list(self._routers))
         self._host.remove()
         # Fails while a namespace is left in it: then the removal is incomplete, and must not look done.

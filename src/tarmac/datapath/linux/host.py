@@ -15,17 +15,26 @@ from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Final
 
-from tarmac.api.networking.names import DIALLED
+from tarmac.api.networking.names import DIALLED, INGRESS_HOPS, INGRESS_LINK
 from tarmac.datapath.interface import NetworkState, NodeNetworks
 from tarmac.datapath.linux import links, namespaces, routing
 from tarmac.datapath.linux.inward import InwardRoutes, Uplink
-from tarmac.datapath.linux.naming import ROUTER_MAC, UPLINK, encrypted_link, host_table, uplinks_prefix
+from tarmac.datapath.linux.naming import (
+    NODE_LINK,
+    ROUTER_MAC,
+    UPLINK,
+    encrypted_link,
+    host_table,
+    ingress_link,
+    uplinks_prefix,
+)
 from tarmac.datapath.linux.netlink import Netlink
 from tarmac.datapath.linux.nftables import Nftables
 from tarmac.datapath.linux.pod import NO_REDIRECTS
 from tarmac.datapath.linux.routing import Route
 from tarmac.datapath.linux.tables.admission import Answerer, Sender, admission
 from tarmac.datapath.linux.tables.host import host
+from tarmac.datapath.linux.tables.ingressadmission import ingress_admission
 from tarmac.datapath.linux.tables.services import services
 from tarmac.decide.reach.marks import UPLINKS
 from tarmac.decide.reach.policyrules import ServicePort
@@ -48,6 +57,7 @@ class Host:
         self._prefix = uplinks_prefix(str(run_dir))
         self._table = host_table(str(run_dir))
         self._encrypted = encrypted_link(str(run_dir))
+        self._ingress = ingress_link(str(run_dir))
         self._before = run_dir / "controls.json"
         self._inward = InwardRoutes(f"{self._table}-inward", self._prefix, self._netlink, self._nftables)
 
@@ -83,7 +93,7 @@ class Host:
         Interfaces that the datapath created are omitted. One without a carrier keeps its addresses, or some of them.
         """
         addresses = routing.prefixed_addresses(self._netlink)
-        made = (self._prefix, self._encrypted)
+        made = (self._prefix, self._encrypted, self._ingress)
         own = (each for each in links.links(self._netlink) if not each.name.startswith(made))
         fit = (each for each in own if not connected or (each.up and each.carrier))
         return {each.name: sorted(addresses[each.index]) for each in fit if each.index in addresses}
@@ -121,6 +131,61 @@ class Host:
     def remove_admission(self) -> None:
         """Remove the rules for packets of external services; nothing receives such packets then."""
         self._nftables.remove("inet", f"{self._table}-external")
+
+    def lead_to_ingress(self, namespace: Path, inside: Netlink, ranges: Iterable[str]) -> None:
+        """Connect the ingress namespace, and route ranges of public addresses into it."""
+        end = links.link(self._netlink, self._ingress)
+        if end is None:
+            there = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                pair = links.veth(self._ingress, _HOST_MAC, _DEFAULT_MTU, NODE_LINK, ROUTER_MAC, there)
+                self._netlink.request([pair])
+            finally:
+                os.close(there)
+            end = links.link(self._netlink, self._ingress)
+        other = links.link(inside, NODE_LINK)
+        assert end is not None, "a link that was made is there"
+        assert other is not None, "the other end is in the ingress namespace"
+        inside.request(
+            [
+                links.setting(other.index),
+                # Neighbours are fixed on both ends: nothing is asked or learned on this link.
+                *(routing.address(other.index, each) for each in INGRESS_HOPS),
+                *(routing.neighbour(other.index, each, _HOST_MAC) for each in INGRESS_LINK),
+                *(routing.route(Route(routing.host_prefix(each), other.index)) for each in INGRESS_LINK),
+                *(
+                    routing.route(Route(each, other.index, hop))
+                    for each, hop in zip(("0.0.0.0/0", "::/0"), INGRESS_LINK, strict=True)
+                ),
+            ]
+        )
+        self._netlink.request(
+            [
+                links.setting(end.index),
+                *(routing.address(end.index, each) for each in INGRESS_LINK),
+                *(routing.neighbour(end.index, each, ROUTER_MAC) for each in INGRESS_HOPS),
+            ]
+        )
+        links.settle(self._netlink, self._ingress)
+        links.settle(inside, NODE_LINK)
+        namespaces.set_controls(_uplink_controls(self._ingress))
+        four, six = INGRESS_HOPS
+        wanted = {Route(each, end.index, six if ":" in each else four) for each in ranges}
+        present = {each for each in routing.routes(self._netlink) if each.gateway in INGRESS_HOPS}
+        self._netlink.request([routing.route(each) for each in sorted(wanted - present)])
+        kept = {each.prefix for each in wanted}
+        self._netlink.request([routing.no_route(each) for each in present - wanted if each.prefix not in kept])
+
+    def admit_ingress(self, peers: Iterable[str], served: Iterable[str], answerers: Iterable[tuple[str, str]]) -> None:
+        """Accept packets of public addresses from other nodes."""
+        own = f"{self._table}-ingress", self._ingress, self._prefix
+        self._nftables.ensure([ingress_admission(*own, peers, served, answerers)])
+
+    def remove_ingress(self) -> None:
+        """Remove the link to the ingress namespace with its routes, and the rules for its tunnel."""
+        end = links.link(self._netlink, self._ingress)
+        self._netlink.request([links.deletion(end.index)] if end else [])
+        self._nftables.remove("inet", f"{self._table}-ingress")
 
     def uplink(self, router: str, namespace: Path, inside: Netlink) -> Uplink:
         """Connect a router namespace with the node."""

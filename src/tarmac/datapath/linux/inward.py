@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
+from tarmac.api.networking.names import INGRESS_HOPS
 from tarmac.datapath.interface import HostPort, NetworkState
 from tarmac.datapath.linux import conntrack, routing
 from tarmac.datapath.linux.netlink import NETFILTER, Netlink
@@ -106,7 +107,8 @@ class InwardRoutes:
         self._conntrack.close()
 
     def _ensure_routes(self, wanted: set[Route]) -> None:
-        present = {route for route in routing.routes(self._netlink) if route.gateway}
+        own = (each for each in routing.routes(self._netlink) if each.gateway)
+        present = {each for each in own if each.gateway not in INGRESS_HOPS}
         kept = {route.prefix for route in wanted}
         self._netlink.request([routing.route(each) for each in sorted(wanted - present)])
         # Deleting a replaced route would delete its replacement.

@@ -49,6 +49,9 @@ CONTROL_PORT: Final = 4801
 ENCRYPTED_PORT: Final = 4802
 """Port of WireGuard, which carries the tunnel of external services between cities."""
 
+INGRESS_PORT: Final = 4803
+"""Port of the tunnel for connections to public addresses."""
+
 
 @dataclass(frozen=True, slots=True)
 class Link:

@@ -17,6 +17,11 @@ EGRESS_MAC: Final = "02:74:61:72:6d:65"
 EGRESS_HOP: Final = "fe80::e"
 ROUTER_HOP: Final = "fe80::1"
 """The two ends of that link, as next hops of routes of both families."""
+INGRESS: Final = "ingress"
+"""A router namespace's link to the node's ingress namespace, where the other end has a name with this prefix."""
+INGRESS_LEG_PREFIX: Final = "i"
+NODE_LINK: Final = "node"
+"""The ingress namespace's link to the node's own namespace."""
 ROUTER_MAC: Final = "02:74:61:72:6d:63"
 """The router's hardware address on every pod's link, each of which is a separate segment."""
 
@@ -54,6 +59,16 @@ def encrypted_link(run_dir: str) -> str:
 def leg_name(router: str) -> str:
     """Return the name of the egress namespace's end of a router namespace's link."""
     return f"{LEG_PREFIX}{router}"
+
+
+def ingress_leg_name(router: str) -> str:
+    """Return the name of the ingress namespace's end of a router namespace's link."""
+    return f"{INGRESS_LEG_PREFIX}{router}"
+
+
+def ingress_link(run_dir: str) -> str:
+    """Return the name of the node's end of the link to its ingress namespace."""
+    return f"ti{_digest(run_dir, 8)}"
 
 
 def outside_name(interface: str) -> str:

@@ -25,6 +25,7 @@ _NEWRULE, _DELRULE, _GETRULE = 32, 33, 34
 _INFO: Final = struct.Struct("=BBBBBBBBI")  # family, to, from, tos, table, two unused, action, flags
 _TO, _FROM, _PRIORITY, _MARK, _TABLE, _MASK, _PROTOCOL, _IP_PROTOCOL, _PORTS = 1, 2, 6, 10, 15, 16, 21, 22, 24
 _TO_TABLE: Final = 1
+_OWN: Final = 255  # the routing table of the namespace's own addresses
 _FAMILIES: Final = (socket.AF_INET, socket.AF_INET6)
 
 
@@ -52,6 +53,22 @@ class RoutingRule:
 def ensure_rules(netlink: Netlink, wanted: Iterable[RoutingRule]) -> None:
     """Make exactly these rules exist, among ours."""
     netlink.request(list(_changes(netlink, set(wanted))))
+
+
+def place_local(netlink: Netlink, priority: int) -> None:
+    """Give the rule for the namespace's own addresses another priority than 0, so that marked packets can pass it by.
+
+    For namespaces in which all rules are ours.
+    """
+    for family in _FAMILIES:
+        head = _INFO.pack(family, 0, 0, 0, 0, 0, 0, _TO_TABLE, 0)
+        found = [attributes(body, _INFO.size) for _, body in netlink.dump(_GETRULE, head)]
+        first = any(not int.from_bytes(each.get(_PRIORITY, b""), "little") for each in found)
+        own = head + number(_TABLE, _OWN)
+        # The new one first: without either, the namespace would not know its own addresses.
+        netlink.request([NetlinkMessage(_NEWRULE, CREATE | EXCLUSIVE, own + number(_PRIORITY, priority), EXISTS)])
+        # Only if it is there: a deletion without a priority would find the new one.
+        netlink.request([NetlinkMessage(_DELRULE, 0, own, GONE)] if first else [])
 
 
 def has_rules(netlink: Netlink, wanted: Iterable[RoutingRule]) -> bool:

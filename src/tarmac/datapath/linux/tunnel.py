@@ -6,9 +6,10 @@ location. The next hops are IPv6 addresses that no host has, for routes of both 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from tarmac.datapath.interface import Remote
 from tarmac.datapath.linux import links, routing
@@ -17,6 +18,8 @@ from tarmac.datapath.linux.naming import TUNNEL, tunnel_gateway, tunnel_mac
 from tarmac.datapath.linux.netlink import Netlink
 from tarmac.datapath.linux.routing import Route
 from tarmac.decide.reach.marks import node_marks, probe_address
+
+NO_HOPS: Final[Mapping[str, str]] = {}
 
 
 def ensure_tunnel(
@@ -55,12 +58,14 @@ def _own_addresses(node_address: str) -> tuple[str, ...]:
     return *node_marks(node_address), probe_address(node_address)
 
 
-def ensure_ends(netlink: Netlink, tunnel: links.Link, vni: int, remotes: Iterable[Remote]) -> None:
-    """Configure the locations of the other nodes' tunnel ends."""
+def ensure_ends(
+    netlink: Netlink, tunnel: links.Link, vni: int, remotes: Iterable[Remote], also: Mapping[str, str] = NO_HOPS
+) -> None:
+    """Configure the locations of the other nodes' tunnel ends. `also` has further next hops: hardware addresses."""
     wanted = {tunnel_mac(vni, remote.node_address): remote.node_address for remote in remotes}
     nodes = routing.forwardings(netlink, tunnel.index)
     hops = routing.neighbours(netlink).get(tunnel.index, {})
-    gateways = {tunnel_gateway(mac): mac for mac in wanted}
+    gateways = {**{tunnel_gateway(mac): mac for mac in wanted}, **also}
     netlink.request(
         [routing.forwarding(tunnel.index, mac, node) for mac, node in wanted.items() if nodes.get(mac) != node]
         + [routing.neighbour(tunnel.index, hop, mac) for hop, mac in gateways.items() if hops.get(hop) != mac]

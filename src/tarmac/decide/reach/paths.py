@@ -24,7 +24,7 @@ from tarmac.decide.reach.remedies import rule_for
 from tarmac.decide.reach.routing import is_within, own_address, own_addresses, way_out
 from tarmac.decide.reach.world import ReachWorld
 
-TUNNEL_PORTS: Final = (4789, 4800, 4801)
+TUNNEL_PORTS: Final = (4789, 4800, 4801, 4803)
 _MAX_NAMED: Final = 5
 
 Sees = Callable[[str], bool]

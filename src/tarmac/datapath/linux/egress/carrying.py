@@ -66,10 +66,13 @@ class OwnableAddress:
 
 
 class AddressCarrier:
-    """The addresses of one egress namespace. It must be created by a thread inside that namespace."""
+    """The addresses of one namespace. It must be created by a thread inside that namespace.
 
-    def __init__(self, namespace: Path, ruleset: Ruleset, clock: Clock) -> None:
-        self._namespace, self._clock = namespace, clock
+    `table` is the one that lets packets through.
+    """
+
+    def __init__(self, namespace: Path, ruleset: Ruleset, clock: Clock, table: str = NAME) -> None:
+        self._namespace, self._clock, self._table = namespace, clock, table
         self._ruleset, self._netlink = ruleset, Netlink()
         self._announcer = Announcer(namespace)
         self.carriable: Mapping[str, OwnableAddress] = {}
@@ -97,7 +100,7 @@ class AddressCarrier:
         with self._ruleset.lock:
             # Kept even if the table does not exist yet: a later one is filled from here.
             self._owners |= owners
-            self._ruleset.refill("inet", NAME, "owners", marks(self.owners_by_mark()))
+            self._ruleset.refill("inet", self._table, "owners", marks(self.owners_by_mark()))
 
     def owners_by_mark(self) -> dict[int, int]:
         """Return the route numbers of owners by mark, without addresses that have no known owner."""
@@ -132,7 +135,7 @@ class AddressCarrier:
         Adding an existing element does not change it, so it is deleted first. The kernel rejects the whole transaction
         if an element has just timed out or never existed; such elements are added before they are deleted.
         """
-        coming, going = _elements(lives)
+        coming, going = _elements(lives, self._table)
         if at_once:
             with suppress(FileNotFoundError):
                 return self._ruleset.passing([*going, *coming])
@@ -145,7 +148,7 @@ class AddressCarrier:
             if not gone:
                 return
             lives = {each.marked: 1.0 for each in gone}
-            coming, going = _elements(lives)
+            coming, going = _elements(lives, self._table)
             self._ruleset.passing([*coming, *going])  # added first, since some may have timed out
             # Only after the elements: until they are gone, packets with the address may still leave.
             self._netlink.request([message for each in gone for message in each.departure()])
@@ -189,13 +192,13 @@ class AddressCarrier:
     def carried(self) -> dict[str, float]:
         """Return the live addresses with their remaining seconds."""
         by_mark = {each.source.mark: address for address, each in self.carriable.items()}
-        shown = self._ruleset.listing(f"inet {NAME} live")
+        shown = self._ruleset.listing(f"inet {self._table} live")
         found = {int(mark, 16): _duration(left) for mark, left in _LIVES.findall(shown)}
         return {by_mark[mark]: left for mark, left in found.items() if mark in by_mark}
 
     def restored(self) -> str:
         """Return the commands that restore the live addresses with their remaining time in replaced tables."""
-        return live({self.carriable[each].marked: left for each, left in self.carried().items()})
+        return live({self.carriable[each].marked: left for each, left in self.carried().items()}, self._table)
 
     def tidy(self) -> None:
         """Remove addresses from links that must not have them: left by an earlier process, or no longer served here.
@@ -231,9 +234,9 @@ class AddressCarrier:
         self._netlink.close()
 
 
-def _elements(lives: Mapping[Marked, float]) -> tuple[list[NetlinkMessage], list[NetlinkMessage]]:
+def _elements(lives: Mapping[Marked, float], table: str) -> tuple[list[NetlinkMessage], list[NetlinkMessage]]:
     """Return the messages that add the elements of live addresses, and those that delete them."""
-    sets = living(lives).items()
+    sets = living(lives, table).items()
     coming = [each for name, of in sets for each in put(name, ((own.key, own.milliseconds) for own in of))]
     return coming, [each for name, of in sets for each in take(name, (own.key for own in of))]
 

@@ -16,14 +16,14 @@ from tarmac.datapath.linux import conntrack, links, namespaces, routing
 from tarmac.datapath.linux.egress.revoking import at_pods
 from tarmac.datapath.linux.naming import EGRESS, EGRESS_HOP, EGRESS_MAC, leg_name
 from tarmac.datapath.linux.netlink import NETFILTER, Netlink
-from tarmac.datapath.linux.policyrouting import RoutingRule, ensure_rules
+from tarmac.datapath.linux.policyrouting import RoutingRule, ensure_rules, present_rules
 from tarmac.datapath.linux.routing import Route
 from tarmac.datapath.linux.ruleset import Ruleset
 from tarmac.datapath.linux.tables.forwarding import INWARD, NAME, ROUTED, forwarding
 from tarmac.datapath.linux.tables.text import FAMILIES
 
 _TABLE: Final = 116
-_PRIORITY: Final = 116
+_RULE: Final = RoutingRule(116, _TABLE, ROUTED, 0xFFFFFFFF)
 
 
 class Leg:
@@ -69,7 +69,7 @@ class Leg:
             ]
         )
         # After the routes: with an empty table, marked packets would fall through to the main table.
-        ensure_rules(self._netlink, [RoutingRule(_PRIORITY, _TABLE, ROUTED, 0xFFFFFFFF)])
+        ensure_rules(self._netlink, present_rules(self._netlink) | {_RULE})  # others are those of public addresses
         links.settle(self._netlink, EGRESS)
 
     def allow(self, departures: Sequence[Departure], arrivals: Sequence[Arrival]) -> None:
@@ -101,7 +101,7 @@ class Leg:
     def remove(self) -> None:
         """Remove everything."""
         self._ruleset.remove([("inet", NAME)])
-        ensure_rules(self._netlink, ())
+        ensure_rules(self._netlink, present_rules(self._netlink) - {_RULE})
         link = links.link(self._netlink, EGRESS)
         if link is not None:
             self._netlink.request([links.deletion(link.index)])

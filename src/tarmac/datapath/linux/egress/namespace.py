@@ -50,7 +50,7 @@ from tarmac.decide.reach.marks import node_marks
 _LOOPBACK: Final = 1
 _IPV4: Final = {"forwarding": "1", "rp_filter": "0", "arp_ignore": "1", "send_redirects": "0", **NO_REDIRECTS}
 _IPV6: Final = {"forwarding": "1", "accept_ra": "0", "accept_dad": "0", "addr_gen_mode": "1", **NO_REDIRECTS}
-_CONTROLS: Final = {
+CONTROLS: Final = {
     f"{family}/conf/{name}/{control}": value
     for name in ("all", "default")
     for family, controls in (("ipv4", _IPV4), ("ipv6", _IPV6))
@@ -73,7 +73,7 @@ class EgressNamespace:
         self._path, self._host = path, host
         namespaces.create(path)
         with namespaces.inside(path):
-            namespaces.set_controls(_CONTROLS)
+            namespaces.set_controls(CONTROLS)
             self._netlink, self._conntrack, self.ruleset = Netlink(), Netlink(NETFILTER), Ruleset()
             self.carrier = AddressCarrier(path, self.ruleset, SystemClock())
         try:

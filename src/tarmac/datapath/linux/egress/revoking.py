@@ -27,8 +27,8 @@ def at_pods(departures: Iterable[Departure], arrivals: Iterable[Arrival], number
         endpoints.setdefault(key, set()).add(each.endpoint)
 
     def revoked(found: TrackedConnection) -> bool:
-        if not found.mark:
-            return False
+        if not 0 < found.mark <= (INWARD | 0xFFFF):
+            return False  # not of external services
         if found.mark & INWARD:
             open_to = endpoints.get((found.source, found.meant, found.protocol, found.meant_port))
             gone = open_to is not None and (found.answerer, found.port) not in open_to

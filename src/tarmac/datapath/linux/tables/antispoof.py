@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from tarmac.datapath.linux.naming import EGRESS, link_local
+from tarmac.datapath.linux.naming import EGRESS, INGRESS, link_local
 from tarmac.datapath.linux.nftables import Table
 from tarmac.datapath.linux.tables.text import chain, declaration, version
 
@@ -55,7 +55,8 @@ def _packets(prefix: str, ends: Sequence[LinkEnd]) -> Table:
         f"iifname @guests udp dport {_DHCP} drop",
         "iifname . ip saddr @beside4 accept",
         "iifname . ip6 saddr @beside6 accept",
-        f'iifname != {{ "lo", "{EGRESS}" }} fib saddr . iif oif missing drop',  # the latter: servers outside
+        # The latter two: servers and clients outside.
+        f'iifname != {{ "lo", "{EGRESS}", "{INGRESS}" }} fib saddr . iif oif missing drop',
     ]
     declared = declaration("set", "ends", "ifname . ether_addr", known)
     declared += declaration("set", "local", "ifname . ipv6_addr", local)

@@ -27,6 +27,8 @@ FIRST_PLACE: Final = 256
 
 _POD, _EGRESS = f'iifname "{END_PREFIX}*"', f'iifname "{EGRESS}"'
 _TO_PORT: Final = "meta l4proto . th dport"
+_OURS: Final = "ct mark & 0x1ffff != 0"
+"""Connections of external services; those to public addresses have a higher mark."""
 
 
 def forwarding(departures: Sequence[Departure], arrivals: Sequence[Arrival], numbers: Mapping[str, int]) -> FilledTable:
@@ -112,14 +114,14 @@ _CHAINS: Final = "".join(
             [
                 *both(f"{_POD} ct state new {CARRIED} ct mark set IP saddr . IP daddr . {_TO_PORT} map @dial#"),
                 f"{_EGRESS} ct state new ct mark set {INWARD:#x}",
-                f"{_POD} ct mark != 0 meta mark set {ROUTED}",
+                f"{_POD} {_OURS} meta mark set {ROUTED}",
             ],
             "filter hook prerouting priority -150",
         ),
         chain(
             "translate",
             [
-                *both(f"{_POD} ct mark != 0 {CARRIED} dnat IP to IP daddr . {_TO_PORT} map @target#"),
+                *both(f"{_POD} {_OURS} {CARRIED} dnat IP to IP daddr . {_TO_PORT} map @target#"),
                 *both(f"{_EGRESS} {CARRIED} IP saddr . IP daddr . {_TO_PORT} vmap @arrive#"),
             ],
             "nat hook prerouting priority -100",
@@ -128,7 +130,7 @@ _CHAINS: Final = "".join(
             "guard",
             [
                 # A permitted connection never leaves by the uplink, where it would have the node's address.
-                f'ct mark != 0 oifname != "{EGRESS}" oifname != "{END_PREFIX}*" drop',
+                f'{_OURS} oifname != "{EGRESS}" oifname != "{END_PREFIX}*" drop',
                 # Without a mark there is no transit address, and no permission.
                 f'oifname "{EGRESS}" ct mark 0 drop',
                 f"{_EGRESS} ct state invalid drop",
@@ -140,7 +142,7 @@ _CHAINS: Final = "".join(
         ),
         # ICMP errors of the router about a connection would otherwise leave through the uplink, with the node's
         # address.
-        chain("own", [f'oifname "{UPLINK}" ct mark != 0 meta mark set {ROUTED}'], "route hook output priority -150"),
+        chain("own", [f'oifname "{UPLINK}" {_OURS} meta mark set {ROUTED}'], "route hook output priority -150"),
         chain(
             "mask", both(f'oifname "{EGRESS}" snat IP to ct mark map @transit#'), "nat hook postrouting priority 100"
         ),

@@ -87,7 +87,7 @@ def gateway(
     limits = {each.connections for each in sources if each.connections is not None}
     for limit in limits:
         elements[f"limited-{limit}"] = {str(each.mark): "" for each in sources if each.connections == limit}
-    return [FilledTable("inet", NAME, _chains(sizes, sorted(limits)), elements), _RESOLUTION, _GUARD]
+    return [FilledTable("inet", NAME, _chains(sizes, sorted(limits)), elements), RESOLUTION_TABLE, GUARD_TABLE]
 
 
 Marked = tuple[str, int]
@@ -102,34 +102,37 @@ class LiveElement(NamedTuple):
     milliseconds: int
 
 
-def living(left: Mapping[Marked, float]) -> dict[SetName, list[LiveElement]]:
-    """Return the elements that keep addresses live for so many seconds: for packets, the guard, and ARP answers."""
+def living(left: Mapping[Marked, float], table: str = NAME) -> dict[SetName, list[LiveElement]]:
+    """Return the elements that keep addresses live for so many seconds: for packets, the guard, and ARP answers.
+
+    `table` is the one that lets packets through.
+    """
     sets: dict[SetName, list[LiveElement]] = {}
     for marked, seconds in left.items():
         lasts = max(1, int(seconds * 1000))
-        for name, text, key in _keys(marked):
+        for name, text, key in _keys(marked, table):
             sets.setdefault(name, []).append(LiveElement(text, key, lasts))
     return sets
 
 
 @lru_cache(4096)
-def _keys(marked: Marked) -> list[tuple[SetName, str, bytes]]:
+def _keys(marked: Marked, table: str) -> list[tuple[SetName, str, bytes]]:
     """Return the elements of one address. Cached, since they are renewed several times a second."""
     address, mark = marked
     family = version(address)
     packed = inet_pton(AF_INET6 if family == 6 else AF_INET, address)
     found = [
-        (SetName("inet", NAME, "live"), str(mark), mark.to_bytes(4, sys.byteorder)),
+        (SetName("inet", table, "live"), str(mark), mark.to_bytes(4, sys.byteorder)),
         (SetName("inet", GUARD, f"live{family}"), address, packed),
     ]
     return [*found, (SetName("arp", NAME, "live"), address, packed)] if family == 4 else found
 
 
-def live(left: Mapping[Marked, float]) -> str:
+def live(left: Mapping[Marked, float], table: str = NAME) -> str:
     """Return the commands that keep addresses live for so many seconds."""
     return "".join(
         f"add element {' '.join(each)} {{ {', '.join(f'{own.text} timeout {own.milliseconds}ms' for own in of)} }}\n"
-        for each, of in living(left).items()
+        for each, of in living(left, table).items()
     )
 
 
@@ -311,7 +314,7 @@ _STEADY: Final = "".join(
     ]
 )
 
-_RESOLUTION: Final = FilledTable(
+RESOLUTION_TABLE: Final = FilledTable(
     "arp",
     NAME,
     declaration("set", "live", "ipv4_addr", flags=_PASSING)
@@ -319,7 +322,7 @@ _RESOLUTION: Final = FilledTable(
     {},
 )
 
-_GUARD: Final = FilledTable(
+GUARD_TABLE: Final = FilledTable(
     "inet",
     GUARD,
     "".join(declaration("set", f"live{family}", TYPES[family], flags=_PASSING) for family in FAMILIES)
