@@ -20,7 +20,7 @@ from tarmac.client.targets.untyped import NAMESPACES, NODES
 from tarmac.client.targets.untyped import SERVICES as CORE_SERVICES
 from tarmac.decide.egress import model, sourceresolution
 from tarmac.decide.egress.model import KnownWorld
-from tarmac.decide.egress.pool import Pool, Take
+from tarmac.decide.pooled.pool import HeldAddresses, PooledTake
 from tarmac.server.admission import egressreferences, noderestriction
 from tarmac.server.admission.sourceranges import SourceRanges
 from tarmac.server.security.users import User
@@ -169,7 +169,7 @@ def test_a_tenant_claims_more_than_his_quota(monkeypatch: pytest.MonkeyPatch, de
         return len((await cities.user.resource(SOURCE_IPS).list()).items) > 1
 
     if not defended:
-        monkeypatch.setattr(Pool, "_within_quota", lambda *_: None)
+        monkeypatch.setattr(HeldAddresses, "_within_quota", lambda *_: None)
     attacked(attack, defended)
 
 
@@ -230,7 +230,7 @@ def test_an_address_that_partners_still_trust_is_asked_for_by_another(
         return condition(found, "Bound")["status"] == "True"
 
     if not defended:
-        monkeypatch.setattr(Pool, "_resting", lambda _pool, address, source_ip, _claim: Take(address, source_ip))
+        monkeypatch.setattr(HeldAddresses, "_resting", lambda _, held, _wish: PooledTake(held.address, held.source))
     attacked(attack, defended)
 
 
@@ -264,7 +264,7 @@ def test_a_service_points_at_a_node(monkeypatch: pytest.MonkeyPatch, defended: b
     if not defended:
         monkeypatch.setattr(plugin, "_of_platform", lambda *_: None)
         monkeypatch.setattr(KnownWorld, "is_of_a_node", lambda *_: False)
-        monkeypatch.setattr("tarmac.controllers.egress.cachedmodel.CachedWorld.is_of_a_node", lambda *_: False)
+        monkeypatch.setattr("tarmac.controllers.egress.cachedmodel.CachedEgressModel.is_of_a_node", lambda *_: False)
     attacked(attack, defended)
 
 

@@ -7,7 +7,8 @@ from typing import Any
 from tarmac.api.egress.sourceip import SourceIP
 from tarmac.base.clock import parse_rfc3339
 from tarmac.decide.egress.claims import holders
-from tarmac.decide.egress.releasing import Step, hold_down, next_step
+from tarmac.decide.egress.releasing import Step, next_step
+from tarmac.decide.pooled.releasing import hold_down
 from tests.decide.egress.making import claim, source_ip
 
 NOW = parse_rfc3339("2026-11-16T12:00:00Z")

@@ -11,7 +11,7 @@ from tarmac.api.egress.sourceip import SourceIP, SourceIPClaim
 from tarmac.decide.egress.claims import allows, names_claim
 from tarmac.decide.egress.numbers import dialled_address, next_id, next_transit, transit_address, transit_number
 from tarmac.decide.egress.pool import Pool
-from tarmac.decide.egress.ranges import Ranges
+from tarmac.decide.pooled.ranges import Ranges
 from tests.decide.egress.making import address_class, bound, claim, service, source_ip
 
 

@@ -10,7 +10,7 @@ from tarmac.controllers.egress.caches import BY_CLASS, MANAGER, EgressCaches
 from tarmac.controllers.finalizers import hold
 from tarmac.controllers.writes import write_status
 from tarmac.decide.egress.addressclasses import class_findings, is_in_use, overlapped_by, pools, summary
-from tarmac.decide.egress.ranges import Ranges
+from tarmac.decide.pooled.ranges import Ranges
 from tarmac.decide.rollup import merge
 
 _DEBOUNCE = 1.0  # many addresses of a class change together

@@ -21,8 +21,9 @@ from tarmac.decide import reasons
 from tarmac.decide.egress.claims import holders, phase_of
 from tarmac.decide.egress.numbers import next_id
 from tarmac.decide.egress.ownership import last_failover, owned, owner_changed, phase_with
-from tarmac.decide.egress.releasing import Step, hold_down, next_step
+from tarmac.decide.egress.releasing import Step, next_step
 from tarmac.decide.egress.status import conflicts, owner_of
+from tarmac.decide.pooled.releasing import hold_down
 from tarmac.decide.rollup import merge
 from tarmac.decide.verdict import Refusal
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tarmac.api.egress.addressrules import bounds_of, written_as
 from tarmac.api.egress.sourceip import ClassSummary, PoolUse, SourceIP, SourceIPClass
 from tarmac.api.shared import IPFamily
 from tarmac.decide import reasons
 from tarmac.decide.egress.candidates import candidates, partners, voters
 from tarmac.decide.egress.claims import RESTING, holders, phase_of
-from tarmac.decide.egress.ranges import Ranges
 from tarmac.decide.egress.views import NodeView
+from tarmac.decide.pooled.overlap import RangeOwner, overlapped_by_older
+from tarmac.decide.pooled.ranges import Ranges
 from tarmac.decide.rollup.conditions import Finding
 from tarmac.decide.verdict import Refusal
 
@@ -24,15 +24,11 @@ def _age(offered: SourceIPClass) -> tuple[str, str]:
 
 def overlapped_by(offered: SourceIPClass, classes: Iterable[SourceIPClass]) -> Refusal | None:
     """Return a refusal if an older class has overlapping ranges: the younger class is not used then."""
-    mine = [(bounds_of(each), written_as(each)) for each in offered.spec.ranges]
-    for other in classes:
-        if _age(other) < _age(offered):
-            for bounds in map(bounds_of, other.spec.ranges):
-                written = next((text for own, text in mine if own.overlaps(bounds)), None)
-                if written is not None:
-                    message = f"{written} overlaps a range of SourceIPClass {other.metadata.name}, which is older."
-                    return Refusal(reasons.RANGE_OVERLAP, message, change="Take the range out of one of them.")
-    return None
+    return overlapped_by_older(_range_owner(offered), map(_range_owner, classes))
+
+
+def _range_owner(offered: SourceIPClass) -> RangeOwner:
+    return RangeOwner(_age(offered), f"SourceIPClass {offered.metadata.name}", offered.spec.ranges)
 
 
 def is_in_use(source_ips: Iterable[SourceIP]) -> bool:

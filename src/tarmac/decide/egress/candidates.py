@@ -12,8 +12,8 @@ from tarmac.api.egress.nodefacts import NodeFacts, interface_addresses
 from tarmac.api.egress.sourceip import ClassLocation, SourceIPClassSpec
 from tarmac.decide import reasons
 from tarmac.decide.egress.claims import selects
-from tarmac.decide.egress.ranges import digest
 from tarmac.decide.egress.views import NodeView
+from tarmac.decide.pooled.ranges import digest
 from tarmac.decide.verdict import Refusal, Verdict
 
 MAX_VOTERS = 5

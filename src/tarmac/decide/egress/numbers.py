@@ -11,7 +11,7 @@ from collections.abc import Collection, Container
 from ipaddress import ip_address, ip_network
 
 from tarmac.api.networking.names import DIALLED, TRANSITS
-from tarmac.decide.egress.ranges import digest
+from tarmac.decide.pooled.ranges import digest
 
 MAX_IDS = 65_535
 _TRANSIT_BITS = 28

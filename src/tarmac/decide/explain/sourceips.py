@@ -17,10 +17,10 @@ from tarmac.decide.egress.binding import decide_claim
 from tarmac.decide.egress.candidates import HANDOVER_TIMEOUT
 from tarmac.decide.egress.claims import RESTING, holders, phase_of
 from tarmac.decide.egress.pool import Takes
-from tarmac.decide.egress.ranges import Ranges
 from tarmac.decide.egress.snapshotworld import SnapshotWorld
 from tarmac.decide.egress.status import owner_of
 from tarmac.decide.explain.answer import explanation, found, told, yes
+from tarmac.decide.pooled.ranges import Ranges
 from tarmac.decide.snapshot.egressobjects import SOURCE_IP_CLAIMS, SOURCE_IP_CLASSES, SOURCE_IPS
 from tarmac.decide.snapshot.snapshot import Snapshot
 from tarmac.decide.verdict import Refusal, Verdict

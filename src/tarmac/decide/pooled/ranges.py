@@ -1,14 +1,15 @@
-"""Address ranges of a SourceIPClass: membership, reserved addresses, and the search order for free ones."""
+"""Address ranges of a class or pool: membership, reserved addresses, and the search order for free ones."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from hashlib import sha256
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import Protocol
 
 from tarmac.api.egress.addressrules import Bounds, bounds_of
 from tarmac.api.egress.names import Address
-from tarmac.api.egress.sourceip import SourceIPClassSpec
+from tarmac.api.egress.sourceip import AddressRange, ClassSubnet
 
 MAX_COUNTED = 1 << 53  # cap of counts: the largest integer that is exact in JSON
 
@@ -23,10 +24,24 @@ def digest(*parts: str) -> int:
     return int.from_bytes(sha256("\0".join(parts).encode()).digest()[:8])
 
 
-class Ranges:
-    """The ranges of one class. `interfaces` are the gateways' own addresses, which are reserved."""
+class Offered(Protocol):
+    """The spec of a class or pool, as far as its addresses are concerned."""
 
-    def __init__(self, spec: SourceIPClassSpec, interfaces: Collection[Address] = ()) -> None:
+    @property
+    def ranges(self) -> Sequence[AddressRange]:
+        """The addresses."""
+        ...
+
+    @property
+    def subnet(self) -> ClassSubnet | None:
+        """The segment that they belong to."""
+        ...
+
+
+class Ranges:
+    """The ranges of one class or pool. `interfaces` are the gateways' own addresses, which are reserved."""
+
+    def __init__(self, spec: Offered, interfaces: Collection[Address] = ()) -> None:
         self._spec = spec
         self._bounds = [bounds_of(each) for each in spec.ranges]
         self._apart: set[Address] = {*interfaces, *self._edges()}
