@@ -24,7 +24,8 @@ FEATURES = (
     "generateName", "limit and continue", "resourceVersion", "sendInitialEvents", "bookmarks", "selectors", "Table",
     "PartialObjectMetadata", "status", "scale", "binding", "eviction", "token", "finalizers", "propagation policy",
     "generation", "namespace life cycle", "events", "JSON bodies", "YAML bodies", "protobuf bodies", "errors",
-    "pod security", "pod streams", "details", "endpoints", "pod controllers",
+    "pod security", "pod streams", "details", "endpoints", "pod controllers", "recorded", "network policies",
+    "volume drivers", "autoscalers of version 1",
 )  # fmt: skip
 LEAST_OF_EACH = 6
 LEAST_IN_ALL = 150

@@ -14,6 +14,11 @@ from tarmac.api.kubernetes import resources as kubernetes
 from tarmac.api.networking import resources as networking
 from tarmac.api.resource import Resource
 
+_EXPLAINED = frozenset({
+    "core/nodes", "core/pods", "core/replicationcontrollers", "apps/daemonsets", "apps/deployments", "apps/replicasets",
+    "apps/statefulsets", "batch/cronjobs", "batch/jobs",
+})  # fmt: skip
+
 
 class Catalog:
     """All resources, indexed for lookups by the server."""
@@ -45,8 +50,8 @@ def build_catalog(lookup: Lookup | None = None) -> Catalog:
 
 
 def _explained(resource: Resource) -> Resource:
-    """Add the `why` subresource to pods and nodes, and the ledger to nodes."""
-    if resource.bucket not in ("core/nodes", "core/pods"):
+    """Add the `why` subresource to pods, the kinds that create them, and nodes; and the ledger to nodes."""
+    if resource.bucket not in _EXPLAINED:
         return resource
     ledger = (LEDGER,) if resource.bucket == "core/nodes" else ()
     return replace(resource, subresources=(*resource.subresources, *ledger, WHY))

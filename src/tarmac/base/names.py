@@ -255,6 +255,18 @@ def cidr(value: str, *, strict: bool = False) -> list[str]:
     return []
 
 
+def address_range(value: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    """Parse a valid range, normalised: without the bits beyond its prefix. Raises ValueError.
+
+    `010.0.0.1/8` and `::ffff:10.0.0.0/104` are 10.0.0.0/8.
+    """
+    host, _, length = value.partition("/")
+    address, bits = plain_address(host), int(length)
+    if address.version == 4 and ":" in host:
+        bits = max(0, bits - 96)
+    return ipaddress.ip_network(f"{address}/{bits}", strict=False)
+
+
 def _strict_range(value: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address, length: int) -> list[str]:
     host, _, text = value.partition("/")
     if _has_leading_zeros(host) or (len(text) > 1 and text[0] == "0"):

@@ -130,6 +130,13 @@ WAITING_FOR_WAVE = transient(
 PAUSED = user(13, "Paused", "Rollout and scaling are paused.")
 STALLED = _add(Actor.STALLED, 35, "Stalled", "The operation should have finished by itself long ago.")
 
+# Pods of Kubernetes' own kinds.
+OWNED = fine("Owned", "The message names the object that the pod belongs to.")
+OWNER_AS_WANTED = fine("OwnerAsWanted", "Every pod that the object asks for is ready.")
+PODS_MISSING = transient(10, "PodsMissing", "The object has fewer ready pods than it asks for.")
+OWNER_FAILED = user(54, "OwnerFailed", "The controller of the object reports a failure; the message has its words.")
+NO_CONTROLLER_RUNS = platform(80, "NoControllerRuns", "No controller runs objects of this kind here.")
+
 # Networks in progress, missing or impossible.
 PROVISIONING_NETWORK = transient(20, "ProvisioningNetwork", "The network is being created.", _NETWORK)
 NETWORK_CONTEXT_NOT_READY = transient(20, "NetworkContextNotReady", "The network is not usable here yet.", _NETWORK)

@@ -15,6 +15,7 @@ from tarmac.api.resource import Resource
 from tarmac.api.status import NO_METHOD, MethodNotAllowed, NotFound
 from tarmac.server.deprecation import Endpoint, warning_of
 from tarmac.server.requestinfo import RequestInfo
+from tarmac.server.storage.autoscalerviews import FirstAutoscalerView
 from tarmac.server.storage.creating import create
 from tarmac.server.storage.deletecollection import delete_collection
 from tarmac.server.storage.deleting import delete
@@ -41,7 +42,10 @@ _RETRIED_WHEN_STALE = frozenset({"create", "update", "patch", "delete"})
 _WRITE_NOTHING_WHEN_REFUSED = frozenset(
     {"", "approval", "binding", "ephemeralcontainers", "finalize", "resize", "scale", "status", "token"}
 )
-_VIEWS: dict[tuple[str, str], View] = {("events.k8s.io", "events"): EventView()}
+_VIEWS: dict[tuple[str, str, str], View] = {
+    ("events.k8s.io", "v1", "events"): EventView(),
+    ("autoscaling", "v1", "horizontalpodautoscalers"): FirstAutoscalerView(),
+}
 _PROJECTIONS: dict[tuple[str, str], tuple[str, Project]] = {
     (networking.GROUP, "podendpoints"): (podendpoint.PODS, podendpoint.project),
     (networking.GROUP, "tunnelendpoints"): (tunnelendpoint.NODES, tunnelendpoint.project),
@@ -91,7 +95,7 @@ class Routes:
         key = (resource.group, resource.version, resource.plural)
         storage = self._storages.get(key)
         if storage is None:
-            view = _VIEWS.get((resource.group, resource.plural))
+            view = _VIEWS.get((resource.group, resource.version, resource.plural))
             kept = resource if view is None else self._kept(resource)
             storage = self._storages[key] = ResourceStorage(
                 resource, self._services, kept, view, self._projection(resource)

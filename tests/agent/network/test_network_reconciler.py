@@ -22,7 +22,15 @@ from tarmac.apps.control_plane import local_transport
 from tarmac.client.client import Client
 from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
-from tarmac.client.targets.untyped import ENDPOINT_SLICES, NETWORK_POLICIES, NODES, PODS, SERVICE_ACCOUNTS, SERVICES
+from tarmac.client.targets.untyped import (
+    ENDPOINT_SLICES,
+    KUBERNETES_POLICIES,
+    NETWORK_POLICIES,
+    NODES,
+    PODS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+)
 from tarmac.datapath.fake import FakeDatapath
 from tarmac.datapath.interface import NetworkState, NodeNetworks, Remote
 from tarmac.decide.reach.policyrules import Rules
@@ -124,6 +132,15 @@ async def test_policies_are_followed(world: World) -> None:
     await world.create(NETWORK_POLICIES, "closed", spec={"selector": {}, "ingress": []})
     await world.until(lambda: (state := world.network()) and state.rules["10.128.0.5"] == Rules(ingress=()))
     await world.admin.resource(NETWORK_POLICIES).delete("closed", "default")
+    await world.until(lambda: (state := world.network()) and state.rules["10.128.0.5"] == Rules())
+
+
+async def test_policies_of_kubernetes_are_followed(world: World) -> None:
+    await world.pod()
+    await world.until(world.network)
+    await world.create(KUBERNETES_POLICIES, "closed", spec={"podSelector": {}})
+    await world.until(lambda: (state := world.network()) and state.rules["10.128.0.5"] == Rules(ingress=()))
+    await world.admin.resource(KUBERNETES_POLICIES).delete("closed", "default")
     await world.until(lambda: (state := world.network()) and state.rules["10.128.0.5"] == Rules())
 
 

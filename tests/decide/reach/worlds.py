@@ -13,6 +13,7 @@ from tarmac.agent.network.compiler import NetworkCompiler, NetworkSnapshot
 from tarmac.api.compute.explanations import Reachability
 from tarmac.api.compute.names import LABEL_WORKLOAD_NAME
 from tarmac.api.declare import decode
+from tarmac.api.kubernetes.networking.policies import NetworkPolicyStrategy
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES, ANNOTATION_NETWORK
 from tarmac.api.networking.network import Network
@@ -21,7 +22,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.datapath.fake import FakeDatapath, FakeUnderlay
 from tarmac.datapath.interface import NodeNetworks
 from tarmac.decide.addresses import mac_address
-from tarmac.decide.reach.facts import decode_service, decode_slice, policy_of
+from tarmac.decide.reach.facts import decode_service, decode_slice, kubernetes_policy_of, policy_of
 from tarmac.decide.reach.members import member_of
 from tarmac.decide.reach.question import ReachTarget, question_of
 from tarmac.decide.reach.reachability import reachability
@@ -30,6 +31,7 @@ from tarmac.decide.snapshot.snapshot import Objects
 NET = "shop/default"
 NODES = {"n1": "198.18.0.1", "n2": "198.18.0.2"}
 PODS, POLICIES, NAMESPACES = "core/pods", "networking.datumapis.com/networkpolicies", "core/namespaces"
+KUBERNETES_POLICIES = "networking.k8s.io/networkpolicies"
 NETWORKS, SERVICES, SLICES = "networking.datumapis.com/networks", "core/services", "discovery.k8s.io/endpointslices"
 
 
@@ -97,6 +99,12 @@ class ReachTown:
     def policy(self, name: str, spec: JsonObject, namespace: str = "shop") -> JsonObject:
         return self.add(POLICIES, {"metadata": {"namespace": namespace, "name": name}, "spec": spec})
 
+    def kubernetes_policy(self, name: str, spec: JsonObject, namespace: str = "shop") -> JsonObject:
+        """As the server stores it."""
+        obj: JsonObject = {"metadata": {"namespace": namespace, "name": name}, "spec": spec}
+        NetworkPolicyStrategy().default(obj)
+        return self.add(KUBERNETES_POLICIES, obj)
+
     def service(self, name: str, address: str, port: int, *backends: tuple[str, int], **more: Any) -> None:
         ports = [{"name": "web", "port": port, "protocol": more.get("protocol", "TCP")}]
         meta = {"namespace": more.get("namespace", "shop"), "name": name}
@@ -136,7 +144,10 @@ class ReachTown:
         told = NetworkSnapshot(
             members=members,
             networks={key: decode(Network, each) for key, each in self.objects.get(NETWORKS, {}).items()},
-            policies=[policy_of(raw) for raw in raws(POLICIES)],
+            policies=[
+                *map(policy_of, raws(POLICIES)),
+                *map(kubernetes_policy_of, raws(KUBERNETES_POLICIES)),
+            ],
             namespaces={key: each["metadata"]["labels"] for key, each in self.objects.get(NAMESPACES, {}).items()},
             services=[decode_service(raw) for raw in raws(SERVICES)],
             slices=[decode_slice(raw) for raw in raws(SLICES)],

@@ -23,6 +23,7 @@ from tarmac.client.informer import Informer, Informers
 from tarmac.client.targets.target import Target
 from tarmac.client.targets.untyped import (
     ENDPOINT_SLICES,
+    KUBERNETES_POLICIES,
     NAMESPACES,
     NETWORK_POLICIES,
     NETWORKS,
@@ -33,7 +34,7 @@ from tarmac.client.targets.untyped import (
     TUNNEL_ENDPOINTS,
 )
 from tarmac.client.watch import Change
-from tarmac.decide.reach.facts import decode_service, decode_slice, policy_of
+from tarmac.decide.reach.facts import decode_service, decode_slice, kubernetes_policy_of, policy_of
 from tarmac.decide.reach.members import NetworkPod, member_of, remote_member
 
 T = TypeVar("T")
@@ -76,6 +77,7 @@ class NetworkInformers:
         self.others = kept(POD_ENDPOINTS, lambda raw: remote_member(raw, node), moved)
         self.networks = kept(NETWORKS, decoder(Network))
         self.policies = kept(NETWORK_POLICIES, policy_of)
+        self.kubernetes_policies = kept(KUBERNETES_POLICIES, kubernetes_policy_of)
         self.services = kept(SERVICES, decode_service)
         self.slices = kept(ENDPOINT_SLICES, decode_slice)
         self.namespaces = kept(NAMESPACES, _labels)
@@ -93,7 +95,7 @@ class NetworkInformers:
         return NetworkSnapshot(
             members=[*self.own.by_key.values(), *self.others.by_key.values()],
             networks=dict(self.networks.by_key),
-            policies=list(self.policies.by_key.values()),
+            policies=[*self.policies.by_key.values(), *self.kubernetes_policies.by_key.values()],
             namespaces=dict(self.namespaces.by_key),
             services=list(self.services.by_key.values()),
             slices=list(self.slices.by_key.values()),

@@ -69,7 +69,7 @@ class StorageClassStrategy(NativeStrategy):
             errors.required("provisioner")
         else:
             checks.qualified_name(provisioner.lower(), "provisioner", errors)
-        _validate_parameters(obj.get("parameters") or {}, errors)
+        validate_parameters(obj.get("parameters") or {}, errors)
         policy, mode = obj["reclaimPolicy"], obj["volumeBindingMode"]
         if policy and policy not in ("Delete", "Retain"):
             errors.not_supported("reclaimPolicy", policy, ("Delete", "Retain"))
@@ -83,7 +83,8 @@ class StorageClassStrategy(NativeStrategy):
         checks.immutable(new.get("volumeBindingMode"), old.get("volumeBindingMode"), "volumeBindingMode", errors)
 
 
-def _validate_parameters(parameters: dict[str, str], errors: FieldErrors) -> None:
+def validate_parameters(parameters: dict[str, str], errors: FieldErrors) -> None:
+    """Check the parameters of a class of volumes: their number and size."""
     if len(parameters) > _MAX_PARAMETERS:
         errors.too_long("parameters", "", _MAX_PARAMETERS)
         return

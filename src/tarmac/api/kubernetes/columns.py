@@ -8,6 +8,7 @@ from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.kubernetes.core import columns as core
 from tarmac.api.kubernetes.networking import columns as networking
 from tarmac.api.kubernetes.resourcenames import ZERO, quantity
+from tarmac.api.kubernetes.storage import columns as storage
 from tarmac.api.resource import Column
 from tarmac.api.schema import JsonObject
 from tarmac.base.duration import human_duration
@@ -106,6 +107,7 @@ _METRICS = (
 _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     **{("", kind): columns for kind, columns in core.COLUMNS.items()},
     **apps.COLUMNS,
+    **storage.COLUMNS,
     **networking.COLUMNS,
     ("events.k8s.io", "Event"): core.COLUMNS["Event"],
     ("apps", "ControllerRevision"): (

@@ -14,8 +14,11 @@ from tarmac.api.resource import Resource, Subresource
 # answered, never stored
 _ANSWERED = {"authentication.k8s.io", "authorization.k8s.io", "metrics.k8s.io"}
 _SCALE = (".spec.replicas", ".status.replicas", ".spec.selector")
-# the same objects under two groups
-_VIEWS = {("events.k8s.io", "events"): "core/events"}
+# the same objects under two groups or versions
+_VIEWS = {
+    ("events.k8s.io", "v1", "events"): "core/events",
+    ("autoscaling", "v1", "horizontalpodautoscalers"): "autoscaling/horizontalpodautoscalers",
+}
 
 
 class _Subresource(msgspec.Struct):
@@ -45,7 +48,7 @@ def resources() -> list[Resource]:
 
 
 def _resource(row: _Row) -> Resource:
-    strategy = strategy_for(row.group, row.kind)
+    strategy = strategy_for(row.group, row.kind, row.version)
     return Resource(
         group=row.group,
         version=row.version,
@@ -65,7 +68,7 @@ def _resource(row: _Row) -> Resource:
         native=True,
         selectable=selectable_for(row.group, row.kind),
         validate_name=name_validator_for(row.group, row.kind),
-        storage=_VIEWS.get((row.group, row.plural)),
+        storage=_VIEWS.get((row.group, row.version, row.plural)),
         stored=row.group not in _ANSWERED and row.plural != "bindings",
         scale=_SCALE if any(item.name == "scale" for item in row.subresources) else None,
     )

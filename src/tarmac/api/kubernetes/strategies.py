@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tarmac.api.kubernetes import budgets, certificates, classes, endpointslices, leases, rbac, revisions
 from tarmac.api.kubernetes.apps import daemonsets, deployments, podtemplates, replicasets, statefulsets
-from tarmac.api.kubernetes.autoscaling import autoscalers
+from tarmac.api.kubernetes.autoscaling import autoscalers, firstversion
 from tarmac.api.kubernetes.batch import cronjobs, jobs
 from tarmac.api.kubernetes.core import (
     claims,
@@ -22,7 +22,8 @@ from tarmac.api.kubernetes.core import (
 )
 from tarmac.api.kubernetes.core.pods import strategy as pods
 from tarmac.api.kubernetes.core.services import strategy as services
-from tarmac.api.kubernetes.networking import ingresses
+from tarmac.api.kubernetes.networking import ingresses, policies
+from tarmac.api.kubernetes.storage import attachments, drivers
 from tarmac.api.resource import Strategy
 from tarmac.base import names
 
@@ -60,6 +61,7 @@ _STRATEGIES: dict[tuple[str, str], Strategy] = {
     ("events.k8s.io", "Event"): events.NewEventStrategy(),
     ("networking.k8s.io", "Ingress"): ingresses.IngressStrategy(),
     ("networking.k8s.io", "IngressClass"): ingresses.IngressClassStrategy(),
+    ("networking.k8s.io", "NetworkPolicy"): policies.NetworkPolicyStrategy(),
     ("node.k8s.io", "RuntimeClass"): classes.RuntimeClassStrategy(),
     ("policy", "PodDisruptionBudget"): budgets.DisruptionBudgetStrategy(),
     (rbac.GROUP, "ClusterRole"): rbac.ClusterRoleStrategy(),
@@ -67,7 +69,17 @@ _STRATEGIES: dict[tuple[str, str], Strategy] = {
     (rbac.GROUP, "Role"): rbac.RoleStrategy(),
     (rbac.GROUP, "RoleBinding"): rbac.RoleBindingStrategy(),
     ("scheduling.k8s.io", "PriorityClass"): classes.PriorityClassStrategy(),
+    ("storage.k8s.io", "CSIDriver"): drivers.CSIDriverStrategy(),
+    ("storage.k8s.io", "CSINode"): drivers.CSINodeStrategy(),
+    ("storage.k8s.io", "CSIStorageCapacity"): drivers.CSIStorageCapacityStrategy(),
     ("storage.k8s.io", "StorageClass"): classes.StorageClassStrategy(),
+    ("storage.k8s.io", "VolumeAttachment"): attachments.VolumeAttachmentStrategy(),
+    ("storage.k8s.io", "VolumeAttributesClass"): attachments.VolumeAttributesClassStrategy(),
+}
+
+# kinds whose other versions differ: (group, version, kind)
+_OF_VERSIONS: dict[tuple[str, str, str], Strategy] = {
+    ("autoscaling", "v1", "HorizontalPodAutoscaler"): firstversion.FirstAutoscalerStrategy(),
 }
 
 # field selectors beyond metadata.name and metadata.namespace
@@ -100,9 +112,9 @@ _NAMES: dict[tuple[str, str], NameCheck] = {
 }
 
 
-def strategy_for(group: str, kind: str) -> Strategy:
+def strategy_for(group: str, kind: str, version: str = "") -> Strategy:
     """Return the strategy of one kind; kinds without rules of their own get the plain one."""
-    return _STRATEGIES.get((group, kind)) or Strategy()
+    return _OF_VERSIONS.get((group, version, kind)) or _STRATEGIES.get((group, kind)) or Strategy()
 
 
 def name_validator_for(group: str, kind: str) -> NameCheck:

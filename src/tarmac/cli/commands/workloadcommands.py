@@ -8,7 +8,8 @@ from tarmac.cli.command import OBJECT, Command, Group, client_verb
 from tarmac.cli.flags import add_connection_flags, add_output_flag, duration
 
 _OBJECT = (
-    "the object: KIND/NAME, such as workload/web, wd/web-dfw-1a2b3c4d, instance/…, pod/…, extsvc/…, sipc/…, "
+    "the object: KIND/NAME, such as workload/web, wd/web-dfw-1a2b3c4d, instance/…, pod/…, deploy/…, job/…, extsvc/…, "
+    "sipc/…, "
     "sourceip/… or sourceipclass/…; or just NAME"
 )
 _WORKLOAD = "the Workload: workload/NAME, or just NAME"

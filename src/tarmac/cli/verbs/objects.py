@@ -7,14 +7,21 @@ from collections.abc import Sequence
 from tarmac.api.schema import JsonObject
 from tarmac.client.targets.target import Target
 from tarmac.client.targets.untyped import (
+    CRON_JOBS,
+    DAEMON_SETS,
     DEPLOYMENTS,
     EXTERNAL_SERVICES,
     INSTANCES,
+    JOBS,
+    KUBERNETES_DEPLOYMENTS,
     NODES,
     PODS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
     SOURCE_IP_CLAIMS,
     SOURCE_IP_CLASSES,
     SOURCE_IPS,
+    STATEFUL_SETS,
     WORKLOADS,
 )
 
@@ -29,6 +36,13 @@ _KINDS: tuple[tuple[Json, tuple[str, ...]], ...] = (
     (SOURCE_IP_CLAIMS, ("sourceipclaim", "sourceipclaims", "sipc")),
     (SOURCE_IP_CLASSES, ("sourceipclass", "sourceipclasses")),
     (SOURCE_IPS, ("sourceip", "sourceips")),
+    (KUBERNETES_DEPLOYMENTS, ("deployment", "deployments", "deploy")),
+    (STATEFUL_SETS, ("statefulset", "statefulsets", "sts")),
+    (DAEMON_SETS, ("daemonset", "daemonsets", "ds")),
+    (REPLICA_SETS, ("replicaset", "replicasets", "rs")),
+    (JOBS, ("job", "jobs")),
+    (CRON_JOBS, ("cronjob", "cronjobs", "cj")),
+    (REPLICATION_CONTROLLERS, ("replicationcontroller", "replicationcontrollers", "rc")),
     (NODES, ("node", "nodes", "no")),
 )
 EXPLAINED = tuple(target for target, _ in _KINDS if target.namespaced)

@@ -16,6 +16,7 @@ from tarmac.decide.explain.deployments import explain_deployment
 from tarmac.decide.explain.externalservices import explain_external_service
 from tarmac.decide.explain.instances import explain_instance
 from tarmac.decide.explain.nodes import explain_node
+from tarmac.decide.explain.podcontrollers import explainer_of
 from tarmac.decide.explain.pods import explain_pod
 from tarmac.decide.explain.sourceips import explain_source_ip, explain_source_ip_claim, explain_source_ip_class
 from tarmac.decide.explain.workloads import explain_workload
@@ -30,7 +31,9 @@ from tarmac.decide.snapshot.snapshot import (
     DEPLOYMENTS,
     EVERYTHING,
     INSTANCES,
+    LEASES,
     NODES,
+    POD_CONTROLLERS,
     PODS,
     WORKLOADS,
     Objects,
@@ -48,13 +51,20 @@ EXPLAINERS: Mapping[str, Callable[[Snapshot, str], Explanation | None]] = {
     SOURCE_IP_CLAIMS.resource: explain_source_ip_claim,
     SOURCE_IPS.resource: explain_source_ip,
     SOURCE_IP_CLASSES.resource: explain_source_ip_class,
+    **{source.resource: explainer_of(kind) for kind, source in POD_CONTROLLERS.items()},
 }
 """The function that explains an object, given its key, by resource."""
 
 
+_OWNERS = (*POD_CONTROLLERS.values(), LEASES)
+_OF_OWNERS = frozenset({PODS.resource, *(source.resource for source in POD_CONTROLLERS.values())})
+
+
 def looked_at(resource: str, usual: tuple[ResourceSource[Any], ...] = EVERYTHING) -> tuple[ResourceSource[Any], ...]:
     """Return the resources that a snapshot must hold to explain or plan an object of this resource."""
-    return EXTERNAL if resource.startswith(f"{SUBMARINER}/") else usual
+    if resource.startswith(f"{SUBMARINER}/"):
+        return EXTERNAL
+    return (*usual, *_OWNERS) if resource in _OF_OWNERS else usual
 
 
 __all__ = ["EVERYTHING", "EXPLAINERS", "Objects", "Snapshot", "looked_at"]

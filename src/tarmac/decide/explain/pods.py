@@ -16,6 +16,7 @@ from tarmac.decide.explain.answer import explanation, found, told, yes
 from tarmac.decide.explain.budgets import drain_lines
 from tarmac.decide.explain.evictiontime import outlook
 from tarmac.decide.explain.machines import of_machine
+from tarmac.decide.explain.podowners import owner_lines
 from tarmac.decide.explain.podsources import missing_sources
 from tarmac.decide.rollup.pods import InstancePod, PodView
 from tarmac.decide.scheduling import Pod, named
@@ -34,7 +35,8 @@ def explain_pod(snapshot: Snapshot, key: str) -> Explanation | None:
     if pod is None:
         return None
     subject = Subject("v1", "Pod", pod["metadata"]["namespace"], pod["metadata"]["name"])
-    return explanation(subject, _state(pod), pod_lines(CachedReads(snapshot), pod))
+    lines = [*pod_lines(CachedReads(snapshot), pod), *owner_lines(snapshot, pod)]
+    return explanation(subject, _state(pod), lines)
 
 
 def pod_lines(reads: CachedReads, pod: JsonObject) -> list[Line]:

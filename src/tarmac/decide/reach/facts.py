@@ -10,7 +10,10 @@ from typing import Any
 import msgspec
 
 from tarmac.api.declare import decode
+from tarmac.api.networking.names import pods_network
 from tarmac.api.networking.policy import NetworkPolicySpec
+from tarmac.api.schema import JsonObject
+from tarmac.base.names import address_range
 
 
 class Fields(msgspec.Struct, rename="camel", frozen=True, gc=False):
@@ -28,17 +31,20 @@ class Metadata(Fields, frozen=True, gc=False):
 
 
 class PolicyFacts(msgspec.Struct, frozen=True):
-    """A NetworkPolicy. `limits_egress`: its spec has `egress`, even if empty."""
+    """A NetworkPolicy, ours or that of `networking.k8s.io`. `network`: the one it is for; empty means each."""
 
     namespace: str
     name: str
     spec: NetworkPolicySpec
     limits_egress: bool
+    limits_ingress: bool = True
+    network: str = ""
+    kind: str = "NetworkPolicy"
 
     @property
     def title(self) -> str:
         """Kind and key, for messages."""
-        return f"NetworkPolicy {self.namespace}/{self.name}"
+        return f"{self.kind} {self.namespace}/{self.name}"
 
 
 class ServicePortFacts(Fields, frozen=True, gc=False):
@@ -167,11 +173,51 @@ class _PolicyObject(msgspec.Struct):
     spec: dict[str, Any]
 
 
+class _KubernetesPolicy(msgspec.Struct):
+    metadata: Metadata
+    spec: dict[str, Any] = {}
+
+
 _decode_policy = msgspec.json.Decoder(_PolicyObject).decode
+_decode_kubernetes_policy = msgspec.json.Decoder(_KubernetesPolicy).decode
 
 
 def policy_of(raw: bytes) -> PolicyFacts:
     """Decode a NetworkPolicy."""
     found = _decode_policy(raw)
-    spec = decode(NetworkPolicySpec, found.spec)
-    return PolicyFacts(found.metadata.namespace, found.metadata.name, spec, "egress" in found.spec)
+    spec, namespace = decode(NetworkPolicySpec, found.spec), found.metadata.namespace
+    network = f"{namespace}/{spec.network}" if spec.network else ""
+    return PolicyFacts(namespace, found.metadata.name, spec, "egress" in found.spec, network=network)
+
+
+def kubernetes_policy_of(raw: bytes) -> PolicyFacts:
+    """Decode a NetworkPolicy of `networking.k8s.io`: rules for the namespace's default Network."""
+    found = _decode_kubernetes_policy(raw)
+    own, given = found.metadata, found.spec
+    spec = {
+        "selector": given.get("podSelector") or {},
+        "ingress": [_ranges_of(rule, "from") for rule in given.get("ingress") or ()],
+        "egress": [_ranges_of(rule, "to") for rule in given.get("egress") or ()],
+    }
+    types = given.get("policyTypes") or ()
+    return PolicyFacts(
+        own.namespace,
+        own.name,
+        decode(NetworkPolicySpec, spec),
+        limits_egress="Egress" in types,
+        limits_ingress="Ingress" in types,
+        network=pods_network(own.namespace),
+        kind="NetworkPolicy.networking.k8s.io",
+    )
+
+
+def _ranges_of(rule: JsonObject, field: str) -> JsonObject:
+    """Return a rule with ranges as the kernel takes them: Kubernetes also stores `10.0.0.1/8` and leading zeros."""
+    peers = [_range_of(peer) if peer.get("ipBlock") else peer for peer in rule.get(field) or ()]
+    return {"ports": rule.get("ports") or [], field: peers}
+
+
+def _range_of(peer: JsonObject) -> JsonObject:
+    block = peer["ipBlock"]
+    inner = [str(address_range(each)) for each in block.get("except") or ()]
+    return {"ipBlock": {"cidr": str(address_range(block["cidr"])), "except": inner}}

@@ -168,7 +168,11 @@ class Walk:
         allowances = rules.egress if direction == "egress" else rules.ingress
         chosen, too_large = self._chosen(about, interface.network)
         if allowances is None:
-            free = f"no policy selects {_key(about)}" if not chosen else f"no policy limits the egress of {_key(about)}"
+            free = (
+                f"no policy selects {_key(about)}"
+                if not chosen
+                else f"no policy limits the {direction} of {_key(about)}"
+            )
             self._yes(direction, free)
             return True
         if (allowing := self.world.allowing(allowances, peer, self.protocol, port)) is not None:
@@ -178,7 +182,7 @@ class Walk:
             message = f"The rules about {_key(about)} are more than a node makes: {too_large}"
             self._say("No", direction, _DENIED[direction], message)
             return False
-        limiting = [each for each in chosen if direction == "ingress" or each.limits_egress]
+        limiting = [each for each in chosen if (each.limits_ingress if direction == "ingress" else each.limits_egress)]
         named = list(dict.fromkeys(self._policy(each) for each in limiting))
         own = [f"networkPolicy of {_title(about)} {interface.name}"] if interface.policy is not None else []
         some = [*named, *(own if direction == "ingress" else [])]

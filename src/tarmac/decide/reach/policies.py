@@ -57,7 +57,7 @@ class PolicyBook:
             [
                 (policy.namespace, _selector(policy.spec.selector), policy)
                 for policy in policies
-                if not policy.spec.network or f"{policy.namespace}/{policy.spec.network}" == network
+                if policy.network in ("", network)
             ],
             steps,
         )
@@ -106,13 +106,14 @@ class PolicyBook:
         ingress = [
             (policy.namespace, rule, f"{policy.title} ingress[{number}]")
             for policy in chosen
+            if policy.limits_ingress
             for number, rule in enumerate(policy.spec.ingress)
         ]
         if own is not None:  # shared by equal interfaces, so the origin does not name one
             ingress += [
                 (member.namespace, rule, f"networkPolicy.ingress[{number}]") for number, rule in enumerate(own.ingress)
             ]
-        limited = bool(chosen) or own is not None
+        limited = any(policy.limits_ingress for policy in chosen) or own is not None
         out = [policy for policy in chosen if policy.limits_egress]
         return Rules(
             self._unique(each for rule in ingress for each in self._let_in(member, *rule)) if limited else None,

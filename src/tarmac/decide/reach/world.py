@@ -19,7 +19,15 @@ from tarmac.api.networking.names import GROUP as NETWORKING
 from tarmac.api.networking.names import LABEL_ZONE
 from tarmac.api.schema import JsonObject
 from tarmac.decide.reach.evaluation import Permission
-from tarmac.decide.reach.facts import PolicyFacts, ServiceFacts, SliceFacts, decode_service, decode_slice, policy_of
+from tarmac.decide.reach.facts import (
+    PolicyFacts,
+    ServiceFacts,
+    SliceFacts,
+    decode_service,
+    decode_slice,
+    kubernetes_policy_of,
+    policy_of,
+)
 from tarmac.decide.reach.members import NetworkPod, member_of
 from tarmac.decide.reach.policies import PolicyBook
 from tarmac.decide.reach.policyrules import Allowance, Rules, ServicePort
@@ -31,8 +39,13 @@ from tarmac.decide.snapshot.snapshot import INSTANCES, NETWORKS, NODES, PODS, Re
 T = TypeVar("T")
 
 POLICIES: Final = ResourceSource(f"{NETWORKING}/networkpolicies", lambda raw: policy_of(bytes(raw)))
+KUBERNETES_POLICIES: Final = ResourceSource(
+    "networking.k8s.io/networkpolicies", lambda raw: kubernetes_policy_of(bytes(raw))
+)
 LOOKED_AT: Final[tuple[ResourceSource[Any], ...]] = tuple(
-    dict.fromkeys((PODS, INSTANCES, NAMESPACES, NETWORKS, NODES, SERVICES, SLICES, POLICIES, *EXTERNAL))
+    dict.fromkeys(
+        (PODS, INSTANCES, NAMESPACES, NETWORKS, NODES, SERVICES, SLICES, POLICIES, KUBERNETES_POLICIES, *EXTERNAL)
+    )
 )
 """The resources that must be in the snapshot."""
 
@@ -105,7 +118,7 @@ class ReachWorld:
 
     @cached_property
     def _policies(self) -> list[PolicyFacts]:
-        return list(POLICIES.all(self.snapshot))
+        return [*POLICIES.all(self.snapshot), *KUBERNETES_POLICIES.all(self.snapshot)]
 
     def labels(self, namespace: str) -> Labels:
         """Return the labels of a namespace."""

@@ -107,6 +107,20 @@ RUNTIME_CLASSES = ResourceSource("node.k8s.io/runtimeclasses", _plain)
 CONFIG_MAPS = ResourceSource("core/configmaps", _plain)
 SECRETS = ResourceSource("core/secrets", _plain)
 
+REPLICA_SETS = ResourceSource("apps/replicasets", _plain)
+POD_CONTROLLERS: dict[str, ResourceSource[dict[str, Any]]] = {
+    "DaemonSet": ResourceSource("apps/daemonsets", _plain),
+    "Deployment": ResourceSource("apps/deployments", _plain),
+    "ReplicaSet": REPLICA_SETS,
+    "StatefulSet": ResourceSource("apps/statefulsets", _plain),
+    "CronJob": ResourceSource("batch/cronjobs", _plain),
+    "Job": ResourceSource("batch/jobs", _plain),
+    "ReplicationController": ResourceSource("core/replicationcontrollers", _plain),
+}
+"""Kubernetes' own kinds whose controllers create Pods, by kind."""
+
+LEASES = ResourceSource("coordination.k8s.io/leases", _plain)
+
 EVERYTHING = (
     WORKLOADS,
     DEPLOYMENTS,

@@ -19,7 +19,7 @@ from tarmac.api.status import BadRequest, Forbidden, NotFound
 from tarmac.base.cooperative import CooperativeWork
 from tarmac.decide.reach.question import BadQuestion, ReachQuestion, ReachTarget, question_of
 from tarmac.decide.reach.reachability import NoSuchTarget, objects_at, reachability
-from tarmac.decide.reach.world import LOOKED_AT, POLICIES
+from tarmac.decide.reach.world import KUBERNETES_POLICIES, LOOKED_AT, POLICIES
 from tarmac.decide.snapshot.snapshot import Objects, Snapshot
 from tarmac.http.messages import Request, Response
 from tarmac.server.printing.answers import document
@@ -31,6 +31,8 @@ from tarmac.server.subresources.offloading import run_in_thread, snapshot
 
 Refuses = Callable[[User, RequestInfo], str | None]
 """Returns the reason why a user may not do something; None if allowed."""
+
+_POLICIES = ((NETWORKING, "v1alpha", POLICIES), ("networking.k8s.io", "v1", KUBERNETES_POLICIES))
 
 _RESOURCES = {
     "instance": (COMPUTE, "instances"),
@@ -57,11 +59,15 @@ async def reach(storage: ResourceStorage, refuses: Refuses, request: Request) ->
         found = await run_in_thread(world, lambda each: objects_at(each, sender, address))
         hidden = _hidden(refuses, request.user, info.namespace, address, found)
     # Check rights here, on the event loop: the authorizer's state is not thread-safe.
-    spaces = {key.partition("/")[0] for key in world.objects[POLICIES.resource]}
-    seen = await storage.services.runner.done(_seen(refuses, request.user, spaces))
+    spaces = {
+        (group, version, key.partition("/")[0])
+        for group, version, policies in _POLICIES
+        for key in world.objects[policies.resource]
+    }
+    hidden_spaces = await storage.services.runner.done(_hidden_spaces(refuses, request.user, spaces))
 
     def answer(_: Snapshot) -> Response:
-        found = reachability(_without(world, hidden), sender, question, seen.__contains__)
+        found = reachability(_without(world, hidden), sender, question, lambda space: space not in hidden_spaces)
         return document(request, {"kind": "Reachability", "apiVersion": API_VERSION, **msgspec.to_builtins(found)})
 
     try:
@@ -119,13 +125,13 @@ def _check_rights(refuses: Refuses, user: User, question: ReachQuestion) -> None
             raise refusal(user, asked, why)
 
 
-def _seen(refuses: Refuses, user: User, namespaces: Iterable[str]) -> CooperativeWork[set[str]]:
-    """Return the namespaces in which the user may list policies."""
+def _hidden_spaces(refuses: Refuses, user: User, spaces: Iterable[tuple[str, str, str]]) -> CooperativeWork[set[str]]:
+    """Return the namespaces with policies of a kind that the user may not list."""
     found: set[str] = set()
-    for each in namespaces:
-        asked = RequestInfo("list", "", True, NETWORKING, "v1alpha", "networkpolicies", "", each)
-        if refuses(user, asked) is None:
-            found.add(each)
+    for group, version, namespace in spaces:
+        asked = RequestInfo("list", "", True, group, version, "networkpolicies", "", namespace)
+        if refuses(user, asked) is not None:
+            found.add(namespace)
         yield
     return found
 

@@ -40,6 +40,15 @@ from tarmac.server.subresources.why import why_route
 
 Key = tuple[str, str, str]
 
+POD_CONTROLLERS = (
+    ("apps", "daemonsets"),
+    ("apps", "deployments"),
+    ("apps", "replicasets"),
+    ("apps", "statefulsets"),
+    ("batch", "cronjobs"),
+    ("batch", "jobs"),
+    ("", "replicationcontrollers"),
+)
 EXPLAINED = (
     ("", "nodes"),
     ("", "pods"),
@@ -50,6 +59,7 @@ EXPLAINED = (
     (SUBMARINER, "sourceipclaims"),
     (SUBMARINER, "sourceipclasses"),
     (SUBMARINER, "sourceips"),
+    *POD_CONTROLLERS,
 )
 _MAX_PLANS: Final = 8  # of a user that wait: each takes seconds
 _MAX_EXPLANATIONS: Final = 64

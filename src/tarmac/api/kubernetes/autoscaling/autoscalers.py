@@ -13,7 +13,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors
 
-_CPU: Final[JsonObject] = {
+CPU_METRIC: Final[JsonObject] = {
     "type": "Resource",
     "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
 }
@@ -42,7 +42,7 @@ class AutoscalerStrategy(NativeStrategy):
         spec = obj.setdefault("spec", {})
         spec.setdefault("minReplicas", 1)
         if not spec.get("metrics"):
-            spec["metrics"] = [copy.deepcopy(_CPU)]
+            spec["metrics"] = [copy.deepcopy(CPU_METRIC)]
         behavior = spec.get("behavior")
         if behavior is not None:
             for direction, defaults in (("scaleUp", _UP), ("scaleDown", _DOWN)):

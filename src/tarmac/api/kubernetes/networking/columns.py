@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tarmac.api.kubernetes.apps.columns import selector_text
 from tarmac.api.kubernetes.cells import AGE, NAME, NONE, cell, field
 from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.resource import Column
@@ -53,6 +54,11 @@ COLUMNS: Final[dict[tuple[str, str], tuple[Column, ...]]] = {
         NAME,
         field("Controller", ".spec.controller"),
         cell("Parameters", _parameters, ".spec.parameters"),
+        AGE,
+    ),
+    ("networking.k8s.io", "NetworkPolicy"): (
+        NAME,
+        cell("Pod-Selector", lambda obj: selector_text(mapping(obj, "spec", "podSelector")), ".spec.podSelector"),
         AGE,
     ),
 }

@@ -25,16 +25,22 @@ def check_egress(rules: list[JsonObject], path: str, errors: FieldErrors) -> Non
 
 
 def _rules(rules: list[JsonObject], peers: str, path: str, errors: FieldErrors) -> None:
-    count = sum(_entries(rule, peers) for rule in rules)
-    if count > MAX_ENTRIES:
-        detail = f"must have at most {MAX_ENTRIES} rules, ports, peers and exceptions together, and has {count}"
-        errors.add("TooMany", path, count, f"{detail}: use larger ranges, or several policies")
+    if too_many(rules, peers, path, errors):
         return
     for index, rule in enumerate(rules):
         for number, port in enumerate(objects(rule, "ports")):
             _port(port, f"{path}[{index}].ports[{number}]", errors)
         for number, peer in enumerate(objects(rule, peers)):
             _peer(peer, f"{path}[{index}].{peers}[{number}]", errors)
+
+
+def too_many(rules: list[JsonObject], peers: str, path: str, errors: FieldErrors) -> bool:
+    """Reject lists beyond MAX_ENTRIES. Return True for these: their entries are not to be checked."""
+    count = sum(_entries(rule, peers) for rule in rules)
+    if count > MAX_ENTRIES:
+        detail = f"must have at most {MAX_ENTRIES} rules, ports, peers and exceptions together, and has {count}"
+        errors.add("TooMany", path, count, f"{detail}: use larger ranges, or several policies")
+    return count > MAX_ENTRIES
 
 
 def _entries(rule: JsonObject, peers: str) -> int:
