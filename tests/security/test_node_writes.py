@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 
 from tarmac.api.egress.names import ANNOTATION_NODE_FACTS
-from tarmac.api.identities import RESTORED, TOKEN_OF_NODE, VERSION
+from tarmac.api.identities import KEY_OF_NODE, RESTORED, TOKEN_OF_NODE, VERSION
 from tarmac.api.kubernetes.core.nodeclasses import FIELDS, RESOURCES_ANNOTATION
 from tarmac.api.kubernetes.core.nodedevices import ANNOTATION_DEVICES
 from tarmac.api.networking.names import ANNOTATION_UNDERLAY_MTU
+from tarmac.api.networking.tunnels import ANNOTATION_TUNNEL
 from tarmac.api.nodetokens import DELETE_DISKS, LEAVING
 from tarmac.api.restored import running_path
 from tarmac.api.rotations import TRUSTS
@@ -46,8 +47,10 @@ ANNOTATIONS = (
     ANNOTATION_UNDERLAY_MTU,
     RESOURCES_ANNOTATION,
     ANNOTATION_DEVICES,
+    ANNOTATION_TUNNEL,
     RESTORED,
     TOKEN_OF_NODE,
+    KEY_OF_NODE,
 )
 DEEP = "[" * 5000 + "]" * 5000
 TEXTS = (
@@ -63,6 +66,7 @@ TEXTS = (
     "\x00\u202e\n",
     DEEP,
     '{"a":1e999}',
+    '{"probes":true,"encryption":"none","publicKey":"x"}',
 )
 VALUES: tuple[Any, ...] = (
     None,
@@ -93,7 +97,7 @@ def test_the_table_names_every_write_that_nodes_have_a_right_to() -> None:
         if set(rule["verbs"]) - READS
         for name in rule["resources"]
     }
-    annotations = {*ANNOTATIONS, LEAVING} - {RESTORED, TOKEN_OF_NODE}
+    annotations = {*ANNOTATIONS, LEAVING} - {RESTORED, TOKEN_OF_NODE, KEY_OF_NODE}
     assert listed == granted | BESIDE_RULES | annotations
 
 
@@ -103,6 +107,7 @@ STATUS: Json = {
     "conditions": [
         {"type": "Ready", "status": "True", "reason": "r", "message": "m", "lastHeartbeatTime": None},
         {"type": "MachinesReady", "status": "True", "reason": "MachinesRun", "message": "m"},
+        {"type": "TunnelsReachable", "status": "False", "reason": "r", "message": "4789/udp to n2 is closed"},
     ],
     "addresses": [{"type": "InternalIP", "address": "10.0.0.9"}],
     "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
@@ -182,6 +187,7 @@ LISTS = (
     "/apis/metrics.k8s.io/v1beta1/nodes",
     "/apis/metrics.k8s.io/v1beta1/pods",
     "/apis/networking.datumapis.com/v1alpha/podendpoints",
+    "/apis/networking.datumapis.com/v1alpha/tunnelendpoints",
     "/apis/networking.datumapis.com/v1alpha/locations",
     "/api/v1/nodes/n2/ledger",
     "/api/v1/namespaces/default/pods/on-n2/why",
@@ -194,6 +200,9 @@ async def of_others(wire: Wire) -> dict[str, Any]:
     """What must not change, and what must answer."""
     for path in LISTS:
         await wire.admin.call("GET", path)
+    for peer in ("on-n1", "on-n2"):
+        asked = {"reach": f"pod/default/{peer}", "port": "80"}
+        await wire.admin.get_json("/api/v1/namespaces/default/pods/on-n2/why", asked)
     node, theirs = await wire.admin.resource(NODES).get("n2"), await wire.admin.resource(PODS).get("on-n2", "default")
     own = await wire.admin.resource(PODS).get("on-n1", "default")
     kept = {key: own["metadata"].get(key) for key in ("labels", "finalizers", "ownerReferences", "uid")}
@@ -203,10 +212,18 @@ async def of_others(wire: Wire) -> dict[str, Any]:
     taints = [each for each in node["spec"].get("taints") or () if not each["key"].startswith("node.kubernetes.io/")]
     return {
         "node": [node["metadata"].get("labels"), spec, taints, node["status"].get("addresses")],
+        "endpoints": [await shown(wire, "tunnelendpoints", "n2"), await shown(wire, "podendpoints", "on-n2")],
         "pod": [theirs["metadata"].get("labels"), theirs["spec"], (theirs.get("status") or {}).get("podIPs")],
         "own": kept,
         "network": [network["spec"], network["status"]["ipv4Range"], await network_ready(wire)],
     }
+
+
+async def shown(wire: Wire, plural: str, name: str) -> Json:
+    """What other nodes see of a Node or Pod, without its version and what the node controller writes."""
+    found = await wire.admin.get_json(f"/apis/networking.datumapis.com/v1alpha/{plural}", {})
+    (one,) = [each for each in found["items"] if each["metadata"]["name"] == name]
+    return {key: value for key, value in one.items() if key not in ("metadata", "ready")}
 
 
 async def attack(wire: Wire, target: str, bodies: Iterator[Json]) -> dict[int, int]:
