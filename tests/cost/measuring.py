@@ -23,6 +23,7 @@ import msgspec
 from tarmac.api.resource import Resource
 from tarmac.apps.control_plane import Address, Chosen, control_plane
 from tarmac.apps.layout import Layout
+from tarmac.base.gates import CLASS_RESOURCES
 from tarmac.http.messages import Answer, Request
 from tarmac.server.app import ApiServer
 from tarmac.server.security.users import User
@@ -155,7 +156,9 @@ def _yardstick() -> float:
 async def serving(directory: Path) -> AsyncGenerator[Server]:
     """A server with the objects that others need: a namespace's service account, and rights for the tenant."""
     layout = Layout(directory, directory / "pki", directory / "secrets.key", "memory://")
-    async with control_plane(layout, Address("127.0.0.1", 0), Chosen("garbage"), class_resources=True) as running:
+    async with control_plane(
+        layout, Address("127.0.0.1", 0), Chosen("garbage"), features=frozenset({CLASS_RESOURCES})
+    ) as running:
         await asyncio.sleep(0.3)  # until what starts has started
         server = Server(running.server)
         await server.send("POST", f"/apis/{_RBAC}/v1/clusterrolebindings", _MAY_EVERYTHING, user=ADMIN)
