@@ -30,7 +30,7 @@ from tarmac.runtimes.interface import ConsoleOptions
 from tarmac.runtimes.parts import find_machine_parts
 from tarmac.runtimes.qemu.driver import QemuRuntime
 from tarmac.runtimes.qemu.machine import Accelerator
-from tarmac.volumes.linux.cloning import copy_disk
+from tarmac.volumes.linux.disks import copy_disk
 from tarmac.wire.channels import V5, Channel
 from tests.node.planet import machine_processes
 from tests.runtimes.consoles.people import Person

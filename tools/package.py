@@ -19,7 +19,7 @@ from pathlib import Path
 from tarmac import __version__
 from tarmac.apps.manual import pages
 from tarmac.cli.completing import SHELLS, script
-from tarmac.server.endpoints.commit import PACKAGED
+from tarmac.server.endpoints.documents import PACKAGED
 from tools import machines_package, node_parts
 from tools.cache import ROOT, say
 from tools.packing import epoch, git, pack, put

@@ -11,8 +11,7 @@ import pytest
 from tarmac.agent.cgroups.hierarchy import Hierarchy
 from tarmac.agent.model.machines import MachineState
 from tarmac.agent.network.taps import MachineTaps
-from tarmac.apps.node import machinestate
-from tarmac.apps.node.machines import NodeMachines
+from tarmac.apps.node.machines import NodeMachines, running
 from tarmac.base.clock import ManualClock
 from tarmac.client.client import Client
 from tarmac.client.events import Recorder
@@ -73,8 +72,8 @@ async def test_a_failed_trial_is_the_cause_and_is_reported_at_once(
 
 def test_a_node_with_machines_names_their_accelerator() -> None:
     fast, slow = (
-        machinestate.running(AcceleratorProbe("kvm", "")),
-        machinestate.running(AcceleratorProbe("tcg", "/dev/kvm is not there")),
+        running(AcceleratorProbe("kvm", "")),
+        running(AcceleratorProbe("tcg", "/dev/kvm is not there")),
     )
     assert (fast.ready, fast.reason, fast.message) == (True, "MachinesRun", "virtual machines run by KVM (kvm)")
     assert slow.ready

@@ -13,8 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.apps.stockcontrollers.running import find_stock_controllers, left_running
-from tarmac.apps.stockcontrollers.table import NOT_OFFERED, OWN, RUN, controllers_flag
+from tarmac.apps.stockcontrollers.running import (
+    NOT_OFFERED,
+    OWN,
+    RUN,
+    controllers_flag,
+    find_stock_controllers,
+    left_running,
+)
 from tarmac.controllers.manager import CONTROLLERS
 from tarmac.runtimes.parts import PartMissing
 from tests.support.kubectl import kubectl_path

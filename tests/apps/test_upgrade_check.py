@@ -10,8 +10,8 @@ from tarmac.api.identities import NAMESPACE, PROCESS, VERSION
 from tarmac.api.schema import JsonObject
 from tarmac.apps import formatupgrade
 from tarmac.apps.leaderelection import elector
-from tarmac.apps.removedfields import fields_that_go
 from tarmac.apps.simworld import world
+from tarmac.apps.upgradecheck import fields_that_go
 from tarmac.base.randomness import Randomness
 from tarmac.client.leader import Leadership
 from tarmac.client.targets.untyped import LEASES

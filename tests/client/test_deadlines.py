@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tarmac.client.deadlines import CoarseTimeouts
+from tarmac.client.local import CoarseTimeouts
 
 
 async def test_results_in_time_are_returned_without_a_pending_cancellation() -> None:

@@ -23,8 +23,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.shared import Condition
 from tarmac.base.quantity import Quantity
 from tarmac.controllers.networkaddresses import NetworkAddresses
-from tarmac.decide.addresses.interfaces import Pools, assign
-from tarmac.decide.addresses.pool import Pool
+from tarmac.decide.addresses.interfaces import Pool, Pools, assign
 from tarmac.decide.addresses.subnets import carve
 from tarmac.decide.derived.goal import goal_of
 from tarmac.decide.endpoints import EndpointsFacts, Listing, mirrors
@@ -37,7 +36,7 @@ from tarmac.decide.placement import Place, cities_of
 from tarmac.decide.plans.workload import plan_workload
 from tarmac.decide.quota import Claim, Quota, admit
 from tarmac.decide.rollout import Goal, plan
-from tarmac.decide.rollout.bounds import RolloutLimits
+from tarmac.decide.rollout.fleet import RolloutLimits
 from tarmac.decide.rollout.waves import RolloutFacts, waves
 from tarmac.decide.rollup.deployment import DeploymentFacts, deployment_status
 from tarmac.decide.rollup.tally import Tally

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.server.endpoints.commit import commit_of
+from tarmac.server.endpoints.documents import commit_of
 from tools import machines_package
 from tools.cache import ROOT, cache_root
 from tools.package import SCRIPTS, UNITS, build

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from tarmac.server.patch.mergepatch import apply_merge_patch, without_nulls
+from tarmac.server.patch.engine import apply_merge_patch, without_nulls
 from tests.patch.strategies import json_objects, json_values
 
 

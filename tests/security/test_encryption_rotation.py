@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.api.rotations import TRUSTS, opens_with, seals_with
-from tarmac.apps.backups.marking import changes_of
+from tarmac.apps.backups.restore import changes_of
 from tarmac.base.clock import ManualClock
 from tarmac.base.randomness import Randomness
 from tarmac.server.security.encryption import SecretSealer, follow_keys, read_keys

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.base.clock import ManualClock
-from tarmac.server.endpoints.commit import commit, commit_of
+from tarmac.server.endpoints.documents import commit, commit_of
 from tarmac.store.interface import Unavailable
 from tarmac.store.memory import MemoryStore
 from tests.server.conftest import Client, OpenGates

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import shutil
 import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -21,7 +22,6 @@ from tarmac.apps.cities.runtimechoice import Impossible, choose
 from tarmac.apps.control_plane import STARTING, Running, local_transport
 from tarmac.apps.layout import Layout, make_layout
 from tarmac.apps.lock import held
-from tarmac.apps.pathhints import hints
 from tarmac.apps.registry.running import Registry, find_registry, with_registry
 from tarmac.apps.stockcontrollers.running import StockControllers, find_stock_controllers, with_stock_controllers
 from tarmac.base.clock import SystemClock
@@ -247,3 +247,18 @@ async def simulated_fleet(
         async with connections(fleet, SimulatedNodeApi(fleet, client, recordings)) as reached:
             with running.shared.metering.measured_by(metrics), running.shared.local_nodes.served(reached.find):
                 yield fleet, metrics
+
+
+def hints(kubeconfig: Path) -> list[str]:
+    """Return a line with a command to paste for each program that is not on the PATH."""
+    found: list[str] = []
+    own = Path(sys.executable).parent / "tarmac"
+    if shutil.which("tarmac") is None:
+        where = f"export PATH={own.parent}:$PATH" if own.exists() else f"use `{sys.executable} -m tarmac.apps.main`"
+        found.append(f"tarmac is not on the PATH: {where}")
+    if shutil.which("kubectl") is None:
+        found.append(
+            f"kubectl is not on the PATH: install one from 1.30 on (it wants --kubeconfig {kubeconfig}), or in a clone "
+            f"of Tarmac build one: export PATH=$(dirname $(.venv/bin/python -m tools.kubectl)):$PATH"
+        )
+    return found

@@ -11,11 +11,16 @@ from __future__ import annotations
 import argparse
 import asyncio
 import shutil
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 from tarmac import __version__
+from tarmac.api.catalog import build_catalog
+from tarmac.api.decode import check_object
 from tarmac.api.identities import NAMESPACE, PROCESS, VERSION
+from tarmac.api.resource import Resource
+from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, NotFound
 from tarmac.apps.backups.backup import NOTE
 from tarmac.apps.backups.places import layout_named
@@ -23,7 +28,6 @@ from tarmac.apps.formatupgrade import server_versions
 from tarmac.apps.host.checks import Obstacle
 from tarmac.apps.host.hostlayout import DONE, FAILED, OBSTACLES
 from tarmac.apps.layout import Layout
-from tarmac.apps.removedfields import fields_that_go
 from tarmac.base.clock import Clock, SystemClock, parse_rfc3339
 from tarmac.base.duration import human_duration
 from tarmac.base.log import configure
@@ -33,6 +37,7 @@ from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
 from tarmac.client.http import HttpTransport
 from tarmac.client.kubeconfig import load
+from tarmac.client.targets.target import Target
 from tarmac.client.targets.untyped import CONFIG_MAPS, LEASES, NODES
 from tarmac.decide.versions import against_upgrade, minor_of
 from tarmac.server.security.certificates import load_certificate
@@ -40,6 +45,8 @@ from tarmac.server.security.certificates import load_certificate
 MAX_BACKUP_AGE = 26 * 3600.0
 MIN_CERTIFICATE_LIFETIME = 14 * 24 * 3600.0
 _MIN_FREE = 1 << 30
+
+_UNKNOWN = "unknown field "
 
 
 def main(options: argparse.Namespace) -> int:
@@ -121,3 +128,48 @@ def _certificates(layout: Layout, clock: Clock) -> Iterator[Obstacle]:
 
 def _left(path: Path, clock: Clock) -> float:
     return load_certificate(path.read_bytes()).not_valid_after_utc.timestamp() - clock.now()
+
+
+# Finds stored objects with fields unknown to this version: they are ignored, and the next write drops them.
+#
+# A server returns objects as stored, independent of the version that wrote them. So all objects are read from the
+# running server and checked against the schemas of this program.
+
+
+async def fields_that_go(client: Client) -> list[Obstacle]:
+    """Return one obstacle per kind and field, with the first object that has it. Raises ApiError, ClientError."""
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for resource in build_catalog():
+        if resource.stored and resource.storage is None and "list" in resource.verbs:
+            async for item in _stored(client, resource):
+                for what in _strange(resource, item):
+                    found[resource.plural, what].append(_name(item))
+    return [_told(plural, what, names) for (plural, what), names in found.items()]
+
+
+async def _stored(client: Client, resource: Resource) -> AsyncIterator[JsonObject]:
+    target = Target(resource.group, resource.version, resource.plural, resource.kind, resource.namespaced, JsonObject)
+    try:
+        async for page in client.resource(target).pages():
+            for item in page.items:
+                yield item
+    except NotFound:  # the server is older than the kind
+        return
+
+
+def _strange(resource: Resource, item: JsonObject) -> list[str]:
+    item |= {"apiVersion": resource.api_version, "kind": resource.kind}  # items of a list lack these
+    try:
+        return [text for text in check_object(resource, item, "Warn") if text.startswith(_UNKNOWN)]
+    except ApiError as error:
+        return [f"content that cannot be read: {error.message}"]
+
+
+def _told(plural: str, what: str, names: list[str]) -> Obstacle:
+    which = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+    return Obstacle("fields", f"{plural} {which}: {what}, which tarmac {__version__} does not have; remove it first")
+
+
+def _name(item: JsonObject) -> str:
+    metadata = item["metadata"]
+    return "/".join(part for part in (metadata.get("namespace"), metadata["name"]) if part)

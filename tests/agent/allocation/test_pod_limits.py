@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.allocation.pods import burstable_request, pod_limits
+from tarmac.agent.allocation.allocator import burstable_request, pod_limits
 from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.cgroups.v2 import weight
 from tarmac.agent.model.limits import CgroupLimits, quota

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tarmac.agent.eviction.admission import refusal
-from tarmac.agent.eviction.localstorage import is_limited, overdrawn
+from tarmac.agent.eviction.manager import is_limited, overdrawn, refusal
 from tarmac.agent.eviction.ranking import message, ranked
 from tarmac.agent.stats.pods import PodMetrics
 from tests.agent.stats.scene import Scene, asks, pod, volume

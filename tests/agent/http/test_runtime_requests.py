@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import aiohttp
 import pytest
 
-from tarmac.agent.http.bridging.sizes import MAX_BYTES, TerminalSizes
+from tarmac.agent.http.bridging.commandclient import MAX_BYTES, TerminalSizes
 from tarmac.http.pacing import CHUNK_SIZE
 from tarmac.runtimes.interface import TerminalSize
 from tarmac.wire.channels import STREAM_TYPE, V4, V5, Channel

@@ -25,8 +25,8 @@ from tarmac.agent.dns.view import (
 )
 from tarmac.agent.network.compiler import CompiledNetworks, NetworkCompiler, NetworkSnapshot
 from tarmac.api.networking.network import NetworkStatus
-from tarmac.controllers.network.allocated import Allocations
-from tarmac.controllers.service.selectors import SelectorIndex
+from tarmac.controllers.network.networks import Allocations
+from tarmac.controllers.service.controller import SelectorIndex
 from tarmac.datapath.interface import HostPort, NetworkState
 from tarmac.datapath.linux.conntrack import TrackedConnection
 from tarmac.datapath.linux.inward import door_numbers

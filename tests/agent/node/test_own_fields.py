@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tarmac.agent.node.ownfields import annotation_changes, keeps_fields, without_own_fields
+from tarmac.agent.node.reporter import annotation_changes, keeps_fields, without_own_fields
 from tarmac.api.kubernetes.core.nodedevices import NO_DEVICES, NodeDevices, node_devices
 
 RESERVED = [{"resource": "cpu", "for": "system", "amount": "2", "source": "file"}]

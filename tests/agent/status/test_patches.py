@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.agent.status.patches import difference
+from tarmac.agent.status.writer import difference
 
 
 def test_equal_statuses_need_nothing() -> None:

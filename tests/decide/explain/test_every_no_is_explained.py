@@ -10,7 +10,7 @@ from tarmac.api.declare import decode
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import rfc3339
 from tarmac.decide.explain import EXPLAINERS
-from tarmac.decide.explain.autoscaling import autoscaling_lines
+from tarmac.decide.explain.deployments import autoscaling_lines
 from tarmac.decide.snapshot.snapshot import DEPLOYMENTS, INSTANCE_TYPES, INSTANCES, NETWORKS, PODS, WORKLOADS
 
 from .world import NOW, Scene, condition_of, machines, workload

@@ -11,7 +11,7 @@ import pytest
 
 from tarmac.api.compute.validation.machines import MAX_ATTACHMENTS, MAX_INTERFACES
 from tarmac.runtimes.qemu.commandline import command_line
-from tarmac.runtimes.qemu.diskserials import disk_serials
+from tarmac.runtimes.qemu.launching import disk_serials
 from tarmac.runtimes.qemu.machine import DirectKernel, DiskImage, MachineDescription, TapInterface, UefiFirmware
 
 GOLDEN = Path(__file__).parent / "golden"

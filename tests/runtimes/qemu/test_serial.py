@@ -18,7 +18,7 @@ from tarmac.base.clock import ManualClock
 from tarmac.base.tasks import background
 from tarmac.runtimes.interface import NotFound
 from tarmac.runtimes.qemu.serial import KEPT, SerialFiles, SerialLog, SerialLogs, connect_keyboard
-from tarmac.runtimes.qemu.serial.lines import MAX_LINE, log_lines
+from tarmac.runtimes.qemu.serial.log import MAX_LINE, log_lines
 from tarmac.runtimes.qemu.serial.logs import INTERVAL
 
 TIME = "2026-11-16T12:00:00.000000Z"

@@ -8,7 +8,7 @@ import pytest
 
 from tarmac.runtimes.interface import Device, RuntimeRefused
 from tarmac.runtimes.parts import PartMissing, find_machine_parts
-from tarmac.runtimes.qemu import firmware
+from tarmac.runtimes.qemu import launching
 from tarmac.runtimes.qemu.dependencies import BootFiles
 from tests.runtimes.machine import QemuMachine, Running
 from tests.support.qemunode import OVERHEAD
@@ -18,7 +18,7 @@ MEMORY = 160 << 20
 
 async def boots(qemu: QemuMachine) -> Running:
     """A machine with UEFI firmware and an empty boot disk."""
-    if not firmware.CODE.exists():
+    if not launching.CODE.exists():
         pytest.skip("NOT RUN: there is no UEFI firmware here (apt-get install ovmf)")
     qemu.node.images.uefi = True
     disk = qemu.node.folder / "boot.img"
@@ -53,22 +53,22 @@ def test_variables_are_made_once_beside_the_boot_disk(tmp_path: Path, monkeypatc
     template, code, disk = tmp_path / "template", tmp_path / "code", tmp_path / "pvc-1.2.img"
     for each in (template, code, disk):
         each.write_text("fresh")
-    monkeypatch.setattr(firmware, "_TEMPLATE", template)
-    monkeypatch.setattr(firmware, "CODE", code)
-    where = firmware.variables_of(str(disk), tmp_path / "logs")
+    monkeypatch.setattr(launching, "_TEMPLATE", template)
+    monkeypatch.setattr(launching, "CODE", code)
+    where = launching.variables_of(str(disk), tmp_path / "logs")
     assert where == tmp_path / "pvc-1.2.nvram"
     where.with_suffix(".nvram~").write_text("an agent was killed here")
-    assert firmware.make_variables(where).read_text() == "fresh"
+    assert launching.make_variables(where).read_text() == "fresh"
     where.write_text("remembered")
-    assert firmware.make_variables(where).read_text() == "remembered"
+    assert launching.make_variables(where).read_text() == "remembered"
 
 
 def test_a_boot_disk_that_is_no_file_has_its_variables_with_the_log(tmp_path: Path) -> None:
-    assert firmware.variables_of("/dev/null", tmp_path) == tmp_path / "firmware.nvram"
+    assert launching.variables_of("/dev/null", tmp_path) == tmp_path / "firmware.nvram"
 
 
 def test_a_node_without_firmware_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(firmware, "CODE", tmp_path / "none")
+    monkeypatch.setattr(launching, "CODE", tmp_path / "none")
     with pytest.raises(RuntimeRefused, match="ovmf"):
-        firmware.make_variables(tmp_path / "any.nvram")
+        launching.make_variables(tmp_path / "any.nvram")
     assert not list(tmp_path.iterdir())

@@ -10,16 +10,22 @@ provided by an external process is an `AskedResource`: only the pod's own worker
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Protocol
 
-from tarmac.agent.allocation.containers import container_allotment
-from tarmac.agent.allocation.pods import burstable_request, pod_limits
 from tarmac.agent.allocation.settings import AllocationSettings
-from tarmac.agent.model.allotment import PodAllotment, Refusal
-from tarmac.agent.model.pod import AgentPod
-from tarmac.api.kubernetes.core.pods.podresources import qos_class
+from tarmac.agent.model.allotment import ContainerAllotment, PodAllotment, Refusal
+from tarmac.agent.model.limits import MAX_MEMORY, NONE, PERIOD, CgroupLimits, quota
+from tarmac.agent.model.pod import AgentPod, is_sidecar
+from tarmac.api.kubernetes.core.pods.podresources import pod_amounts, qos_class
 from tarmac.api.schema import JsonObject
+from tarmac.base.quantity import Quantity
+from tarmac.decide.allocatable.weights import shares
+from tarmac.decide.scheduling.amounts import CPU, MEMORY
+
+GUARANTEED_SCORE = -997
+BEST_EFFORT_SCORE = 1000
+_NODE_CRITICAL = 2_000_001_000
 
 
 class NodeResource(Protocol):
@@ -153,3 +159,92 @@ class Allocator:
             burstable=burstable_request(pod.spec),
             containers={each["name"]: container_allotment(pod, each, capacity) for each in pod.every_container()},
         )
+
+
+# The allotment of one container: shares, quota, memory, and OOM score. Pure.
+
+
+def container_allotment(pod: AgentPod, container: JsonObject, memory_capacity: int) -> ContainerAllotment:
+    """Return the allotment of a container; pod-level limits apply to containers without their own."""
+    cpu_limit = _amount(container, "limits", "cpu") or _amount(pod.spec, "limits", "cpu")
+    memory_limit = _amount(container, "limits", "memory") or _amount(pod.spec, "limits", "memory")
+    stated = ((container.get("resources") or {}).get("requests") or {}).get("cpu")
+    request = cpu_limit if stated is None else Quantity.parse(stated)
+    limit = cpu_limit.milli()
+    return ContainerAllotment(
+        shares=shares(request.milli()),
+        quota=quota(limit, PERIOD) if limit else 0,
+        memory=min(memory_limit.value(), MAX_MEMORY),
+        oom_score=oom_score(pod, container, memory_capacity),
+    )
+
+
+def oom_score(pod: AgentPod, container: JsonObject, memory_capacity: int) -> int:
+    """Return the OOM score adjustment: the larger the memory request, the later the container is killed."""
+    quality = qos_class(pod.spec)
+    if quality == "Guaranteed" or (pod.spec.get("priority") or 0) >= _NODE_CRITICAL:
+        return GUARANTEED_SCORE
+    if quality == "BestEffort" or memory_capacity <= 0:
+        return BEST_EFFORT_SCORE
+    spare = _spare_per_container(pod)
+    score = 1000 - 1000 * (_memory(container) + spare) // memory_capacity
+    if is_sidecar(container) and container in pod.init_containers:
+        least = min((_memory(each) for each in pod.containers), default=0)
+        score = min(score, 1000 - 1000 * (least + spare) // memory_capacity)
+    return max(1000 + GUARANTEED_SCORE, min(score, BEST_EFFORT_SCORE - 1))
+
+
+def _spare_per_container(pod: AgentPod) -> int:
+    """Return each container's share of a pod-level request beyond the sum of the containers' requests."""
+    whole = _memory(pod.spec)
+    lasting = [*pod.containers, *(each for each in pod.init_containers if is_sidecar(each))]
+    if not whole or not lasting:
+        return 0
+    return max(0, whole - sum(_memory(each) for each in lasting)) // len(lasting)
+
+
+def _memory(holder: JsonObject) -> int:
+    return _amount(holder, "requests", "memory").value()
+
+
+def _amount(holder: JsonObject, side: str, name: str) -> Quantity:
+    return Quantity.parse(((holder.get("resources") or {}).get(side) or {}).get(name) or "0")
+
+
+# The limits of a pod's cgroup. Pure.
+#
+# A pod's cgroup gets the sum of its containers, as kubelets compute it: CPU quota and memory limit only if every
+# container has one. For a sandbox with its own kernel this is the only limit in effect, since all its processes are in
+# one cgroup.
+
+
+def pod_limits(spec: JsonObject, settings: AllocationSettings) -> CgroupLimits:
+    """Return the limits of a pod's cgroup."""
+    requests, limits = pod_amounts(spec, "requests"), pod_amounts(spec, "limits")
+    cpu, memory = limits.get(CPU), limits.get(MEMORY)
+    return CgroupLimits(
+        shares=shares(requests[CPU].milli() if CPU in requests and qos_class(spec) != "BestEffort" else 0),
+        quota=quota(cpu.milli(), settings.period) if settings.enforce_cpu and cpu and _all_declare(spec, CPU) else NONE,
+        period=settings.period,
+        memory=min(memory.value(), MAX_MEMORY) if memory and _all_declare(spec, MEMORY) else NONE,
+        pids=settings.pids if settings.pids > 0 else NONE,
+    )
+
+
+def burstable_request(spec: JsonObject) -> int:
+    """Return the pod's part of the weight of all burstable pods, in millicores."""
+    if qos_class(spec) != "Burstable":
+        return 0
+    requests = pod_amounts(spec, "requests")
+    return requests[CPU].milli() if CPU in requests else 0
+
+
+def _all_declare(spec: JsonObject, resource: str) -> bool:
+    if ((spec.get("resources") or {}).get("limits") or {}).get(resource):
+        return True
+    return all(((each.get("resources") or {}).get("limits") or {}).get(resource) for each in _containers(spec))
+
+
+def _containers(spec: JsonObject) -> Iterator[JsonObject]:
+    yield from spec["containers"]
+    yield from spec.get("initContainers") or ()

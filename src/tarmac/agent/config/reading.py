@@ -12,14 +12,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from tarmac.agent.config.flags import Flags
-from tarmac.agent.config.kubelet import KubeletConfiguration, special
-from tarmac.agent.config.qosclasses import class_findings
-from tarmac.agent.config.unsupported import IGNORED
+from tarmac.agent.config.kubelet import KubeletClassResources, KubeletConfiguration, OfferedClassType, special
+from tarmac.api.kubernetes.core.pods.podclasses import BLOCKIO, POD_QOS, stored_type
+from tarmac.base import names
 from tarmac.base.gates import BadGate, FeatureGates, merge_gates
 from tarmac.base.log import log
 
@@ -27,6 +27,27 @@ API_VERSION, KIND = "kubelet.config.k8s.io/v1beta1", "KubeletConfiguration"
 _AT = re.compile(r"(?P<what>.*) - at `\$\.?(?P<where>[^`]*)`", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>[^`]*)`")
 _log = log("agent")
+
+# Fields of a real KubeletConfiguration that have no effect here. A file with one gets a warning that names it.
+#
+# Policies that pods rely on are not among them: a node that does not implement them refuses to start
+# (`stated`).
+_NAMES = """
+enableServer syncFrequency httpCheckFrequency staticPodURL staticPodURLHeader readOnlyPort
+tlsCipherSuites tlsMinVersion registryPullQPS registryBurst imagePullCredentialsVerificationPolicy
+preloadedImagesVerificationAllowlist eventRecordQPS eventBurst enableContentionProfiling healthzPort
+healthzBindAddress oomScoreAdj volumeStatsAggPeriod kubeletCgroups systemCgroups
+cgroupsPerQOS singleProcessOOMKill
+topologyManagerScope topologyManagerPolicyOptions qosReserved
+runtimeRequestTimeout hairpinMode podCIDR runOnce maxOpenFiles contentType kubeAPIQPS kubeAPIBurst
+enableControllerAttachDetach protectKernelDefaults makeIPTablesUtilChains iptablesMasqueradeBit iptablesDropBit
+failSwapOn memorySwap containerLogMaxWorkers configMapAndSecretChangeDetectionStrategy
+showHiddenMetricsForVersion volumePluginDir
+kernelMemcgNotification logging enableSystemLogHandler enableSystemLogQuery shutdownGracePeriodByPodPriority
+enableProfilingHandler enableDebugFlagsHandler memoryThrottlingFactor tracing
+localStorageCapacityIsolation imageServiceEndpoint failCgroupV1 userNamespaces
+"""
+IGNORED: Final = frozenset(_NAMES.split())
 
 
 class BadConfig(Exception):
@@ -182,3 +203,26 @@ def _findings(config: KubeletConfiguration) -> Iterator[str]:
     yield from class_findings(config.class_resources)
     if not Path(config.pod_logs_dir).is_absolute():
         yield f"podLogsDir: {config.pod_logs_dir!r} must be an absolute path"
+
+
+def class_findings(stated: KubeletClassResources) -> Iterator[str]:
+    """Yield the errors."""
+    for name, each in stated.types.items():
+        path = f"classResources.types.{name}"
+        if problems := names.label_key(name):
+            yield f"{path}: {problems[0]}"
+        elif name == POD_QOS or stored_type(name) != name:
+            yield f"{path}: {'cannot be offered' if name == POD_QOS else f'write {stored_type(name)}'}"
+        yield from _type_findings(path, name, each)
+
+
+def _type_findings(path: str, name: str, stated: OfferedClassType) -> Iterator[str]:
+    if stated.config_file and name != BLOCKIO:
+        yield f"{path}.configFile: only classes of type {BLOCKIO} are defined by a file of the agent's"
+    elif stated.config_file and not Path(stated.config_file).is_absolute():
+        yield f"{path}.configFile: {stated.config_file!r} must be an absolute path"
+    for each, offered in (stated.classes or {}).items():
+        if not each or names.label_value(each):
+            yield f"{path}.classes.{each}: a name has 1 to 63 letters, digits and, inside, '-', '_', '.'"
+        if offered.capacity is not None and offered.capacity < 1:
+            yield f"{path}.classes.{each}.capacity: {offered.capacity} must be 1 or more; without it there is no limit"

@@ -12,10 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tarmac.agent.environment.expansion import expand
-from tarmac.agent.environment.fields import pod_field
-from tarmac.agent.environment.servicelinks import service_links
 from tarmac.agent.model.pod import AgentPod
 from tarmac.api.schema import JsonObject
+from tarmac.volumes.content import downward
 from tarmac.volumes.content.downward import container_resource
 from tarmac.volumes.content.files import ContentUnsupported
 from tarmac.volumes.interface import ObjectSources, SourceUnavailable
@@ -124,3 +123,50 @@ class _Stated:
             return None if found is None else found.get("data") or {}
         encoded: Mapping[str, str] = found.get("data") or {}
         return {key: base64.b64decode(value).decode(errors="surrogateescape") for key, value in encoded.items()}
+
+
+def pod_field(pod: AgentPod, path: str, pod_addresses: Sequence[str], host_addresses: Sequence[str]) -> str:
+    """Return the value of a `fieldRef`. Raises ContentUnsupported."""
+    here = {
+        "spec.nodeName": pod.spec.get("nodeName", ""),
+        "spec.serviceAccountName": pod.spec.get("serviceAccountName", ""),
+        "status.podIP": pod_addresses[0] if pod_addresses else "",
+        "status.podIPs": ",".join(pod_addresses),
+        "status.hostIP": host_addresses[0] if host_addresses else "",
+        "status.hostIPs": ",".join(host_addresses),
+    }
+    return here[path] if path in here else downward.pod_field(pod.raw, path)
+
+
+def service_links(services: Iterable[JsonObject], namespace: str, every: bool) -> dict[str, str]:
+    """Return variables for `default/kubernetes` and, with `every`, for all Services of the namespace."""
+    found: dict[str, str] = {}
+    for service in services:
+        metadata, spec = service["metadata"], service.get("spec") or {}
+        address = spec.get("clusterIP")
+        master = metadata["namespace"] == "default" and metadata["name"] == "kubernetes"
+        if address in (None, "", "None") or not spec.get("ports"):
+            continue
+        if master or (every and metadata["namespace"] == namespace):
+            found.update(_variables(metadata["name"], address, spec["ports"]))
+    return found
+
+
+def _variables(service: str, address: str, ports: list[JsonObject]) -> dict[str, str]:
+    prefix = _name(service)
+    found = {f"{prefix}_SERVICE_HOST": address, f"{prefix}_SERVICE_PORT": str(ports[0]["port"])}
+    host = f"[{address}]" if ":" in address else address
+    for index, port in enumerate(ports):
+        number, protocol = port["port"], port.get("protocol") or "TCP"
+        url = f"{protocol.lower()}://{host}:{number}"
+        each = f"{prefix}_PORT_{number}_{protocol.upper()}"
+        if port.get("name"):
+            found[f"{prefix}_SERVICE_PORT_{_name(port['name'])}"] = str(number)
+        if index == 0:
+            found[f"{prefix}_PORT"] = url
+        found |= {each: url, f"{each}_PROTO": protocol.lower(), f"{each}_PORT": str(number), f"{each}_ADDR": address}
+    return found
+
+
+def _name(text: str) -> str:
+    return text.replace("-", "_").upper()

@@ -7,23 +7,24 @@ next pod is evicted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Final, Protocol
 
 from tarmac.agent.collection.containers import DeadContainers
 from tarmac.agent.collection.images import ImageCollector
-from tarmac.agent.eviction.admission import REASON, refusal
 from tarmac.agent.eviction.judgement import Judgement, condition_of
-from tarmac.agent.eviction.localstorage import is_limited, overdrawn
-from tarmac.agent.eviction.ranking import message, ranked, resource_of
+from tarmac.agent.eviction.ranking import is_critical, message, ranked, resource_of
 from tarmac.agent.eviction.signals import EvictionSignals
 from tarmac.agent.stats.pods import PodMetrics, PodStats
 from tarmac.agent.stats.summary import Sample
 from tarmac.api.kubernetes.core.pods.phases import is_terminal
+from tarmac.api.kubernetes.core.pods.podresources import pod_amounts, qos_class
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
+from tarmac.base.quantity import Quantity
 from tarmac.client.events import InvolvedObject, Recorder
+from tarmac.decide.allocatable.reservations import STORAGE
 from tarmac.decide.allocatable.thresholds import Threshold
 from tarmac.runtimes.interface import RuntimeFault
 
@@ -31,6 +32,9 @@ INTERVAL: Final = 10.0
 TERMINATION_TIMEOUT: Final = 30.0
 _HARD_GRACE: Final = 1.0  # grace period in seconds of hard thresholds
 _log = log("eviction")
+
+REASON: Final = "Evicted"
+_TAINT: Final = "node.kubernetes.io/memory-pressure"
 
 
 class EvictedPods(Protocol):
@@ -164,3 +168,74 @@ class EvictionManager:
             await self._clock.sleep(1.0)
             if uid not in {pod["metadata"]["uid"] for pod in self._active()}:
                 return
+
+
+# Admission of new pods to a node under pressure. Pure.
+#
+# Under memory pressure only BestEffort pods are rejected (unless they tolerate it); under any other pressure all pods
+# are. Critical pods are always admitted.
+
+
+def refusal(pod: JsonObject, conditions: Set[str]) -> tuple[str, str] | None:
+    """Return reason and message for a rejected pod, or None."""
+    if not conditions or is_critical(pod):
+        return None
+    if conditions == {"MemoryPressure"} and (qos_class(pod["spec"]) != "BestEffort" or _tolerates(pod)):
+        return None
+    return REASON, f"The node had condition: [{' '.join(sorted(conditions))}]. "
+
+
+def _tolerates(pod: JsonObject) -> bool:
+    for toleration in pod["spec"].get("tolerations") or ():
+        if toleration.get("effect") not in (None, "", "NoSchedule"):
+            continue
+        key, exists = toleration.get("key"), toleration.get("operator") == "Exists"
+        if (not key and exists) or (key == _TAINT and (exists or not toleration.get("value"))):
+            return True
+    return False
+
+
+# Local storage limits per container, per pod and per emptyDir. Pure.
+#
+# The node's file system has no quotas, so usage is measured and limits are enforced by eviction.
+
+
+def overdrawn(pod: JsonObject, metrics: PodMetrics) -> str | None:
+    """Return kubelet's message for an exceeded limit, or None."""
+    return _empty_dirs(pod, metrics) or _whole(pod, metrics) or _containers(pod, metrics)
+
+
+def is_limited(pod: JsonObject) -> bool:
+    """Return True if the pod has any such limit."""
+    spec = pod["spec"]
+    sized = any((volume.get("emptyDir") or {}).get("sizeLimit") for volume in spec.get("volumes") or ())
+    return sized or STORAGE in pod_amounts(spec, "limits")
+
+
+def _empty_dirs(pod: JsonObject, metrics: PodMetrics) -> str | None:
+    for volume in pod["spec"].get("volumes") or ():
+        limit = (volume.get("emptyDir") or {}).get("sizeLimit")
+        usage = metrics.volumes.get(volume["name"])
+        if limit and usage is not None and (most := Quantity.parse(limit)) and usage.used > most.value():
+            return f'Usage of EmptyDir volume "{volume["name"]}" exceeds the limit "{most}". '
+    return None
+
+
+def _whole(pod: JsonObject, metrics: PodMetrics) -> str | None:
+    limit = pod_amounts(pod["spec"], "limits").get(STORAGE)
+    if limit is not None and metrics.ephemeral > limit.value():
+        return f"Pod ephemeral local storage usage exceeds the total limit of containers {limit}. "
+    return None
+
+
+def _containers(pod: JsonObject, metrics: PodMetrics) -> str | None:
+    limits = {
+        each["name"]: ((each.get("resources") or {}).get("limits") or {}).get(STORAGE)
+        for each in pod["spec"]["containers"]
+    }
+    for container in metrics.containers:
+        limit = limits.get(container.name)
+        used = container.measured.usage.disk + container.logs
+        if limit and used > (most := Quantity.parse(limit)).value():
+            return f'Container {container.name} exceeded its local ephemeral storage limit "{most}". '
+    return None

@@ -7,18 +7,32 @@ and go without a change of the file.
 
 from __future__ import annotations
 
+import glob
 import os
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import yaml
 
-from tarmac.agent.qosclasses.disks import disks
 from tarmac.base.log import log
 from tarmac.decide.qosclasses.blockio import BlockioEntry, BlockioParameters, Disk, parameters, read_classes
 
 _MAX_BYTES = 1 << 20
 _log = log("classes")
+
+
+def disks(pattern: str) -> Sequence[Disk]:
+    """Return the block devices that the paths lead to, symbolic links followed; each once."""
+    found: dict[Disk, None] = {}
+    for path in sorted(glob.glob(pattern)):
+        try:
+            status = os.stat(path)
+        except OSError:
+            continue  # a dangling link
+        if stat.S_ISBLK(status.st_mode):
+            found[os.major(status.st_rdev), os.minor(status.st_rdev)] = None
+    return list(found)
 
 
 class BadClassFile(Exception):

@@ -13,24 +13,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from typing import Final
 
 from tarmac.agent.cgroups.hierarchy import CgroupError
 from tarmac.agent.model.allotment import PodAllotment
 from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.model.qosclasses import NO_CLASSES, Classes, ClassesInEffect, ClassRequest, RunningContainer
 from tarmac.agent.model.runtimestate import PodRuntimeState
-from tarmac.agent.qosclasses.annotations import to_runtime, withheld
 from tarmac.agent.qosclasses.classevents import ClassEvents
 from tarmac.agent.qosclasses.discovery import ClassDiscovery
 from tarmac.agent.qosclasses.kernel import KernelClasses
 from tarmac.agent.qosclasses.placements import ClassGroup, Placements
-from tarmac.agent.qosclasses.unified import unified
-from tarmac.api.kubernetes.core.pods.podclasses import BLOCKIO, POD_QOS, RDT
+from tarmac.api.kubernetes.core.pods.podclasses import (
+    ANNOTATED_TYPES,
+    BLOCKIO,
+    POD_QOS,
+    RDT,
+    container_annotation,
+    default_annotation,
+)
 from tarmac.api.schema import JsonObject
 from tarmac.decide.qosclasses import refusals
-from tarmac.decide.qosclasses.blockio import oci
+from tarmac.decide.qosclasses.blockio import BlockioParameters, oci
+from tarmac.decide.qosclasses.iofiles import io_max_line, unified_weight
 from tarmac.decide.qosclasses.offers import NOTHING_FOUND, Catalogue, Owner
 from tarmac.runtimes.interface import Container, Resources, Runtime, RuntimeFault, RuntimeRefused, Sandbox, Unreachable
+
+_TO_RUNTIME: Final = {kind: f"io.kubernetes.cri.{kind}-class" for kind in ANNOTATED_TYPES}
+_BETA: Final = ".resources.beta.kubernetes.io/"
+_OF_CONTAINER: Final = "container."
 
 
 class ClassKeeper:
@@ -267,3 +278,43 @@ class ClassKeeper:
     @property
     def _found(self) -> Catalogue:
         return self._discovery.catalogue or NOTHING_FOUND
+
+
+# Annotations about classes that runtimes read: the one that the agent sends, and those that pods may not send.
+#
+# A runtime with a class file accepts its keys from any pod. With the feature on, classes are requested from this node,
+# where quotas and capacities count; a key for the runtime itself is not forwarded.
+
+
+def to_runtime(classes: Mapping[str, str]) -> dict[str, str]:
+    """Return the annotations that put a container into classes owned by the runtime."""
+    return {_TO_RUNTIME[kind]: name for kind, name in classes.items() if kind in _TO_RUNTIME}
+
+
+def withheld(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Return the keys that are not forwarded, each with the one to use instead."""
+    return {key: use for key in annotations if (use := _instead(key))}
+
+
+def _instead(key: str) -> str:
+    for kind, sent in _TO_RUNTIME.items():
+        if key == sent:
+            return default_annotation(kind)
+    kind, found, rest = key.partition(_BETA)
+    if not found:
+        return ""
+    if kind not in ANNOTATED_TYPES:
+        return f"{kind}.resources.alpha.kubernetes.io/default"
+    if rest.startswith(_OF_CONTAINER):
+        return container_annotation(kind, rest.removeprefix(_OF_CONTAINER))
+    return default_annotation(kind)
+
+
+def unified(parameters: BlockioParameters) -> dict[str, str]:
+    """Return files and their content. There is room for one disk: `discovery` offers no class that has more."""
+    found: dict[str, str] = {}
+    for disk in {disk: None for rates in parameters.throttles.values() for disk in rates}:
+        found["io.max"] = io_max_line(disk, parameters.throttles)
+    if parameters.weight is not None:
+        found["io.weight"] = str(unified_weight(parameters.weight))
+    return found

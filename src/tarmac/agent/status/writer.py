@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from tarmac.agent.model.pod import AgentPod
-from tarmac.agent.status.patches import difference
-from tarmac.agent.status.pruning import classes_in, noted, without_classes
+from tarmac.agent.status.conditions import OURS
 from tarmac.api.kubernetes.core.nodeclasses import CLASSES_ANNOTATION
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, Conflict, NotFound, TooManyRequests
@@ -31,6 +32,23 @@ MAX_RETRY = 10.0
 NO_NOTES: Final[Mapping[str, str]] = {}
 
 _log = log("status")
+
+_MERGED = ("podIPs", "hostIPs", "resources")
+"""Lists and maps that the server would merge by key: the patch replaces them."""
+_OPTIONAL = (
+    "reason",
+    "message",
+    "podIP",
+    "podIPs",
+    "ephemeralContainerStatuses",
+    "initContainerStatuses",
+    "resize",
+    "resources",
+)
+"""Fields that the node may remove."""
+
+_LISTS: Final = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+_encode = msgspec.json.Encoder(order="sorted").encode
 
 
 @dataclass(slots=True)
@@ -160,3 +178,79 @@ class StatusWriter:
                 self._pruned = True
                 return  # not counted as sent: sent again with the annotation
         report.sent = wanted
+
+
+def difference(before: JsonObject, after: JsonObject) -> JsonObject:
+    """Return the patch from `before` to `after`; empty if they are equal."""
+    patch: JsonObject = {}
+    for name, value in after.items():
+        if name == "conditions":
+            if conditions := _conditions(before.get(name) or [], value):
+                patch[name] = conditions
+        elif before.get(name) != value:
+            patch[name] = _whole(value, before.get(name)) if name in _MERGED else value
+    patch |= {name: None for name in _OPTIONAL if name in before and name not in after}
+    return patch
+
+
+def _whole(value: JsonObject | list[JsonObject], before: object) -> JsonObject | list[JsonObject]:
+    if isinstance(value, list):
+        return [{"$patch": "replace"}, *value]
+    return {"$patch": "replace", **value} if before else value
+
+
+def _conditions(before: list[JsonObject], after: list[JsonObject]) -> list[JsonObject]:
+    """Return changed conditions only. A removed field is sent as null, since the server would keep it otherwise."""
+    known = {each["type"]: each for each in before}
+    changed: list[JsonObject] = []
+    for condition in after:
+        old = known.pop(condition["type"], None)
+        if old is None:
+            changed.append(condition)
+        elif any(old.get(field) != value for field, value in condition.items()) or _dropped(old, condition):
+            changed.append({**condition, **dict.fromkeys(_dropped(old, condition))})
+    changed += [{"$patch": "delete", "type": kind} for kind in known if kind in OURS]
+    return changed
+
+
+def _dropped(old: JsonObject, new: JsonObject) -> list[str]:
+    return [field for field in ("reason", "message") if old.get(field) and field not in new]
+
+
+# Moves QoS classes of a pod's status into an annotation, for servers that prune the fields.
+#
+# `agent.node.reporter` does the same for the Node. The annotation is `node.tarmac/classes`:
+# `{"pod":{},"containers":{"main":{"blockio":"slow"}}}`.
+
+
+def classes_in(status: JsonObject) -> JsonObject:
+    """Return the classes in a status: those of the pod, and of each container that has any."""
+    every = [each for name in _LISTS for each in status.get(name) or ()]
+    containers = {each["name"]: found for each in every if (found := _classes(each))}
+    pod = _classes(status)
+    return {"pod": pod, "containers": containers} if pod or containers else {}
+
+
+def without_classes(status: JsonObject) -> JsonObject:
+    """Return the status without classes, as a Kubernetes server stores it."""
+    found = {name: value for name, value in status.items() if name != "resources"}
+    for name in _LISTS:
+        if name in found:
+            found[name] = [_plain(each) for each in found[name]]
+    return found
+
+
+def noted(status: JsonObject) -> str | None:
+    """Return the text of the annotation; None if there are no classes."""
+    stated = classes_in(status)
+    return _encode(stated).decode() if stated else None
+
+
+def _classes(holder: JsonObject) -> JsonObject:
+    return (holder.get("resources") or {}).get("classes") or {}
+
+
+def _plain(status: JsonObject) -> JsonObject:
+    if not _classes(status):
+        return status
+    return {**status, "resources": {name: each for name, each in status["resources"].items() if name != "classes"}}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tarmac.api.columns import AGE, NAME, column, computed, condition, join
-from tarmac.api.compute.cells import images_of, runtime_of, source_of
 from tarmac.api.compute.explanations import PLAN, WHY
 from tarmac.api.compute.instance import Instance
 from tarmac.api.compute.instancetype import InstanceType
@@ -25,10 +24,34 @@ from tarmac.api.compute.strategies import (
     WorkloadDeploymentStrategy,
     WorkloadStrategy,
 )
+from tarmac.api.compute.validation.attachments import boot_image
 from tarmac.api.compute.workload import Workload, WorkloadDeployment
 from tarmac.api.declare import declare, schema_of
+from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.resource import Resource, Subresource
+from tarmac.api.schema import JsonObject
 from tarmac.base.names import dns1123_label
+
+# Table cells that a single path cannot compute.
+
+
+def images_of(workload: JsonObject) -> str | None:
+    """Return the container images of a Workload, or the image of the machine's boot disk."""
+    spec = mapping(workload, "spec", "template", "spec")
+    images = [each.get("image", "") for each in objects(spec, "runtime", "sandbox", "containers")]
+    return ",".join(images) or boot_image(spec) or None
+
+
+def runtime_of(instance: JsonObject) -> str:
+    """Return the runtime of an Instance: sandbox or machine."""
+    return "machine" if mapping(instance, "spec", "runtime").get("virtualMachine") is not None else "sandbox"
+
+
+def source_of(image: JsonObject) -> str:
+    """Return the kind of a MachineImage's source: file, url, or none."""
+    source = mapping(image, "spec", "source")
+    return next((name for name in ("file", "url") if source.get(name)), "<none>")
+
 
 _OWN = API_VERSION.split("/")
 REACHING_IN = (

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tarmac.api.kubernetes import budgets, certificates, classes, endpointslices, leases, rbac, revisions
+from tarmac.api.kubernetes import certificates, checks, classes, endpointslices, rbac
 from tarmac.api.kubernetes.apps import daemonsets, deployments, podtemplates, replicasets, statefulsets
 from tarmac.api.kubernetes.autoscaling import autoscalers, firstversion
 from tarmac.api.kubernetes.batch import cronjobs, jobs
+from tarmac.api.kubernetes.changes import keep
 from tarmac.api.kubernetes.core import (
     claims,
     data,
@@ -24,8 +25,103 @@ from tarmac.api.kubernetes.core.pods import strategy as pods
 from tarmac.api.kubernetes.core.services import strategy as services
 from tarmac.api.kubernetes.networking import ingresses, policies
 from tarmac.api.kubernetes.storage import attachments, drivers
+from tarmac.api.kubernetes.strategy import NativeStrategy
 from tarmac.api.resource import Strategy
+from tarmac.api.schema import JsonObject
 from tarmac.base import names
+from tarmac.base.fielderrors import FieldErrors
+
+_EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
+_SPEC = (("MinAvailable", None), ("Selector", None), ("MaxUnavailable", None), ("UnhealthyPodEvictionPolicy", None))
+_COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+
+
+class ControllerRevisionStrategy(NativeStrategy):
+    """ControllerRevision."""
+
+    def validate(self, obj: JsonObject, errors: FieldErrors) -> None:
+        checks.non_negative(obj.get("revision", 0), "revision", errors)
+        data = obj.get("data")
+        if data is None:
+            errors.required("data", "data is mandatory")
+        elif not isinstance(data, dict):
+            errors.required("data", "data must be a valid JSON object")
+
+    def validate_update(self, new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
+        checks.non_negative(new.get("revision", 0), "revision", errors)
+        checks.immutable(new.get("data"), old.get("data"), "data", errors)
+
+
+class LeaseStrategy(NativeStrategy):
+    """Lease. Drops fields of coordinated leader election, which is not supported."""
+
+    allow_create_on_update = True
+    allow_unconditional_update = False
+
+    def prepare_for_create(self, obj: JsonObject) -> None:
+        _drop_coordination(obj)
+
+    def prepare_for_update(self, new: JsonObject, old: JsonObject) -> None:
+        _drop_coordination(new)
+
+    def validate(self, obj: JsonObject, errors: FieldErrors) -> None:
+        spec = obj.get("spec") or {}
+        duration = spec.get("leaseDurationSeconds")
+        if duration is not None and duration <= 0:
+            errors.invalid("spec.leaseDurationSeconds", duration, "must be greater than 0")
+        transitions = spec.get("leaseTransitions")
+        if transitions is not None:
+            checks.non_negative(transitions, "spec.leaseTransitions", errors)
+
+
+def _drop_coordination(lease: JsonObject) -> None:
+    """Drop the fields of coordinated leader election, which is not supported."""
+    for field in ("strategy", "preferredHolder"):
+        (lease.get("spec") or {}).pop(field, None)
+
+
+class DisruptionBudgetStrategy(NativeStrategy):
+    """PodDisruptionBudget."""
+
+    has_status = True
+    generation = True
+    allow_unconditional_update = False
+
+    def default(self, obj: JsonObject) -> None:
+        obj.setdefault("spec", {})
+
+    def prepare_for_create(self, obj: JsonObject) -> None:
+        obj["status"] = dict.fromkeys(_COUNTS, 0)
+
+    def prepare_for_update(self, new: JsonObject, old: JsonObject) -> None:
+        keep(new, old, "status")
+
+    def validate(self, obj: JsonObject, errors: FieldErrors) -> None:
+        spec = obj["spec"]
+        if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
+            errors.invalid("spec", checks.go_struct(spec, *_SPEC), "minAvailable and maxUnavailable cannot be both set")
+        for field in ("minAvailable", "maxUnavailable"):
+            if (limit := spec.get(field)) is not None:
+                _validate_limit(limit, f"spec.{field}", errors)
+        checks.label_selector(spec.get("selector"), "spec.selector", errors)
+        policy = spec.get("unhealthyPodEvictionPolicy")
+        if policy is not None and policy not in _EVICTION_POLICIES:
+            errors.not_supported("spec.unhealthyPodEvictionPolicy", policy, _EVICTION_POLICIES)
+
+    def validate_status_update(self, new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
+        status = new.get("status") or {}
+        for field in _COUNTS:
+            checks.non_negative(status.get(field, 0), f"status.{field}", errors)
+
+
+def _validate_limit(limit: int | str, path: str, errors: FieldErrors) -> None:
+    if isinstance(limit, int):
+        checks.non_negative(limit, path, errors)
+    elif messages := names.percent(limit):
+        checks.report(messages, limit, path, errors)
+    elif int(limit.removesuffix("%")) > 100:
+        errors.invalid(path, limit, "must not be greater than 100%")
+
 
 NameCheck = Callable[[str], list[str]]
 
@@ -47,7 +143,7 @@ _STRATEGIES: dict[tuple[str, str], Strategy] = {
     (_CORE, "Secret"): data.SecretStrategy(),
     (_CORE, "Service"): services.ServiceStrategy(),
     (_CORE, "ServiceAccount"): serviceaccounts.ServiceAccountStrategy(),
-    ("apps", "ControllerRevision"): revisions.ControllerRevisionStrategy(),
+    ("apps", "ControllerRevision"): ControllerRevisionStrategy(),
     ("apps", "DaemonSet"): daemonsets.DaemonSetStrategy(),
     ("apps", "Deployment"): deployments.DeploymentStrategy(),
     ("apps", "ReplicaSet"): replicasets.ReplicaSetStrategy(),
@@ -56,14 +152,14 @@ _STRATEGIES: dict[tuple[str, str], Strategy] = {
     ("batch", "CronJob"): cronjobs.CronJobStrategy(),
     ("batch", "Job"): jobs.JobStrategy(),
     ("certificates.k8s.io", "CertificateSigningRequest"): certificates.SigningRequestStrategy(),
-    ("coordination.k8s.io", "Lease"): leases.LeaseStrategy(),
+    ("coordination.k8s.io", "Lease"): LeaseStrategy(),
     ("discovery.k8s.io", "EndpointSlice"): endpointslices.EndpointSliceStrategy(),
     ("events.k8s.io", "Event"): events.NewEventStrategy(),
     ("networking.k8s.io", "Ingress"): ingresses.IngressStrategy(),
     ("networking.k8s.io", "IngressClass"): ingresses.IngressClassStrategy(),
     ("networking.k8s.io", "NetworkPolicy"): policies.NetworkPolicyStrategy(),
     ("node.k8s.io", "RuntimeClass"): classes.RuntimeClassStrategy(),
-    ("policy", "PodDisruptionBudget"): budgets.DisruptionBudgetStrategy(),
+    ("policy", "PodDisruptionBudget"): DisruptionBudgetStrategy(),
     (rbac.GROUP, "ClusterRole"): rbac.ClusterRoleStrategy(),
     (rbac.GROUP, "ClusterRoleBinding"): rbac.ClusterRoleBindingStrategy(),
     (rbac.GROUP, "Role"): rbac.RoleStrategy(),

@@ -11,17 +11,22 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Mapping, Sequence
+import base64
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
+from tarmac.api.identities import NAMESPACE, RESTORED
+from tarmac.api.nodetokens import REVOKED_MAP
+from tarmac.api.restored import RESTORES
+from tarmac.api.schema import JsonObject
 from tarmac.apps.backups.backup import open_with
 from tarmac.apps.backups.keys import encryption_keys_in, key_obstacles, own_encryption_keys, put_keys
-from tarmac.apps.backups.losses import losses
-from tarmac.apps.backups.marking import changes_of
 from tarmac.apps.backups.origin import Allowed, ReadBackup, is_foreign
 from tarmac.apps.backups.places import layout_named, read_passphrase
-from tarmac.apps.backups.resealing import Fitted, fitted
 from tarmac.apps.host.checks import Obstacle
 from tarmac.apps.host.hostlayout import DONE, FAILED, OBSTACLES, Machine, SetupFailed, setting_up, tell
 from tarmac.apps.host.joining import Blocked
@@ -32,11 +37,72 @@ from tarmac.base.randomness import Randomness
 from tarmac.base.stderr import print_error
 from tarmac.cli.configfile import BadConfigFile
 from tarmac.server.security.backupkeys import KeysChanged, WrongPassphrase
+from tarmac.server.security.encryption import RECORD, SEALED_BUCKETS, SecretSealer
+from tarmac.server.security.keyrecords import BUCKET, decode_record
 from tarmac.store.backups.errors import BackupError
 from tarmac.store.backups.file import read_backup
-from tarmac.store.backups.restoring import SqlitePlace, StoreContents, StorePlace
-from tarmac.store.interface import StoreError, Unavailable
+from tarmac.store.backups.restoring import Changed, SqlitePlace, StoreContents, StorePlace
+from tarmac.store.interface import PREFIX, StoreError, Unavailable
 from tarmac.store.open import sqlite_path
+from tarmac.store.sqlite.sums import LogRow
+
+_NODES = "core/nodes"
+_REVOKED = ("core/configmaps", f"{NAMESPACE}/{REVOKED_MAP}")
+
+Keys = Sequence[tuple[str, bytes]]
+"""Encryption keys by id, the sealing one first."""
+
+
+# Fits the backup's Secrets and key records to the keys of this host, which stay.
+#
+# Secrets that the current key does not open are encrypted with it. The records of the cluster's keys (`keyrecords`)
+# stay as the present store has them: servers follow them, and older ones would bring retired keys back, or those of
+# another cluster. Key files are not touched, so a kill at any moment leaves a store and keys that belong together.
+
+
+class Fitted(NamedTuple):
+    """The rows to restore, and those that change on the way."""
+
+    rows: list[LogRow]
+    changed: list[Changed]
+
+
+def fitted(own: Keys, theirs: Keys, backup: Iterable[LogRow], present: Iterable[LogRow], *, foreign: bool) -> Fitted:
+    """Return the contents under this host's keys. `theirs` open the backup. Raises ValueError."""
+    records = {row.name: row for row in present if row.bucket == BUCKET}
+    opener, sealer = SecretSealer(theirs, Randomness()), SecretSealer(own, Randomness())
+    for row in records.values():
+        _open(sealer, row)  # learns the key that seals now
+    rows = [row for row in backup if row.bucket != BUCKET or not (foreign or row.name in records)]
+    if (encryption := next(filter(_is_encryption_record, rows), None)) is not None:
+        # Equal key files: a rotation that began just before the backup may be in the record and not in the file yet.
+        if dict(own) == dict(theirs) or _has_keys_of(own, _open(opener, encryption)):
+            _open(sealer, encryption)
+        else:  # rotated since, and the present store is lost: without a record, the key file decides
+            rows.remove(encryption)
+    changed = [Changed(row.bucket, row.name, row.value or b"") for row in records.values()]
+    return Fitted(rows, [*changed, *_resealed(rows, opener, sealer)])
+
+
+def _resealed(rows: Iterable[LogRow], opener: SecretSealer, sealer: SecretSealer) -> Iterator[Changed]:
+    for row in rows:
+        if row.bucket not in SEALED_BUCKETS or _is_encryption_record(row):
+            continue
+        if not sealer.is_current(row.bucket, row.name, row.value or b""):
+            yield Changed(row.bucket, row.name, sealer.seal(row.bucket, row.name, _open(opener, row)))
+
+
+def _is_encryption_record(row: LogRow) -> bool:
+    return (row.bucket, row.name) == RECORD
+
+
+def _open(sealer: SecretSealer, row: LogRow) -> bytes:
+    return sealer.open(row.bucket, row.name, row.value or b"")
+
+
+def _has_keys_of(own: Keys, record: bytes) -> bool:
+    known = dict(own)
+    return all(known.get(name) == base64.b64decode(kept.pem) for name, kept in decode_record(record).keys.items())
 
 
 class Checked(NamedTuple):
@@ -147,3 +213,59 @@ def _lost(backup: ReadBackup, present: StoreContents, layout: Layout) -> list[Ob
         lines = ["nothing but history"]
     when = f"the backup is of {rfc3339(head.at)}, revision {head.revision}; --accept-loss continues"
     return [*(Obstacle("loss", line) for line in lines), Obstacle("backup", when)]
+
+
+def losses(present: Iterable[LogRow], backup: Iterable[LogRow]) -> list[str]:
+    """Return a line for each kind in which the store differs from the backup, except for key records, which stay."""
+    now, then = ({(row.bucket, row.name): row for row in rows if row.bucket != BUCKET} for rows in (present, backup))
+    newer = Counter(bucket for bucket, name in now if (bucket, name) not in then)
+    changed = Counter(key[0] for key, row in now.items() if key in then and then[key].value != row.value)
+    gone = Counter(bucket for bucket, name in then if (bucket, name) not in now)
+    lines: list[str] = []
+    for bucket in sorted({*newer, *changed, *gone}):
+        counts = (
+            (newer, "made since (lost)"),
+            (changed, "changed since (go back)"),
+            (gone, "deleted since (come back)"),
+        )
+        told = ", ".join(f"{what}: {count[bucket]}" for count, what in counts if count[bucket])
+        lines.append(f"{bucket.partition('/')[2]}: {told}")
+    return lines
+
+
+def changes_of(backup: Iterable[LogRow], present: Iterable[LogRow], now: float) -> list[Changed]:
+    """Return all objects of the backup that must be changed during the restore."""
+    time = rfc3339(now)
+    note = _encoded({"metadata": {"name": RESTORES[1]}, "time": time})
+    known, revoked = list(backup), [row for row in present if (row.bucket, row.name) == _REVOKED]
+    return [Changed(*RESTORES, note), *_marked_nodes(known, time), *(_kept_refused(known, row) for row in revoked)]
+
+
+def _marked_nodes(rows: Iterable[LogRow], time: str) -> Iterator[Changed]:
+    for row in rows:
+        if row.bucket == _NODES:
+            node = _decoded(row)
+            metadata = node["metadata"]
+            metadata["annotations"] = {**(metadata.get("annotations") or {}), RESTORED: time}
+            yield Changed(row.bucket, row.name, _encoded(node))
+
+
+def _kept_refused(backup: Iterable[LogRow], present: LogRow) -> Changed:
+    """Keep all revocations made since the backup: the revoked certificates still exist."""
+    now = _decoded(present)
+    for row in backup:
+        if (row.bucket, row.name) == _REVOKED:
+            now["data"] = {**(_decoded(row).get("data") or {}), **(now.get("data") or {})}
+    return Changed(*_REVOKED, _encoded(now))
+
+
+def _decoded(row: LogRow) -> JsonObject:
+    return msgspec.json.decode(row.value or b"{}")
+
+
+def _encoded(value: JsonObject) -> bytes:
+    """Encode as the store does: metadata first, without a resource version."""
+    metadata = {name: each for name, each in value["metadata"].items() if name != "resourceVersion"}
+    encoded = msgspec.json.encode({"metadata": metadata, **{k: v for k, v in value.items() if k != "metadata"}})
+    assert encoded.startswith(PREFIX), "every object has metadata"
+    return encoded

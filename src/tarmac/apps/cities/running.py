@@ -12,34 +12,50 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
+from typing import Final
 
+import msgspec
+
+from tarmac.api.compute.machineimage import MachineImage
+from tarmac.api.compute.names import API_VERSION, LABEL_ACCELERATOR
 from tarmac.api.conditions import condition_of
 from tarmac.api.egress.names import LABEL_GATEWAY
 from tarmac.api.networking.cities import location_of, node_labels
 from tarmac.api.schema import JsonObject
-from tarmac.api.status import NotFound
+from tarmac.api.status import ApiError, NotFound
 from tarmac.apps.cities import agents
 from tarmac.apps.cities.cgroups import Confinement
-from tarmac.apps.cities.emulation import tell_accelerator
 from tarmac.apps.cities.layout import CityLayout, oversubscription
 from tarmac.apps.cities.loopbackproxies import relays
-from tarmac.apps.cities.machineimages import tell_sources
 from tarmac.apps.control_plane import STARTING, Running, local_transport
 from tarmac.apps.layout import Layout
 from tarmac.apps.processes import end, last_words
 from tarmac.base.log import log
 from tarmac.base.tasks import background, supervise
 from tarmac.client.client import Client
+from tarmac.client.errors import ClientError
+from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import LOCATIONS, NODES
 from tarmac.runtimes import containerd
 from tarmac.runtimes.containerd.orphans import end_orphans
-from tarmac.runtimes.parts import NodeParts
+from tarmac.runtimes.parts import NodeParts, parts_folder
 from tarmac.server.security.pki import Pki, write_kubeconfig
 
 _FIELD_MANAGER = "tarmac-up"
 _READY_TIMEOUT = 90.0
 _ORPHAN_DELAY = 10.0  # seconds for containers that a killed containerd was starting to come up
 _log = log("cities")
+
+_TIMEOUT: Final = 120.0
+_POLL_INTERVAL: Final = 1.0
+_MESSAGES: Final = {
+    "kvm": "virtual machines run with the processor's support (KVM)",
+    "tcg": "virtual machines are emulated, and slow: there is no KVM here that works",
+}
+
+_IMAGES = dynamic(API_VERSION, "machineimages", MachineImage.__name__, namespaced=False)
+_decode = msgspec.json.Decoder(dict).decode
 
 
 @asynccontextmanager
@@ -153,3 +169,43 @@ async def _trouble(client: Client, city: CityLayout) -> str:
     if not ready:
         return "it has no status yet"
     return "" if ready["status"] == "True" else f"{ready['reason']}: {ready.get('message', '')}"
+
+
+async def tell_accelerator(client: Client, node: str) -> None:
+    """Print the mode of one node; all are on the same host. A node without machines has reported that in its events."""
+    deadline = client.clock.monotonic() + _TIMEOUT
+    while client.clock.monotonic() < deadline:
+        try:
+            labels = (await client.resource(NODES).get(node))["metadata"].get("labels") or {}
+        except (ApiError, ClientError):
+            labels = {}
+        if said := _MESSAGES.get(labels.get(LABEL_ACCELERATOR, "")):
+            print(said, file=sys.stderr)
+            return
+        await client.clock.sleep(_POLL_INTERVAL)
+
+
+# Writes the location of the built-in machine image files to the catalogue at every start, if they exist.
+#
+# The spec of each image is in a file next to it. A source set by an administrator is left alone; one set by Tarmac is
+# updated, since a newer file has a different checksum.
+
+
+async def tell_sources(client: Client, folder: Path | None = None) -> None:
+    """Set the source of each image with a local file. A failure leaves the image without a source."""
+    for path in sorted((folder or parts_folder() / "machine-images").glob("*.json")):
+        try:
+            await _tell(client, f"tarmac-{path.stem}", _decode(path.read_bytes()))
+        except (ApiError, OSError, msgspec.MsgspecError) as error:
+            _log.warning("machine image source cannot be set", image=path.stem, why=str(error))
+
+
+async def _tell(client: Client, name: str, spec: JsonObject) -> None:
+    images = client.resource(_IMAGES)
+    try:
+        found = (await images.get(name))["spec"]
+    except NotFound:
+        return  # an administrator deleted it
+    is_ours = found.get("source") in (None, spec["source"])
+    if is_ours and any(found.get(field) != value for field, value in spec.items()):
+        await images.patch(name, {"spec": spec}, type="merge", manager=_FIELD_MANAGER)

@@ -23,7 +23,6 @@ from tarmac.agent.stats.summary import Sample
 from tarmac.api.compute.names import LABEL_ACCELERATOR
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError
-from tarmac.apps.node import machinestate
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.client.client import Client
@@ -31,6 +30,7 @@ from tarmac.client.errors import ClientError
 from tarmac.client.events import EventType, InvolvedObject, Recorder
 from tarmac.client.targets.untyped import NODES
 from tarmac.datapath.interface import ROUTER
+from tarmac.decide import reasons
 from tarmac.runtimes.interface import RuntimeFault, RuntimeRefused
 from tarmac.runtimes.parts import MachineParts, PartMissing, find_machine_parts
 from tarmac.runtimes.qemu import vhost
@@ -52,6 +52,12 @@ _EVER_SECONDS = 3600.0
 _log = log("machines")
 
 Say = Callable[[EventType, str, str], None]
+
+NO_NETWORKS: Final = MachineState(
+    False,
+    reasons.CONNECTED_BY_PLUGINS,
+    "network plugins connect the pods of this node; virtual machines need Networks that the agent makes",
+)
 
 
 def machine_folders(config: AgentConfig) -> MachineFolders:
@@ -94,12 +100,12 @@ class NodeMachines:
     ) -> NodeMachines | MachineState:
         """Return the machines of this node, or its condition if it can have none."""
         if taps is None:
-            return machinestate.NO_NETWORKS
+            return NO_NETWORKS
         try:
             parts = find_machine_parts()
         except PartMissing as missing:
             _log.info("virtual machines are not available", why=str(missing))
-            return machinestate.not_installed(missing)
+            return not_installed(missing)
         return NodeMachines(config, parts, hierarchy, taps, clock, recorder)
 
     def state(self) -> MachineState | None:
@@ -120,7 +126,7 @@ class NodeMachines:
         try:
             probe_result = await self.runtime.probe()
         except RuntimeRefused as refusal:
-            self._state = machinestate.trial_failed(str(refusal))
+            self._state = trial_failed(str(refusal))
             wake()
             say(
                 "Warning",
@@ -129,7 +135,7 @@ class NodeMachines:
             )
             await self._clock.sleep(_EVER_SECONDS)
             return
-        self._state = machinestate.running(probe_result)
+        self._state = running(probe_result)
         if probe_result.accelerator == "tcg":
             message = f"Virtual machines run here without the processor's support, and slowly: {probe_result.why}"
             say("Normal", "MachinesAreEmulated", message)
@@ -176,3 +182,22 @@ class NodeMachines:
 def _rebooted(recorder: Recorder, sandbox: SandboxRecord) -> None:
     about = InvolvedObject("v1", "Pod", sandbox.name, sandbox.namespace, sandbox.pod_uid)
     recorder.event(about, "Normal", "Rebooted", "The guest started itself again; the machine was not restarted")
+
+
+# The condition `MachinesReady` of a node, in words: the accelerator, or the cause and the command that removes it.
+
+
+def not_installed(missing: PartMissing) -> MachineState:
+    """Return the state of a node without QEMU, or without the kernel to probe it with."""
+    return MachineState(False, reasons.MACHINES_NOT_INSTALLED, f"{missing}; then restart the agent")
+
+
+def trial_failed(why: str) -> MachineState:
+    """Return the state of a node on which no kernel has booted."""
+    return MachineState(False, reasons.MACHINE_TRIAL_FAILED, f"no kernel booted in a virtual machine: {why}")
+
+
+def running(probe: AcceleratorProbe) -> MachineState:
+    """Return the state of a node that offers machines."""
+    how = f"emulated (tcg), which is slow: {probe.why}" if probe.accelerator == "tcg" else "by KVM (kvm)"
+    return MachineState(True, reasons.MACHINES_RUN, f"virtual machines run {how}")

@@ -41,10 +41,10 @@ from tarmac.api.networking.names import TOPOLOGY_CITY_CODE
 from tarmac.api.networking.tunnels import MAX_NAMED
 from tarmac.api.schema import JsonObject
 from tarmac.apps.node.nodeegress import PRIVATE_KEY, NodeExternal
-from tarmac.apps.node.tunnels import wireguard_programs
 from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
 from tarmac.datapath.linux import LinuxDatapath
+from tarmac.datapath.linux.egress.wireguard import WireGuardPrograms
 from tarmac.runtimes.interface import Runtime
 from tarmac.runtimes.parts import optional_program
 
@@ -204,3 +204,8 @@ class _Behind:
             return self._keeper.networks
         pod = self.pod(network, link)
         return {network, *(each.network for each in interfaces_of(pod))} if pod is not None else {network}
+
+
+def wireguard_programs() -> WireGuardPrograms:
+    """Return the installed programs; a node without them works, and reports that it cannot encrypt."""
+    return WireGuardPrograms(optional_program("wg"), optional_program("wireguard-go"))

@@ -7,6 +7,7 @@ own on the same images: interrupted uploads continue.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import socket
 import sys
@@ -15,12 +16,12 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any, Final
 
-from tarmac.api.repositories import REGISTRY
+from tarmac.api.repositories import REGISTRY, TOKEN_ISSUER, TOKENS_PATH
 from tarmac.apps.control_plane import Running
 from tarmac.apps.layout import Layout
 from tarmac.apps.processes import RESTART_DELAY, end, last_words, start, stop
-from tarmac.apps.registry.config import ADDRESS, config_text, hosts_text
 from tarmac.apps.registry.files import RegistryFiles, files_of, registries_of
 from tarmac.apps.registry.upkeep import Upkeep
 from tarmac.base.clock import Clock, SystemClock
@@ -37,6 +38,8 @@ _MAX_CERTIFICATE_USE = 300 * 24 * 3600.0  # of a year: then it is restarted with
 _READY_TIMEOUT = 20.0
 _HOSTS = Path("/etc/hosts")
 _log = log("registry")
+
+ADDRESS: Final = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,3 +204,51 @@ def _check_port(port: int) -> None:
 def _listens(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex((ADDRESS, port)) == 0
+
+
+# Configuration files of the registry and of the cities' containerds. Pure functions.
+#
+# The registry is on the host's loopback. In a city a relay (`cities.relays`) serves the same address, so one address
+# works everywhere. Clients are sent to the API server for a token; the registry itself has no users.
+
+
+def config_text(files: RegistryFiles, port: int, server: str, secret: str) -> str:
+    """Return the config.yml, as JSON, which is valid YAML. `server` is the API server's URL for all clients."""
+    config: dict[str, Any] = {
+        "version": 0.1,
+        "log": {"level": "warn", "accesslog": {"disabled": True}},
+        "storage": {
+            "filesystem": {"rootdirectory": str(files.images)},
+            # Deletes unfinished uploads; images stay.
+            "maintenance": {"uploadpurging": {"enabled": True, "age": "24h", "interval": "1h", "dryrun": False}},
+        },
+        "http": {
+            "addr": f"{ADDRESS}:{port}",
+            "secret": secret,
+            "relativeurls": True,  # clients use several host names
+            "tls": {"certificate": str(files.certificate), "key": str(files.key), "minimumtls": "tls1.2"},
+            "headers": {"X-Content-Type-Options": ["nosniff"]},
+        },
+        "auth": {
+            "token": {
+                "realm": f"{server}{TOKENS_PATH}",
+                "service": REGISTRY,
+                "issuer": TOKEN_ISSUER,
+                "rootcertbundle": str(files.trusted),
+            }
+        },
+    }
+    return json.dumps(config, indent=2)
+
+
+def hosts_text(port: int, ca: Path) -> str:
+    """Return the hosts.toml of a containerd. No other host is tried: the name exists only here."""
+    url, trusted = json.dumps(f"https://{ADDRESS}:{port}"), json.dumps(str(ca))
+    lines = [
+        f"server = {url}",
+        f"ca = {trusted}",
+        f"[host.{url}]",
+        '  capabilities = ["pull", "resolve"]',
+        f"  ca = {trusted}",
+    ]
+    return "\n".join(lines) + "\n"

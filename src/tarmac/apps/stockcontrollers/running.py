@@ -12,11 +12,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from tarmac.apps.control_plane import Running
 from tarmac.apps.layout import Layout
 from tarmac.apps.processes import end, last_words, start, stop, told
-from tarmac.apps.stockcontrollers.table import controllers_flag
 from tarmac.base.clock import SystemClock
 from tarmac.base.log import log
 from tarmac.base.tasks import background, supervise
@@ -29,6 +29,67 @@ _MIN_RESTART_DELAY = 0.1
 _MAX_RESTART_DELAY = 30.0
 _MIN_UPTIME = 60.0  # seconds; after them an end is not counted as one more failure in a row
 _log = log("kubernetes-controllers")
+
+RUN: Final[frozenset[str]] = frozenset({
+    "cronjob-controller",
+    "daemonset-controller",
+    "deployment-controller",
+    "horizontal-pod-autoscaler-controller",
+    "job-controller",
+    "replicaset-controller",
+    "replicationcontroller-controller",
+    "statefulset-controller",
+    "ttl-after-finished-controller",
+})  # fmt: skip
+
+# controller of kube-controller-manager -> Tarmac's own that does its work, as `--controllers` names it
+OWN: Final[dict[str, str]] = {
+    "bootstrap-signer-controller": "certificates",
+    "certificatesigningrequest-approving-controller": "certificates",
+    "certificatesigningrequest-cleaner-controller": "certificates",
+    "certificatesigningrequest-signing-controller": "certificates",
+    "clusterrole-aggregation-controller": "clusterrole",
+    "disruption-controller": "disruption",
+    "endpoints-controller": "service",
+    "endpointslice-controller": "service",
+    "endpointslice-mirroring-controller": "endpointslicemirroring",
+    "ephemeral-volume-controller": "volume",
+    "garbage-collector-controller": "garbage",
+    "legacy-serviceaccount-token-cleaner-controller": "serviceaccounttoken",
+    "namespace-controller": "namespace",
+    "node-lifecycle-controller": "node",
+    "persistentvolume-binder-controller": "volume",
+    "persistentvolume-expander-controller": "volume",
+    "persistentvolume-protection-controller": "volume",
+    "persistentvolumeclaim-protection-controller": "volume",
+    "pod-garbage-collector-controller": "node",
+    "resourcequota-controller": "quota",
+    "root-ca-certificate-publisher-controller": "serviceaccount",
+    "serviceaccount-controller": "serviceaccount",
+    "serviceaccount-token-controller": "serviceaccounttoken",
+    "taint-eviction-controller": "node",
+    "token-cleaner-controller": "certificates",
+}
+
+# controllers of kinds that Tarmac does not serve, of clouds, or of features that are off
+NOT_OFFERED: Final[frozenset[str]] = frozenset({
+    "cloud-node-lifecycle-controller",
+    "device-taint-eviction-controller",
+    "kube-apiserver-serving-clustertrustbundle-publisher-controller",
+    "node-ipam-controller",
+    "node-route-controller",
+    "persistentvolume-attach-detach-controller",
+    "podcertificaterequest-cleaner-controller",
+    "resourceclaim-controller",
+    "selinux-warning-controller",
+    "service-cidr-controller",
+    "service-lb-controller",
+    "storage-version-migrator-controller",
+    "storageversion-garbage-collector-controller",
+    "ttl-controller",
+    "validatingadmissionpolicy-status-controller",
+    "volumeattributesclass-protection-controller",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,3 +182,13 @@ async def _keep(controllers: StockControllers, server: str, pki: Pki, clock: Sys
         _log.warning("kube-controller-manager ended, restarting", code=code, delay=delay, says=says)
         await clock.sleep(delay)
         delay = min(2 * delay, _MAX_RESTART_DELAY)
+
+
+# The controllers of kube-controller-manager: those that run beside Tarmac, and those that never do.
+#
+# Two controllers of one kind would write against each other. So a controller that Tarmac has itself never runs there.
+
+
+def controllers_flag() -> str:
+    """Return the value of `--controllers`: only the listed ones, whatever the program enables by default."""
+    return ",".join(sorted(RUN))

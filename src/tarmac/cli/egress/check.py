@@ -7,25 +7,33 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final, Literal
 
+import msgspec
+
+from tarmac.api.egress.connections import NODE_PATH, ExternalConnection, ExternalConnections, NodeConnections
 from tarmac.api.egress.externalservice import ExternalService
-from tarmac.api.status import NotFound
+from tarmac.api.egress.names import LABEL_EXTERNAL_SERVICE, LABEL_NAMESPACE, NAMESPACE
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import ApiError, NotFound
 from tarmac.cli.egress.checking import CheckResult, Dialled, SourceChecker
 from tarmac.cli.egress.commands import RemoteCommand, start_command
-from tarmac.cli.egress.connections import live_connections
 from tarmac.cli.egress.sources import CheckedSource, sources_of
 from tarmac.cli.rendering.text import paragraph, table
 from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.objects import BadObject
-from tarmac.client.client import Client
+from tarmac.client.client import JSON_ONLY, Client
 from tarmac.client.http import HttpConfig
-from tarmac.client.targets.typed import EXTERNAL_SERVICES
+from tarmac.client.targets.typed import EXTERNAL_SERVICES, FORWARDERS, GATEWAYS
 from tarmac.decide.egress.compiling import dial_port
+from tarmac.decide.egress.connections import gateways_of, joined, relays_of
 
 AT_A_TIME: Final = 8
 _HEADERS: Final = ("SOURCE", "POD", "NODE", "GATEWAY", "SEEN-AS", "EXPECTED", "RESULT")
 _WORDS: Final = ("externalservice", "externalservices", "extsvc")
 _DIALLED: Final[dict[str, Literal["tcp", "udp"]]] = {"TCP": "tcp", "UDP": "udp"}
+
+_read = msgspec.json.Decoder(ExternalConnections).decode
+_read_node = msgspec.json.Decoder(NodeConnections).decode
 
 
 async def run(call: VerbCall) -> int:
@@ -115,3 +123,44 @@ def _dialled(service: ExternalService) -> tuple[Dialled | None, tuple[str, str]]
         if port.protocol in _DIALLED:
             return Dialled(addresses[0], dial_port(port), _DIALLED[port.protocol]), ("", "")
     return None, ("NoTool", "Not proven: images have nothing that speaks SCTP.")
+
+
+# The live connections of an ExternalService, joined by the server.
+#
+# A Kubernetes API server with Tarmac's CRDs does not join them: there the client reads each node through its proxy, if
+# permitted.
+
+
+async def live_connections(client: Client, namespace: str, name: str) -> list[ExternalConnection]:
+    """Return the present connections. Raises ApiError, ClientError."""
+    try:
+        reply = await client.call("GET", EXTERNAL_SERVICES.path(namespace, name, "connections"), headers=JSON_ONLY)
+    except NotFound:  # of the subresource: the object itself was found before
+        return await _from_nodes(client, namespace, name)
+    return _read(reply.body).connections
+
+
+async def _from_nodes(client: Client, namespace: str, name: str) -> list[ExternalConnection]:
+    labels = f"{LABEL_NAMESPACE}={namespace},{LABEL_EXTERNAL_SERVICE}={name}"
+    forwarders = (await client.resource(FORWARDERS.typed(dict)).list(NAMESPACE, labels=labels)).items
+    gateways = await asyncio.gather(*(_gateway(client, each) for each in sorted(gateways_of(forwarders))))
+    relays = relays_of(forwarders, [each for each in gateways if each is not None])
+    path = NODE_PATH.format(namespace=namespace, name=name)
+    answers = await asyncio.gather(*(_ask(client, node, path) for node in relays.nodes))
+    told = {node: answer for node, answer in zip(relays.nodes, answers, strict=True) if answer is not None}
+    return [shown for _, shown in joined(told, relays)]
+
+
+async def _gateway(client: Client, name: str) -> JsonObject | None:
+    try:
+        return await client.resource(GATEWAYS.typed(dict)).get(name, NAMESPACE)
+    except NotFound:
+        return None
+
+
+async def _ask(client: Client, node: str, path: str) -> NodeConnections | None:
+    """Return a node's connections; None when it does not respond: its connections are then missing."""
+    try:
+        return _read_node((await client.call("GET", f"/api/v1/nodes/{node}/proxy{path}", headers=JSON_ONLY)).body)
+    except (ApiError, msgspec.MsgspecError):
+        return None

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, NamedTuple
 
 import msgspec
 
+from tarmac.api.catalog import build_catalog
 from tarmac.api.compute.explanations import Plan
 from tarmac.api.compute.names import GROUP
 from tarmac.api.egress.names import GROUP as SUBMARINER
 from tarmac.api.egress.plans import ExternalPlan
+from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
-from tarmac.api.status import MethodNotAllowed, NotFound
+from tarmac.api.status import ApiError, MethodNotAllowed, NotFound
 from tarmac.cli.rendering.egressplan import external_plan_text
 from tarmac.cli.rendering.plan import plan_text
 from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.manifests import BadManifest, read_manifests
 from tarmac.client.client import Client
-from tarmac.client.targets.target import Target, encode
+from tarmac.client.targets.target import Target, dynamic, encode
 from tarmac.client.targets.typed import EXTERNAL_SERVICES, SOURCE_IP_CLAIMS, WORKLOADS
+from tarmac.decide.plans import SEEN, resource_of
 
 RUNS, REFUSED = 0, 2
 MAX_TOGETHER = 20  # Workloads: each is planned as often as further ones follow it
@@ -31,6 +34,8 @@ _read_external = msgspec.json.Decoder(ExternalPlan).decode
 _EXTERNAL: dict[str, Target[Any]] = {each.kind: each for each in (EXTERNAL_SERVICES, SOURCE_IP_CLAIMS)}
 
 AnyPlan = Plan | ExternalPlan
+
+_MANAGER = "tarmac-plan"
 
 
 async def run(call: VerbCall) -> int:
@@ -150,7 +155,6 @@ async def _tried(
     if not others:
         return [], True
     # Imported late: the catalogue of kinds takes long to load, and most files hold Workloads alone.
-    from tarmac.cli.verbs.dryrun import try_others
 
     return await try_others(client, others, namespace, console.warn)
 
@@ -183,3 +187,50 @@ def _sorted(objects: Sequence[JsonObject], namespace: str) -> _Sorted:
     # Claims first: a service is then planned after its addresses.
     found.external.sort(key=lambda obj: obj["kind"] == "ExternalService")
     return found
+
+
+# Dry-runs the other objects of a planned file, one by one with the user's rights.
+#
+# A server-side apply as a dry run passes all steps of a write and returns the object as it would be stored. Refused
+# objects are reported, and the plan is made without them.
+
+
+async def try_others(
+    client: Client, others: Sequence[JsonObject], namespace: str, warn: Callable[[str], None]
+) -> tuple[list[JsonObject], bool]:
+    """Return the objects that plans use, as they would be stored, and True if every object would be accepted."""
+    catalog, found, refused = build_catalog(), list[JsonObject](), False
+    to_come = _namespaces(others)
+    for obj in others:
+        resource, what = resource_of(catalog, obj), f"{obj['kind']} {obj['metadata']['name']}"
+        if resource is None:
+            warn(f"{what} is of a kind that is not served here; the plan is made without it")
+            continue
+        if resource.namespaced:
+            obj["metadata"].setdefault("namespace", namespace)
+        try:
+            stored = await _try(client, resource, obj, to_come)
+        except ApiError as error:
+            warn(f"{what} would be refused: {error.message}; the plan is made without it")
+            refused = True
+            continue
+        if resource.bucket in SEEN:
+            found.append(stored)
+    return found, not refused
+
+
+async def _try(client: Client, resource: Resource, obj: JsonObject, to_come: set[str]) -> JsonObject:
+    target = dynamic(resource.api_version, resource.plural, resource.kind, resource.namespaced)
+    try:
+        return await client.resource(target).apply(obj, manager=_MANAGER, dry_run=True)
+    except NotFound:
+        # Its namespace is created by the same file: a dry run there fails before it exists.
+        if obj["metadata"].get("namespace") in to_come:
+            return obj
+        raise
+
+
+def _namespaces(objects: Iterable[JsonObject]) -> set[str]:
+    return {
+        each["metadata"]["name"] for each in objects if (each.get("apiVersion"), each["kind"]) == ("v1", "Namespace")
+    }

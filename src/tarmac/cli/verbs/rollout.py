@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import yaml
 
 from tarmac.api.compute.instance import InstanceTemplate
-from tarmac.api.compute.names import GROUP
+from tarmac.api.compute.names import GROUP, LABEL_WORKLOAD_UID
 from tarmac.api.compute.workload import Workload
 from tarmac.api.declare import encode
 from tarmac.api.schema import JsonObject
@@ -17,12 +17,12 @@ from tarmac.cli.rendering.rollout import history_table, images_of
 from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.objects import parse_object
-from tarmac.cli.verbs.revisions import templates_of
 from tarmac.cli.verbs.status import follow
 from tarmac.client.client import Client
 from tarmac.client.targets.typed import WORKLOADS
+from tarmac.client.targets.untyped import CONTROLLER_REVISIONS
 from tarmac.decide.rollout import Revision, template_hash, undo
-from tarmac.decide.rollout.stored import history_of
+from tarmac.decide.rollout.stored import history_of, is_packed, template_in, unpacked
 from tarmac.decide.running import is_stopped, with_running
 
 DONE, FAILED = 0, 1
@@ -149,3 +149,25 @@ def _as_json(revision: Revision, templates: Mapping[int, InstanceTemplate]) -> J
         "images": images_of(template) if template is not None else [],
         "template": encode(template) if template is not None else None,
     }
+
+
+async def templates_of(client: Client, workload: Workload, history: Sequence[Revision]) -> dict[int, InstanceTemplate]:
+    """Return templates by revision number.
+
+    A template that is stored nowhere any more is left out, except the current one.
+    """
+    own = workload.metadata
+    selector = f"{LABEL_WORKLOAD_UID}={own.uid}"
+    listed = (await client.resource(CONTROLLER_REVISIONS).list(own.namespace, labels=selector)).items
+    kept = {each["metadata"]["name"]: each for each in listed}
+    found: dict[int, InstanceTemplate] = {}
+    for each in history:
+        if each.template_hash == template_hash(workload.spec.template):
+            template = workload.spec.template
+        elif is_packed(each):
+            template = unpacked(each)
+        else:
+            template = template_in(kept[each.template], own) if each.template in kept else None
+        if template is not None:
+            found[each.number] = template
+    return found

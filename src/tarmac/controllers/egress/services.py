@@ -7,7 +7,7 @@ acknowledged it, or after a second: the owner drops packets that match no rule o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from tarmac.api.egress.externalservice import ExternalService
 from tarmac.api.egress.forwarding import Forwarder, Gateway
@@ -20,7 +20,6 @@ from tarmac.controllers.egress.cachedmodel import CachedEgressModel
 from tarmac.controllers.egress.caches import BY_OWNER, EgressCaches, owner_of_forwarder, owners_of_gateway
 from tarmac.controllers.egress.forwarders import ForwarderWriter
 from tarmac.controllers.egress.gateways import GatewayLoop
-from tarmac.controllers.egress.openings import OpeningIndex
 from tarmac.controllers.egress.servicestatus import ServiceStatus
 from tarmac.controllers.endpointslices import service_of
 from tarmac.controllers.finalizers import hold
@@ -29,13 +28,55 @@ from tarmac.decide.egress.compiling import Compiled
 from tarmac.decide.egress.fitting import compile_fitting
 from tarmac.decide.egress.gateways import rules_of, with_part
 from tarmac.decide.egress.numbers import dialled_address
+from tarmac.decide.egress.openings import Openings
 from tarmac.decide.egress.reading import pod_view
 from tarmac.decide.egress.sources import resolving
 from tarmac.decide.egress.status import owner_of
+from tarmac.decide.egress.views import World
 
 BY_SOURCE, BY_PLACE = "source", "place"
 _DEBOUNCE = 0.05  # endpoints of a rollout change together
 _HEAD_START = 1.0  # seconds that Gateways get to apply rules before Forwarders have them
+
+
+# The index of inbound ports, kept in step with the cache of ExternalServices.
+#
+# An ExternalService is put again when it is reconciled, which every change of an object that it names causes, and
+# before any other is resolved if its spec has changed since.
+
+
+class OpeningIndex(Openings):
+    """The ports of all ExternalServices."""
+
+    def __init__(self, caches: EgressCaches) -> None:
+        super().__init__()
+        self._caches = caches
+        self._changed: dict[str, None] = {}  # keys, in order
+        caches.services.on_change(self._service_changed)
+
+    def unknown(self, addresses: Iterable[str], world: World) -> Iterator[ExternalService]:
+        """Yield the ExternalServices that have changed, of all addresses."""
+        while self._changed:
+            # One at a time: while this generator is suspended, events may change the set.
+            key = next(iter(self._changed))
+            del self._changed[key]
+            service = self._caches.services.get(key)
+            if service is not None and service.metadata.deletion_timestamp is None:
+                yield service
+
+    def take_moved(self) -> list[str]:
+        """Return the keys of the ExternalServices to be reconciled again, once."""
+        found, self.moved = sorted(self.moved), set()
+        return found
+
+    def _service_changed(self, old: Item[ExternalService] | None, new: Item[ExternalService] | None) -> None:
+        if new is None or new.metadata.deletion_timestamp is not None:
+            item = new or old
+            if item is not None:
+                self._changed.pop(item.key, None)
+                self.drop(item.key)
+        elif old is None or old.metadata.uid != new.metadata.uid or old.object.spec != new.object.spec:
+            self._changed[new.key] = None
 
 
 def sources_of(item: Item[ExternalService]) -> list[str]:

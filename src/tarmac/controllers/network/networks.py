@@ -13,6 +13,8 @@ Networks are checked again whenever the addresses of a node change.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from tarmac.api.conditions import with_condition
@@ -23,27 +25,109 @@ from tarmac.api.shared import Condition
 from tarmac.api.status import NotFound
 from tarmac.client.cache import Item, by_owner
 from tarmac.client.controller import controller_key
+from tarmac.client.events import InvolvedObject, Recorder
+from tarmac.client.informer import Informer
 from tarmac.client.targets.typed import NETWORK_BINDINGS, NETWORK_CONTEXTS, NETWORKS
 from tarmac.client.targets.untyped import NODES
 from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.indexes import BY_NETWORK, network_of_binding
-from tarmac.controllers.network.allocated import Allocations
-from tarmac.controllers.network.nodewarnings import NodeWarnings
 from tarmac.controllers.writes import delete_same, release, set_finalizers, write_status
 from tarmac.decide import reasons
 from tarmac.decide.addresses import (
+    FIRST_VNI,
     NodeAddresses,
     allocate_vni,
     default_range,
     keeps_range,
     range_refusal,
     refused_range,
+    vni_numbers,
 )
 from tarmac.decide.verdict import Refusal, Verdict
 
 MANAGER = "tarmac-network"
 BY_OWNER = "owner"
 _ALL, _DEBOUNCE_SECONDS, _AT_ONCE = "", 0.5, 500
+
+
+class NodeWarnings:
+    """Remembers the nodes it has warned of: at most one event per change of a node's addresses."""
+
+    def __init__(self, recorder: Recorder, nodes: Informer[JsonObject]) -> None:
+        self._recorder = recorder
+        self._known = nodes
+        self._warned: set[str] = set()
+
+    def forget(self, node: str) -> None:
+        """Allow another warning: the addresses of a node have changed."""
+        self._warned.discard(node)
+
+    def check(self, network: str, ranges: Iterable[str], nodes: NodeAddresses) -> None:
+        """Warn of the first node in each range of a Network."""
+        for each in filter(None, ranges):
+            node = nodes.first_in(each)
+            known = self._known.get(node) if node and node not in self._warned else None
+            if known is not None:
+                self._warned.add(node)
+                self._warn(known, each, network)
+
+    def _warn(self, node: JsonObject, cidr: str, network: str) -> None:
+        metadata = node["metadata"]
+        message = (
+            f"The node has an address in the range {cidr} of Network {network}: pods of that Network do not reach the "
+            "node there. Give the node another address, or use a Network with another range."
+        )
+        about = InvolvedObject("v1", "Node", metadata["name"], uid=metadata["uid"])
+        self._recorder.event(about, "Warning", "AddressInNetwork", message)
+
+
+# Allocations of all Networks: VNIs and IPv6 ranges, which must be unique, and IPv4 ranges per namespace.
+#
+# Maintained incrementally as Networks change, so that an allocation does not iterate over all of them.
+
+
+class Allocations:
+    """Allocations by the Network's uid."""
+
+    def __init__(self) -> None:
+        self.numbers = vni_numbers()
+        self.ranges: Counter[str] = Counter()
+        self._shared: dict[str, Counter[str]] = {}  # by namespace: IPv4 ranges
+        self._vnis: Counter[int] = Counter()
+        self._held: dict[str, tuple[int, str, str, str]] = {}
+
+    def shared_ranges(self, namespace: str) -> Collection[str]:
+        """Return the IPv4 ranges of a namespace's Networks."""
+        return self._shared.get(namespace, ())
+
+    def hold(self, uid: str, status: NetworkStatus, namespace: str = "") -> None:
+        """Record a Network's allocations in place of its previous ones."""
+        # The old ones first: a Network that keeps its VNI must not be counted twice.
+        self.release(uid)
+        vni, own, _, shared = self._held[uid] = status.vni, status.ipv6_range, namespace, status.ipv4_range
+        if shared:
+            self._shared.setdefault(namespace, Counter())[shared] += 1
+        self._vnis[vni] += 1
+        self.ranges[own] += 1
+        self.numbers = self.numbers.holding(vni - FIRST_VNI)
+
+    def release(self, uid: str) -> None:
+        """Release all allocations of a Network."""
+        vni, own, namespace, shared = self._held.pop(uid, (0, "", "", ""))
+        _decrement(self._shared.get(namespace, Counter()), shared)
+        if not self._shared.get(namespace, True):
+            del self._shared[namespace]
+        self._vnis[vni] -= 1
+        if self._vnis[vni] <= 0:  # two Networks may have been written with the same VNI
+            del self._vnis[vni]
+            self.numbers = self.numbers.releasing(vni - FIRST_VNI)
+        _decrement(self.ranges, own)
+
+
+def _decrement(counted: Counter[str], one: str) -> None:
+    counted[one] -= 1
+    if counted[one] <= 0:
+        del counted[one]
 
 
 def addresses_of(node: JsonObject) -> list[str]:

@@ -9,22 +9,27 @@ pods are decoded once for both kinds.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from tarmac.api.kubernetes.core.pods.mirrors import is_mirror
 from tarmac.api.networking.names import LABEL_ZONE
+from tarmac.api.status import NotFound
 from tarmac.base.cooperative import CooperativeWork
 from tarmac.client.cache import Item, by_namespace
+from tarmac.client.envelope import split_key
 from tarmac.client.events import InvolvedObject
-from tarmac.client.targets.untyped import ENDPOINT_SLICES, NODES, PODS
+from tarmac.client.informer import Informer
+from tarmac.client.targets.untyped import ENDPOINT_SLICES, ENDPOINTS, NODES, PODS, SERVICES
 from tarmac.controllers.context import ControllerContext
-from tarmac.controllers.endpointslices import BY_SERVICE, is_managed, service_of, write_slices
-from tarmac.controllers.service.endpoints import SERVICES, EndpointsObjects
-from tarmac.controllers.service.selectors import SelectorIndex, matches
+from tarmac.controllers.endpointslices import BY_SERVICE, MANAGER, is_managed, service_of, write_slices
+from tarmac.controllers.writes import create_if_absent, exists
 from tarmac.decide import reasons
 from tarmac.decide.endpoints import EndpointPod, Grouping, Listing, ServiceFacts
+from tarmac.decide.endpoints.mirrors import LEADER
 
 BY_NAMESPACE = "namespace"
 DEBOUNCE_SECONDS = 0.1  # pods of a rollout change together
@@ -32,6 +37,102 @@ _NOT_OFFERED = ("NodePort", "LoadBalancer")
 
 _read_pod = msgspec.json.Decoder(EndpointPod).decode
 _read_service = msgspec.json.Decoder(ServiceFacts).decode
+
+Labels = Mapping[str, str]
+
+
+# Index of Service selectors by one of their labels.
+
+
+def matches(selector: Labels, labels: Labels) -> bool:
+    """Return True if the selector matches the labels."""
+    return selector.items() <= labels.items()
+
+
+class SelectorIndex:
+    """The selectors of every Service, each under the first of its labels."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[str, Labels] = {}
+        self._by_label: dict[tuple[str, str, str], dict[str, Labels]] = {}
+
+    def put(self, namespace: str, key: str, selector: Labels) -> None:
+        """Record the selector of a Service; an empty one removes it."""
+        before = self._by_key.pop(key, {})
+        for label, value in sorted(before.items())[:1]:
+            known = self._by_label[namespace, label, value]
+            del known[key]
+            if not known:
+                del self._by_label[namespace, label, value]
+        for label, value in sorted(selector.items())[:1]:
+            self._by_key[key] = selector
+            self._by_label.setdefault((namespace, label, value), {})[key] = selector
+
+    def matching(self, namespace: str, labels: Labels) -> Iterator[str]:
+        """Yield the keys of the Services whose selector matches the labels."""
+        for label, value in labels.items():
+            for key, selector in self._by_label.get((namespace, label, value), {}).items():
+                if matches(selector, labels):
+                    yield key
+
+
+# The v1 Endpoints object of each Service with a selector, for clients that still read it.
+#
+# It has the name of its Service and is deleted with it, regardless of its writer: on the deletion of the Service, and
+# at start for Services deleted while no controller was running. Endpoints without a Service are otherwise kept, since
+# they may be written before their Service. The Endpoints of Services without a selector are written by users.
+
+
+class EndpointsObjects:
+    """Writes and deletes Endpoints."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._runner = context.client.runner
+        self._endpoints = context.client.resource(ENDPOINTS)
+        self._services = context.client.resource(SERVICES)
+        self.known = context.informers.informer(ENDPOINTS)
+        # Keys of deleted Services. Lost in a crash, and found again by `orphans` at the next start.
+        self._deleted: set[str] = set()
+
+    def orphans(self, services: Informer[Any]) -> list[str]:
+        """Return the keys of Endpoints without a Service, except those used for leader election."""
+        found = [
+            item.key
+            for item in self.known.cache.items()
+            if item.key not in services.cache and LEADER not in (item.metadata.annotations or {})
+        ]
+        self._deleted.update(found)
+        return found
+
+    def service_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        """Record that a Service was created, changed or deleted."""
+        if new is not None:
+            # Created again: its Endpoints are no orphans any more.
+            self._deleted.discard(new.key)
+        elif old is not None:
+            self._deleted.add(old.key)
+
+    async def write(self, key: str, listing: Listing) -> None:
+        """Write the Endpoints of a Service unless they are current."""
+        wanted = await self._runner.done(listing.object(self.known.get(key)))
+        if wanted is None:
+            return
+        if "resourceVersion" in wanted["metadata"]:
+            await self._endpoints.update(wanted, manager=MANAGER)
+            return
+        await create_if_absent(self._endpoints, wanted, MANAGER)
+
+    async def remove(self, key: str) -> None:
+        """Delete the Endpoints of a deleted Service. Endpoints that never had a Service stay."""
+        if key not in self._deleted:
+            return
+        namespace, name = split_key(key)
+        # The caches are not of one moment: Endpoints may be observed before the Service they were written for.
+        if await exists(self._services, name, namespace):
+            return
+        with suppress(NotFound):
+            await self._endpoints.delete(name, namespace)
+        self._deleted.discard(key)
 
 
 class ServiceController:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from tarmac.datapath.hosts.outside import build_outside, outside_namespace, remove_outside
+from tarmac.datapath.hosts.outside import (
+    BadSegment,
+    Segment,
+    build_outside,
+    outside_namespace,
+    read_segment,
+    remove_outside,
+)
 from tarmac.datapath.hosts.plan import CityHost, HostUnderlay, plan
-from tarmac.datapath.hosts.segment import BadSegment, Segment, read_segment
 from tarmac.datapath.hosts.underlay import build, free_subnet, remains, remove
 
 __all__ = [

@@ -8,12 +8,20 @@ none at all. The refusal of an exhausted range names the range and a remedy.
 
 from __future__ import annotations
 
-from tarmac.decide.addresses.interfaces import Assignment, assign, mac_address, release
+from tarmac.decide.addresses.interfaces import (
+    FIRST_VNI,
+    Assignment,
+    Numbers,
+    Pool,
+    allocate_vni,
+    assign,
+    mac_address,
+    release,
+    vni_numbers,
+)
 from tarmac.decide.addresses.mtu import packet_size, underlay_objection
 from tarmac.decide.addresses.nodes import NodeAddresses
-from tarmac.decide.addresses.numbers import FIRST_VNI, Numbers, allocate_vni, vni_numbers
 from tarmac.decide.addresses.overlaps import Overlap, overlap
-from tarmac.decide.addresses.pool import Pool
 from tarmac.decide.addresses.rangerefusals import keeps_range, range_refusal, refused_range
 from tarmac.decide.addresses.routes import routes_of
 from tarmac.decide.addresses.subnets import carve, default_range, range_of, subnet_prefix

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 import msgspec
 
 from tarmac.api.compute.explanations import Explanation, Line, Subject
@@ -9,24 +12,28 @@ from tarmac.api.compute.names import LABEL_CITY_CODE
 from tarmac.api.conditions import is_true
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
+from tarmac.base.clock import parse_rfc3339
 from tarmac.base.duration import format_duration
 from tarmac.decide import reasons
+from tarmac.decide.derived.sources import CONFIG_MAP, SECRET, ObjectSource, sources_missing
 from tarmac.decide.explain.allotments import given_lines
 from tarmac.decide.explain.answer import explanation, found, told, yes
 from tarmac.decide.explain.budgets import drain_lines
-from tarmac.decide.explain.evictiontime import outlook
 from tarmac.decide.explain.machines import of_machine
 from tarmac.decide.explain.podowners import owner_lines
-from tarmac.decide.explain.podsources import missing_sources
+from tarmac.decide.nodes import NO_EXECUTE, TaintToleration, stays
 from tarmac.decide.rollup.pods import InstancePod, PodView
 from tarmac.decide.scheduling import Pod, named
 from tarmac.decide.snapshot.cachedreads import CachedReads
 from tarmac.decide.snapshot.candidates import CandidateNodes
 from tarmac.decide.snapshot.places import city_of
-from tarmac.decide.snapshot.snapshot import NODES, PODS, Snapshot
+from tarmac.decide.snapshot.snapshot import CLAIMS, CONFIG_MAPS, NODES, PODS, SECRETS, Snapshot
 from tarmac.decide.verdict import Refusal
 
 _BEING_MADE = (reasons.PROGRAMMING_IN_PROGRESS, reasons.STARTING)
+
+_CLAIM = "PersistentVolumeClaim"
+_RESOURCES = {CONFIG_MAP: CONFIG_MAPS.resource, SECRET: SECRETS.resource, _CLAIM: CLAIMS.resource}
 
 
 def explain_pod(snapshot: Snapshot, key: str) -> Explanation | None:
@@ -119,3 +126,76 @@ def _state(pod: JsonObject) -> str:
     if is_true(pod, "Ready"):
         return f"is ready on {node}"
     return f"is on {node} and is not ready"
+
+
+def outlook(node: str, known: JsonObject | None, pod: JsonObject, now: float) -> str:
+    """Return a sentence about the future of a pod on a node that no longer reports."""
+    if known is None:
+        return f"Node {node} does not exist any more."
+    taints = [taint for taint in known["spec"].get("taints") or () if taint["effect"] == NO_EXECUTE]
+    if not taints:
+        return f"Node {node} is not ready, and has not been given up."
+    patience = stays(_tolerances(pod), [(taint["key"], taint.get("value", "")) for taint in taints])
+    if patience is None:
+        return f"Node {node} is not ready, and the pod tolerates that for ever."
+    since = max(parse_rfc3339(taint["timeAdded"]) if taint.get("timeAdded") else now for taint in taints)
+    left = max(0, round(since + patience - now))
+    return f"Node {node} is not ready; the pod is replaced in {format_duration(left)} unless it comes back."
+
+
+def _tolerances(pod: JsonObject) -> list[TaintToleration]:
+    return [_tolerance(item) for item in pod["spec"].get("tolerations") or ()]
+
+
+def _tolerance(item: Mapping[str, Any]) -> TaintToleration:
+    exists, seconds = item.get("operator") == "Exists", item.get("tolerationSeconds")
+    return TaintToleration(item.get("key", ""), exists, item.get("value", ""), item.get("effect", ""), seconds)
+
+
+# Finds missing sources of a pod: ConfigMaps, Secrets and claims that are not optional.
+#
+# A pod with a missing volume source only reports that it is being created; its node reports the cause by events, which
+# expire.
+
+
+def missing_sources(snapshot: Snapshot, pod: JsonObject) -> Refusal | None:
+    """Return a refusal that names all missing sources; None when none is missing, as far as the snapshot can tell."""
+    namespace = pod["metadata"]["namespace"]
+    needed = (each for each in dict.fromkeys(_sources(pod["spec"])) if snapshot.holds(_RESOURCES[each.kind]))
+    missing = [each for each in needed if snapshot.get(_RESOURCES[each.kind], f"{namespace}/{each.name}") is None]
+    return sources_missing(missing) if missing else None
+
+
+def _sources(spec: JsonObject) -> Iterator[ObjectSource]:
+    for volume in spec.get("volumes") or ():
+        yield from _mounted(volume)
+        if claim := volume.get("persistentVolumeClaim"):
+            yield ObjectSource(_CLAIM, claim["claimName"])
+        for source in (volume.get("projected") or {}).get("sources") or ():
+            yield from _mounted(source)
+    for field in ("initContainers", "containers"):
+        for container in spec.get(field) or ():
+            yield from _environment(container)
+
+
+def _mounted(volume: JsonObject) -> Iterator[ObjectSource]:
+    """Yield the sources of a volume, or of one source of a projected volume: there a Secret's name is in `name`."""
+    yield from _required(CONFIG_MAP, volume.get("configMap"))
+    yield from _required(SECRET, volume.get("secret"), "name", "secretName")
+
+
+def _environment(container: JsonObject) -> Iterator[ObjectSource]:
+    for source in container.get("envFrom") or ():
+        yield from _required(CONFIG_MAP, source.get("configMapRef"))
+        yield from _required(SECRET, source.get("secretRef"))
+    for variable in container.get("env") or ():
+        source = variable.get("valueFrom") or {}
+        yield from _required(CONFIG_MAP, source.get("configMapKeyRef"))
+        yield from _required(SECRET, source.get("secretKeyRef"))
+
+
+def _required(kind: str, reference: JsonObject | None, *fields: str) -> Iterator[ObjectSource]:
+    if reference and not reference.get("optional"):
+        name = next((reference[field] for field in fields or ("name",) if reference.get(field)), "")
+        if name:
+            yield ObjectSource(kind, name)

@@ -8,12 +8,12 @@ from tarmac.api.compute.explanations import Explanation, Line, Subject
 from tarmac.api.compute.instancetype import object_name
 from tarmac.api.compute.names import API_VERSION
 from tarmac.api.compute.workload import Placement, Workload, WorkloadDeployment
+from tarmac.api.kubernetes.priorityclasses import SYSTEM
 from tarmac.decide import reasons
 from tarmac.decide.derived.goal import Goal, goal_of
 from tarmac.decide.derived.waves import rollout_facts
 from tarmac.decide.explain.answer import explanation, told
 from tarmac.decide.explain.deployments import deployment_lines
-from tarmac.decide.explain.priorityclasses import missing_class
 from tarmac.decide.explain.quotademand import limits_to_raise
 from tarmac.decide.instancetypes import retirement
 from tarmac.decide.rollout.messages import rollout_failure, wave_progress
@@ -22,7 +22,7 @@ from tarmac.decide.rollout.waves import Waves, waves
 from tarmac.decide.snapshot.cachedreads import CachedReads
 from tarmac.decide.snapshot.deployments import deployments_of
 from tarmac.decide.snapshot.networks import unusable_networks
-from tarmac.decide.snapshot.snapshot import INSTANCE_TYPES, WORKLOADS, Snapshot
+from tarmac.decide.snapshot.snapshot import INSTANCE_TYPES, PRIORITY_CLASSES, WORKLOADS, Snapshot
 from tarmac.decide.verdict import Refusal
 
 
@@ -92,3 +92,18 @@ def _state(workload: Workload) -> str:
     served, _, wanted = cities.partition("/")
     where = f" in {served} of {wanted} cities" if wanted else ""
     return f"has {status.ready_replicas} of {status.desired_replicas} instances ready{where}"
+
+
+# Explains a priority class that was deleted after objects naming it were admitted.
+#
+# Existing pods keep their priority, but no new pod that names the class is admitted, so pods that end are not replaced.
+
+
+def missing_class(snapshot: Snapshot, name: str) -> Refusal | None:
+    """Return a refusal if the class that a template or pod names does not exist; else None."""
+    source = PRIORITY_CLASSES.resource
+    if not name or name in SYSTEM or not snapshot.holds(source) or snapshot.get(source, name) is not None:
+        return None
+    message = f"PriorityClass {name} does not exist: running Pods keep their priority, and no new ones are admitted."
+    change = f"Create PriorityClass {name}, or name another in priorityClassName."
+    return Refusal(reasons.PRIORITY_CLASS_NOT_FOUND, message, rule="priority", change=change)

@@ -11,6 +11,7 @@ from tarmac.api.compute.explanations import CityPlan, Refused
 from tarmac.api.compute.names import claim_name
 from tarmac.api.compute.workload import Placement, Workload, WorkloadDeployment
 from tarmac.api.networking.location import is_simulated
+from tarmac.api.shared import ResourceList
 from tarmac.api.status import BadRequest
 from tarmac.decide import reasons
 from tarmac.decide.bootdisks import boot_volume, is_of_another_image
@@ -22,7 +23,6 @@ from tarmac.decide.instances import InstanceView
 from tarmac.decide.machineimages import Images, images_of
 from tarmac.decide.placement import Place, by_city, location_for
 from tarmac.decide.plans.difference import Difference, difference
-from tarmac.decide.plans.firststep import begin
 from tarmac.decide.plans.quota import grant
 from tarmac.decide.plans.room import amounts_of, remove, take_room, unplaced
 from tarmac.decide.rollout.stored import history_now
@@ -259,3 +259,31 @@ def _joined(refused: Sequence[Refused]) -> list[Refused]:
         count = each.instances + (found[key].instances if key in found else 0)
         found[key] = msgspec.structs.replace(each, instances=count)
     return list(found.values())
+
+
+# Checks that a rollout can take its first steps beside the instances that it may not delete yet.
+#
+# The final state of a plan may have room for everything while the way there does not: ready instances stay until enough
+# other instances are ready (`maxUnavailable`), and hold their nodes until then. If the new instances need that room,
+# the rollout deadlocks.
+
+
+def begin(snapshot: Snapshot, candidates: CandidateNodes, found: Difference, amounts: ResourceList) -> None:
+    """Remove the instances that a rollout deletes at once, and refuse those it must then create without room."""
+    remove(snapshot, candidates, found, [view for view in found.going if not view.ready or view in found.delete])
+    first = _first(found)
+    if first and any(view.ready for view in found.replace):
+        for pod, _ in take_room(snapshot, candidates, found, amounts, first):
+            candidates.cluster.remove_pod(pod.uid)
+
+
+def _first(found: Difference) -> list[int]:
+    """Return the ordinals that must be ready before any ready instance may be deleted."""
+    ready = {view.ordinal for view in (*found.keep, *found.replace) if view.ready}
+    spare = len(ready) - (found.goal.desired - found.goal.limits.max_unavailable)
+    if spare > 0:
+        return []
+    missing = [ordinal for ordinal in range(found.goal.desired) if ordinal not in ready]
+    if not missing:  # no instance may be missing, so an extra one comes first
+        return [found.goal.desired]
+    return missing if found.goal.ordered else missing[: 1 - spare]

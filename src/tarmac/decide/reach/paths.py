@@ -10,18 +10,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from tarmac.api.compute.explanations import Answer, Line, ReachPath
 from tarmac.api.compute.names import LABEL_WORKLOAD_NAME
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.api.networking.names import DIALLED, METADATA_ADDRESS, RESOLVERS, SERVICE_RANGES
 from tarmac.api.networking.tunnels import closed_ways, reports_open
+from tarmac.api.schema import JsonObject
 from tarmac.decide import reasons
 from tarmac.decide.reach.budget import CompilationTooLarge
 from tarmac.decide.reach.facts import PolicyFacts
 from tarmac.decide.reach.marks import is_reserved
 from tarmac.decide.reach.members import NetworkPod
-from tarmac.decide.reach.remedies import rule_for
 from tarmac.decide.reach.routing import is_within, own_address, own_addresses, way_out
+from tarmac.decide.reach.selecting import Labels
 from tarmac.decide.reach.world import ReachWorld
 
 TUNNEL_PORTS: Final = (4789, 4800, 4801, 4803)
@@ -29,6 +32,8 @@ _MAX_NAMED: Final = 5
 
 Sees = Callable[[str], bool]
 """Returns True if the caller may see the policies of a namespace."""
+
+_NAME_LABEL = "kubernetes.io/metadata.name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,3 +277,25 @@ def _title(member: NetworkPod) -> str:
 def _owner(member: NetworkPod) -> str:
     workload = member.labels.get(LABEL_WORKLOAD_NAME, "")
     return f"Workload {member.namespace}/{workload}" if workload else _title(member)
+
+
+def rule_for(
+    peer: NetworkPod | None, address: str, port: int, protocol: str, own: str, labels: Callable[[str], Labels],
+    *, incoming: bool,
+) -> str:  # fmt: skip
+    """Return a rule that allows the connection, as JSON, which is also YAML. `own` is the policy's namespace."""
+    rule = {"from" if incoming else "to": [_peer(peer, address, own, labels)]}
+    return msgspec.json.encode({**rule, "ports": [{"protocol": protocol, "port": port}]}).decode()
+
+
+def _peer(peer: NetworkPod | None, address: str, own: str, labels: Callable[[str], Labels]) -> JsonObject:
+    by_address = {"ipBlock": {"cidr": f"{address}/{128 if ':' in address else 32}"}}
+    if peer is None or not peer.labels:
+        return by_address
+    name = peer.labels.get(LABEL_WORKLOAD_NAME)
+    pods = {"podSelector": {"matchLabels": {LABEL_WORKLOAD_NAME: name} if name else dict(peer.labels)}}
+    if peer.namespace == own:
+        return pods
+    if labels(peer.namespace).get(_NAME_LABEL) != peer.namespace:
+        return by_address
+    return {"namespaceSelector": {"matchLabels": {_NAME_LABEL: peer.namespace}}, **pods}

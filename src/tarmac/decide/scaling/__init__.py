@@ -12,9 +12,8 @@ one below never raises it, even while wanted instances do not exist yet.
 
 from __future__ import annotations
 
-from tarmac.decide.scaling.behavior import History, ScaleDecision, scale, stabilise
+from tarmac.decide.scaling.behavior import History, Recommendation, ScaleDecision, recommend, scale, stabilise
 from tarmac.decide.scaling.metrics import ExternalReading, InstanceUse, Reading, ResourceReading, Unreadable, Use
-from tarmac.decide.scaling.recommendation import Recommendation, recommend
 
 __all__ = [
     "ExternalReading",

@@ -14,9 +14,10 @@ from typing import Final
 from tarmac.api.compute.scaling import ScaleSettings, ScalingPolicy, ScalingRules
 from tarmac.api.compute.validation.scaling import MAX_REPLICAS
 from tarmac.decide import reasons
-from tarmac.decide.scaling.metrics import Reading
-from tarmac.decide.scaling.recommendation import recommend
-from tarmac.decide.verdict import Refusal
+from tarmac.decide.scaling.measuring import measured
+from tarmac.decide.scaling.metrics import Reading, metric_name, propose
+from tarmac.decide.scaling.tolerance import Tolerance
+from tarmac.decide.verdict import Refusal, Verdict
 
 _RULE: Final = "scaling.behavior"
 _UP: Final = ScalingRules(
@@ -35,6 +36,37 @@ _DOWN: Final = ScalingRules(
 _MAX_WINDOW: Final = 3600  # seconds of the longest window; periods are shorter
 
 Entry = tuple[float, int]
+
+
+# Selects the largest proposal over all metrics.
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """A number of instances, the metric that asks for it, and that metric's value and target as text."""
+
+    replicas: int
+    metric: str
+    measured: str = ""
+
+
+def recommend(settings: ScaleSettings, readings: Sequence[Reading], current: int) -> Verdict[Recommendation]:
+    """Return the number the metrics ask for; `readings` are in the order of the settings' metrics.
+
+    While a metric is unavailable, the remaining ones may raise the number, but not lower it: the unavailable one might
+    need the instances. The verdict is then a refusal, and the number stays.
+    """
+    tolerance = Tolerance.of(settings.behavior)
+    best: Recommendation | None = None
+    refusals: list[Refusal] = []
+    for metric, reading in zip(settings.metrics, readings, strict=True):
+        proposal = propose(metric, reading, current, tolerance)
+        refusals += proposal.refusals
+        if proposal.value is not None and (best is None or proposal.value > best.replicas):
+            best = Recommendation(proposal.value, metric_name(metric), measured(metric, reading))
+    if best is not None and refusals and best.replicas < current:
+        best = None
+    return Verdict(best, tuple(refusals))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from tarmac.runtimes.interface.announcedclasses import RuntimeClasses, RuntimeClassType
 from tarmac.runtimes.interface.containers import (
     Container,
     ContainerConfig,
@@ -50,7 +49,7 @@ from tarmac.runtimes.interface.machines import (
 from tarmac.runtimes.interface.networks import Interfaces, NotConnected, WhyNotConnected
 from tarmac.runtimes.interface.sandboxes import PodIdentity, PortMapping, Sandbox, SandboxConfig, Sandboxes
 from tarmac.runtimes.interface.security import LinuxSecurity
-from tarmac.runtimes.interface.status import Handler, RuntimeStatus
+from tarmac.runtimes.interface.status import Handler, RuntimeClasses, RuntimeClassType, RuntimeStatus
 from tarmac.runtimes.interface.streams import (
     CommandStream,
     ExecResult,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Literal
 
 from tarmac.api.compute.names import ANNOTATION_MACHINE_IMAGES
 from tarmac.api.kubernetes.runtimeclasses import MACHINE_CLASS
@@ -43,7 +44,6 @@ from tarmac.runtimes.qemu.accelerator import AcceleratorProbe
 from tarmac.runtimes.qemu.access import MachineAccess, power
 from tarmac.runtimes.qemu.dependencies import MachineCgroups, MachineImages, Taps
 from tarmac.runtimes.qemu.launching import Launcher, TapGone
-from tarmac.runtimes.qemu.listeners import Listeners, What
 from tarmac.runtimes.qemu.machinemetrics import MachineMetrics, Sample
 from tarmac.runtimes.qemu.machines import MachineRegistry
 from tarmac.runtimes.qemu.records import MachineFolders, SandboxRecord
@@ -55,6 +55,31 @@ from tarmac.runtimes.qemu.usage import MachineUsage
 HANDLER = MACHINE_CLASS
 
 Probe = Callable[[], Awaitable[AcceleratorProbe]]
+
+What = Literal["created", "started", "stopped", "deleted", ""]
+
+
+class Listeners:
+    """Delivers each event to all subscribers."""
+
+    def __init__(self) -> None:
+        self._queues: list[asyncio.Queue[RuntimeEvent | None]] = []
+
+    def notify(self, event: RuntimeEvent) -> None:
+        """Queue an event for all subscribers."""
+        for queue in self._queues:
+            queue.put_nowait(event)
+
+    async def events(self) -> AsyncGenerator[RuntimeEvent | None]:
+        """Subscribe. The first item is None: list everything, since earlier events were missed."""
+        queue: asyncio.Queue[RuntimeEvent | None] = asyncio.Queue()
+        queue.put_nowait(None)
+        self._queues.append(queue)
+        try:
+            while True:
+                yield await queue.get()
+        finally:
+            self._queues.remove(queue)
 
 
 class QemuRuntime:

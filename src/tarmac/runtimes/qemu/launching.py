@@ -9,20 +9,24 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import shutil
 import stat
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
+from itertools import count
 from pathlib import Path
+from typing import Final
 
 from tarmac.base.clock import Clock
+from tarmac.decide.disks import VARIABLES
 from tarmac.runtimes.interface.errors import RuntimeRefused
 from tarmac.runtimes.qemu.accelerator import AcceleratorProbe
 from tarmac.runtimes.qemu.commandline import command_line
 from tarmac.runtimes.qemu.dependencies import MachineCgroups, MachineImages, Taps
-from tarmac.runtimes.qemu.diskserials import SEED_SERIAL, disk_serials
-from tarmac.runtimes.qemu.firmware import CODE, make_variables, variables_of
 from tarmac.runtimes.qemu.iso import IsoFile, IsoTooLarge, iso_image
 from tarmac.runtimes.qemu.jail import Jail
 from tarmac.runtimes.qemu.logtail import log_tail
@@ -44,6 +48,13 @@ from tarmac.runtimes.qemu.volumes import VOLUME_BYTES, volume_files, volume_labe
 
 _POLL_SECONDS = 0.01
 _START_TIMEOUT = 30.0
+
+MAX_SERIAL = 20
+SEED_SERIAL = "cidata"
+_HASHED = 4
+
+CODE: Final = Path("/usr/share/OVMF/OVMF_CODE_4M.fd")
+_TEMPLATE: Final = Path("/usr/share/OVMF/OVMF_VARS_4M.fd")
 
 
 class TapGone(RuntimeRefused):
@@ -215,3 +226,56 @@ def _descriptors(machine: MachineDescription) -> list[int]:
     booted += [uefi.code, uefi.variables] if uefi else []
     taps = [each for interface in machine.interfaces for each in (*interface.queues, *interface.vhosts)]
     return [*(each.descriptor for each in disks), *taps, *booted]
+
+
+# Serial numbers of disks, by which a guest tells them apart: the device name, cut to fit.
+#
+# A virtio disk's serial has 20 bytes, and a device name up to 60. If cut names of one machine collide, the last
+# characters are replaced by a hash; the same names always get the same serials.
+
+
+def disk_serials(names: Sequence[str]) -> list[str]:
+    """Return the serial of each disk, in the order of their device names. None equals the seed's serial."""
+    alike = Counter([SEED_SERIAL, *(name[:MAX_SERIAL] for name in names)])
+    taken = {serial for serial, number in alike.items() if number == 1} | {SEED_SERIAL}
+    return [name[:MAX_SERIAL] if alike[name[:MAX_SERIAL]] == 1 else _hashed(name, taken) for name in names]
+
+
+def _hashed(name: str, taken: set[str]) -> str:
+    """Return an unused serial and mark it as taken. Hashes of 16 bits may collide, and volumes may have equal names."""
+    for attempt in count():
+        salt = f"{name}\0{attempt}" if attempt else name
+        serial = name[: MAX_SERIAL - _HASHED] + sha256(salt.encode()).hexdigest()[:_HASHED]
+        if serial not in taken:
+            taken.add(serial)
+            return serial
+    raise AssertionError("endless")
+
+
+# UEFI: Debian's read-only firmware, and one file of variables (boot entries, mostly) per machine.
+#
+# That file belongs to the boot disk and lies beside it: it survives a restart of the machine, serves the next Instance
+# with that disk, and is deleted with the disk. A boot disk that is not a file has its variables in the log directory.
+
+
+def variables_of(boot_disk: str, otherwise: Path) -> Path:
+    """Return the path of a machine's variables. Raises OSError."""
+    path = Path(os.path.realpath(boot_disk))
+    beside = stat.S_ISREG(path.stat().st_mode)
+    return path.with_suffix(VARIABLES) if beside else otherwise / f"firmware{VARIABLES}"
+
+
+def make_variables(path: Path) -> Path:
+    """Create the variables atomically, unless they exist. Raises RuntimeRefused without firmware, OSError."""
+    if missing := next((each for each in (CODE, _TEMPLATE) if not each.exists()), None):
+        raise RuntimeRefused(
+            f"the machine's image starts by UEFI, and this node has no firmware for it ({missing}): "
+            "install Debian's package ovmf on the node"
+        )
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_suffix(f"{VARIABLES}~")
+        shutil.copyfile(_TEMPLATE, fresh)
+        fresh.chmod(0o600)
+        fresh.rename(path)  # an agent killed before this starts over with a new copy
+    return path

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import platform
+import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Final
 
+import tarmac
 from tarmac.api.catalog import Catalog
+from tarmac.api.kubernetes.version import GIT_VERSION
 from tarmac.api.nodetokens import SERVERS_PATH
+from tarmac.api.schema import JsonObject
 from tarmac.api.status import NO_METHOD, MethodNotAllowed, NotFound, not_found
 from tarmac.http.messages import Answer, Request, Response
 from tarmac.server.endpoints.discovery import DiscoveryEndpoint
 from tarmac.server.endpoints.health import HealthEndpoint
 from tarmac.server.endpoints.openapi import OpenApiEndpoint
-from tarmac.server.endpoints.version import version
 from tarmac.server.metrics import Metrics
 from tarmac.server.printing.answers import document
 from tarmac.server.requestinfo import RequestInfo
@@ -26,6 +33,9 @@ _NO_CUSTOM_RESOURCES = (
 _HEALTH = ("livez", "readyz", "healthz")
 
 Endpoint = Callable[[Request], Answer | Awaitable[Answer]]
+
+PACKAGED: Final = "COMMIT"
+"""The file that `tools/package.py` writes beside the modules."""
 
 
 class Documents:
@@ -112,3 +122,56 @@ def page_not_found() -> Response:
     """Return the 404 response of Go's HTTP server."""
     headers = [("X-Content-Type-Options", "nosniff")]
     return Response(404, b"404 page not found\n", "text/plain; charset=utf-8", headers)
+
+
+# `/version`: the version of the Kubernetes API that this server implements.
+
+
+def version() -> JsonObject:
+    """Return the document. `goVersion` and `compiler` are mandatory field names; the values describe Python."""
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    return {
+        "major": "1",
+        "minor": "35",
+        "emulationMajor": "1",
+        "emulationMinor": "35",
+        "minCompatibilityMajor": "1",
+        "minCompatibilityMinor": "34",
+        "gitVersion": GIT_VERSION,
+        "gitCommit": commit(),
+        "gitTreeState": "",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": f"python{platform.python_version()}",
+        "compiler": sys.implementation.name,
+        "platform": f"{sys.platform}/{machine}",
+    }
+
+
+# The commit that this program was built from, read from its package or its checkout.
+
+
+@cache
+def commit() -> str:
+    """Return the hash; empty if unknown."""
+    return commit_of(Path(tarmac.__file__).parent)
+
+
+def commit_of(package: Path) -> str:
+    """Return the hash that belongs to a directory of modules."""
+    try:
+        if (package / PACKAGED).exists():
+            return (package / PACKAGED).read_text().strip()
+        return _checked_out(package.parents[1] / ".git")
+    except OSError:
+        return ""
+
+
+def _checked_out(git: Path) -> str:
+    head = (git / "HEAD").read_text().strip()
+    name = head.removeprefix("ref: ")
+    if name == head:
+        return head  # detached
+    if (git / name).exists():
+        return (git / name).read_text().strip()
+    packed = (line.split() for line in (git / "packed-refs").read_text().splitlines())
+    return next((fields[0] for fields in packed if fields[1:] == [name]), "")

@@ -16,9 +16,22 @@ import msgspec
 
 from tarmac.api.catalog import Catalog
 from tarmac.api.compute.instance import Instance
-from tarmac.api.compute.names import LABEL_DEPLOYMENT_UID, LABEL_INSTANCE_INDEX, MACHINE_ANNOTATIONS
+from tarmac.api.compute.machineimage import (
+    LocalMachineImage,
+    MachineImage,
+    MachineImageSpec,
+    described_image,
+    image_object_name,
+    image_owner,
+)
+from tarmac.api.compute.names import (
+    ANNOTATION_MACHINE_IMAGES,
+    LABEL_DEPLOYMENT_UID,
+    LABEL_INSTANCE_INDEX,
+    MACHINE_ANNOTATIONS,
+)
 from tarmac.api.compute.workload import WorkloadDeployment
-from tarmac.api.declare import encode
+from tarmac.api.declare import decode, encode
 from tarmac.api.decode import check_object
 from tarmac.api.kubernetes.core.pods.validation import validate_pod
 from tarmac.api.networking.names import ANNOTATION_INTERFACES, LABEL_LOCATION
@@ -31,7 +44,6 @@ from tarmac.decide.derived.instances import instance_document
 from tarmac.decide.rollout import template_hash
 from tarmac.server.admission.chain import AdmissionChain, Attributes
 from tarmac.server.encoding import encode_object
-from tarmac.server.nodes.adoptedimages import check_images
 from tarmac.server.nodes.adoptedinterfaces import check_interfaces
 from tarmac.server.reader import Reader
 from tarmac.server.restored import RestoredConflict
@@ -43,6 +55,10 @@ _INSTANCES = "compute.datumapis.com/instances"
 _DEPLOYMENTS = "compute.datumapis.com/workloaddeployments"
 _HELD = (ANNOTATION_INTERFACES, *MACHINE_ANNOTATIONS)
 """Only controllers write these (`server.admission.heldannotations`), so admission would reject them from the user."""
+
+_IMAGES, _LOCAL = "compute.datumapis.com/machineimages", "compute.datumapis.com/localmachineimages"
+_FIELD = f"metadata.annotations[{ANNOTATION_MACHINE_IMAGES}]"
+_DECIDING = ("source", "checksum")
 
 
 async def adopt(
@@ -150,3 +166,36 @@ def _deployments(reader: Reader, namespace: str, uid: str) -> Iterator[WorkloadD
     for each in reader.list(_DEPLOYMENTS, f"{namespace}/"):
         if each["metadata"]["uid"] == uid:
             yield msgspec.convert(each, WorkloadDeployment)
+
+
+# Checks the images of a virtual machine that a node reports after a restore: the catalogue must have them.
+#
+# A node fetches images with its own rights, and the annotation that names them is kept although only a controller may
+# write it. A hostile node could otherwise have a machine adopted whose image nobody with that right chose.
+
+
+def check_images(reader: Reader, pod: JsonObject, errors: FieldErrors) -> None:
+    """Add an error for each image that is not the one of its name in the store."""
+    text = (pod["metadata"].get("annotations") or {}).get(ANNOTATION_MACHINE_IMAGES)
+    if text is None:
+        return
+    try:
+        images = msgspec.json.decode(text, type=dict[str, JsonObject])
+    except (msgspec.DecodeError, UnicodeError) as error:
+        errors.invalid(_FIELD, text[:200], f"cannot be read: {error}")
+        return
+    for name, said in images.items():
+        known = _known(reader, name, pod["metadata"]["namespace"])
+        stored = encode(known) if known is not None else {}
+        if known is None or any(said.get(field) != stored.get(field) for field in _DECIDING):
+            why = f"{described_image(name)} has not this source and checksum"
+            errors.invalid(_FIELD, name[:200], f"{why}; end this one with `tarmac restored remove`")
+
+
+def _known(reader: Reader, name: str, namespace: str) -> MachineImageSpec | None:
+    owner = image_owner(name)
+    if not owner:
+        found = reader.get(_IMAGES, image_object_name(name))
+        return decode(MachineImage, found).spec if found is not None else None
+    found = reader.get(_LOCAL, f"{owner}/{name.rpartition(':')[2]}") if owner == namespace else None
+    return decode(LocalMachineImage, found).spec.for_nodes(owner) if found is not None else None

@@ -15,15 +15,18 @@ import msgspec
 from tarmac.api.decode.headers import stated_name
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
+from tarmac.api.shared import LAST_APPLIED
 from tarmac.api.status import BadRequest, invalid
 from tarmac.base.fielderrors import FieldErrors
-from tarmac.server.patch import conformity, entries, lastapplied, managed, resets
+from tarmac.server.patch import conformity, entries, managed, resets
+from tarmac.server.patch.comparing import compare
 from tarmac.server.patch.conflicts import FieldConflict, conflict_error
-from tarmac.server.patch.elements import BadElement
+from tarmac.server.patch.elements import BadElement, encode_value
 from tarmac.server.patch.entries import FieldManager, Managers, OwnedFields
-from tarmac.server.patch.fieldset import FieldSet, canonical, intersection, members, union
+from tarmac.server.patch.fieldset import FieldSet, canonical, difference, has, intersection, members, union
 from tarmac.server.patch.gotext import unclassified
 from tarmac.server.patch.merging import merge, without_nulls
+from tarmac.server.patch.ownership import applied
 from tarmac.server.patch.ownership import applied as claimed
 from tarmac.server.patch.pruning import prune
 from tarmac.server.patch.shapes import Shape, empty_object, shape_of
@@ -32,6 +35,9 @@ _BEFORE_FIRST_APPLY = "before-first-apply"
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
+
+KUBECTL = "kubectl"
+_MAX_ANNOTATIONS = 256 * 1024
 
 
 def server_side_apply(
@@ -58,8 +64,8 @@ def server_side_apply(
         raise unclassified(f"failed to create typed live object ({_place(start, resource)}): {error}") from None
     if not force:
         conflicts = work.conflicts()
-        if manager == lastapplied.KUBECTL:
-            conflicts = lastapplied.unexplained(resource, start, conflicts)
+        if manager == KUBECTL:
+            conflicts = unexplained(resource, start, conflicts)
         if conflicts:
             raise conflict_error(conflicts)
     return work.result(now)
@@ -152,8 +158,8 @@ class _Apply:
         managers = self._final_managers(now)
         if managers:
             metadata["managedFields"] = entries.encode(managers)
-        if self.mine.name == lastapplied.KUBECTL:
-            lastapplied.refresh(metadata, self.applied)
+        if self.mine.name == KUBECTL:
+            refresh(metadata, self.applied)
         return result
 
     def _final_managers(self, now: str) -> Managers:
@@ -172,3 +178,54 @@ def _unshared(shape: Shape, merged: JsonObject) -> JsonObject:
     text = _encode(merged)
     result = _decode(text)
     return without_nulls(shape, result) if b":null" in text else result
+
+
+# Migration of kubectl from client-side to server-side apply.
+#
+# Client-side apply stored the last configuration in an annotation. When manager "kubectl" conflicts only over fields
+# that this configuration set to the values they still have, it takes them over; and while the annotation exists,
+# kubectl's server-side applies refresh it, so that an older kubectl can still return to client-side apply.
+
+
+def unexplained(resource: Resource, live: JsonObject, conflicts: list[FieldConflict]) -> list[FieldConflict]:
+    """Return the conflicts that client-side apply does not explain."""
+    if not conflicts:
+        return conflicts  # a new object has no conflicts, and no metadata to read below
+    own = _still_as_applied(resource, live)
+    return [taken for taken in conflicts if not has(own, taken.path)]
+
+
+def _still_as_applied(resource: Resource, live: JsonObject) -> FieldSet:
+    """Return the fields of the last client-side configuration that have not changed since."""
+    text = (live["metadata"].get("annotations") or {}).get(LAST_APPLIED)
+    if not text:
+        return {}
+    try:
+        config = _decode(text)
+        conformity.check(resource.schema, config)
+    except (msgspec.DecodeError, conformity.Nonconforming):
+        return {}
+    if not isinstance(config, dict) or config.get("apiVersion") != resource.api_version:
+        return {}
+    shape = shape_of(resource.schema)
+    comparison = compare(shape, config, live)
+    return difference(difference(applied(shape, config), comparison.changed), comparison.removed)
+
+
+def refresh(metadata: JsonObject, config: JsonObject) -> None:
+    """Update the annotation, if there is one. Changes `metadata` in place."""
+    annotations = metadata.get("annotations")
+    if not annotations or not annotations.get(LAST_APPLIED):
+        return
+    annotations[LAST_APPLIED] = encode_value(_without_annotation(config)) + "\n"
+    if sum(len(name.encode()) + len((value or "").encode()) for name, value in annotations.items()) > _MAX_ANNOTATIONS:
+        del annotations[LAST_APPLIED]
+
+
+def _without_annotation(config: JsonObject) -> JsonObject:
+    metadata = config.get("metadata") or {}
+    given = metadata.get("annotations") or {}
+    if LAST_APPLIED not in given:
+        return config
+    rest = {name: value for name, value in given.items() if name != LAST_APPLIED}
+    return {**config, "metadata": {**metadata, "annotations": rest}}

@@ -23,7 +23,6 @@ from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest, UnsupportedMediaType
 from tarmac.server.patch.jsonpatch import apply_json_patch, notes_on_operations
-from tarmac.server.patch.mergepatch import apply_merge_patch
 from tarmac.server.patch.strategic import apply_strategic_patch
 
 JSON_PATCH = "application/json-patch+json"
@@ -32,6 +31,8 @@ STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
 _encode = msgspec.json.Encoder().encode
+
+_NESTED = (dict, list)
 
 
 def check_type(resource: Resource, content_type: str) -> str:
@@ -101,4 +102,37 @@ def _mapping(value: Any, prefix: str) -> JsonObject | None:
         raise BadRequest(
             f"{prefix}json: cannot unmarshal {go_kind(value)} into Go value of type map[string]interface {{}}"
         )
+    return value
+
+
+# JSON merge patch (RFC 7386).
+#
+# As in Kubernetes, nulls inside objects inside a new array are dropped as well.
+
+
+def apply_merge_patch(document: Any, patch: Any) -> Any:
+    """Return the merged document: objects merge, null removes, everything else replaces."""
+    if not isinstance(patch, dict) or not isinstance(document, dict):
+        return without_nulls(patch)
+    merged: JsonObject = dict(document)
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        elif name in merged:
+            merged[name] = apply_merge_patch(merged[name], value)
+        else:
+            merged[name] = without_nulls(value)
+    return merged
+
+
+def without_nulls(value: Any) -> Any:
+    """Return a copy of a value without null members in its objects."""
+    if isinstance(value, dict):
+        return {
+            name: without_nulls(item) if isinstance(item, _NESTED) else item
+            for name, item in value.items()
+            if item is not None
+        }
+    if isinstance(value, list):
+        return [without_nulls(item) if isinstance(item, _NESTED) else item for item in value]
     return value

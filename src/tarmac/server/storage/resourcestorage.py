@@ -6,15 +6,18 @@ a request. Verbs are functions of a `ResourceStorage` and a request.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakValueDictionary
 
 from tarmac.api.catalog import Catalog
 from tarmac.api.decode.extent import MAX_STORED_VALUES, check_extent
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
-from tarmac.api.status import ApiError, TooLarge, conflict, invalid, not_found
+from tarmac.api.status import ApiError, TooLarge, TooManyRequests, conflict, invalid, not_found
 from tarmac.base.clock import Clock, rfc3339
 from tarmac.base.cooperative import CooperativeRunner
 from tarmac.base.fielderrors import FieldErrors
@@ -31,15 +34,49 @@ from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.users import User
 from tarmac.server.storage.derived import derived
 from tarmac.server.storage.eventviews import View
-from tarmac.server.storage.guards import GuardLocks
 from tarmac.server.storage.options import WriteOptions
 from tarmac.server.storage.projections import Projection
 from tarmac.server.storage.selectors import EntrySelection, Index
-from tarmac.store.interface import Entry, Reads, Store
+from tarmac.store.interface import Entry, Overtaken, Reads, Store
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 MAX_STORED = 1_500_000  # bytes: the request limit of an etcd with default settings
 _NOT_SPEC = frozenset({"metadata", "status", "kind", "apiVersion"})
+
+_MAX_ATTEMPTS = 32  # each failed attempt means that a write of another server succeeded
+
+
+# Serializes the writes under one guard.
+#
+# The store accepts a guarded write only if its server had seen every earlier one. Concurrent writes of one server would
+# constantly invalidate each other; they queue here instead, and each reads the state when its turn comes. A write
+# overtaken by one of another server is retried from the start.
+
+
+class GuardLocks:
+    """One lock per guard."""
+
+    def __init__(self) -> None:
+        # A lock exists only while a write holds it or waits for it.
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def write(self, guards: Sequence[str], attempt: Callable[[], Awaitable[Entry]]) -> Entry:
+        """Run `attempt` while holding the locks of all guards, retrying while other servers overtake it.
+
+        Raises TooManyRequests after 32 lost attempts.
+        """
+        async with AsyncExitStack() as stack:
+            for guard in sorted(guards):  # one global order of locking, or two writes could deadlock
+                await stack.enter_async_context(self._locks.setdefault(guard, asyncio.Lock()))
+            for _ in range(_MAX_ATTEMPTS):
+                try:
+                    # Each attempt reads the state anew; one that kept values of the last attempt would be overtaken for
+                    # ever.
+                    return await attempt()
+                except Overtaken:
+                    continue
+        text = "other servers are writing under the same quota or addresses, please try again"  # nothing was written
+        raise TooManyRequests(text, details={"retryAfterSeconds": 1}, headers=[("Retry-After", "1")])
 
 
 @dataclass(slots=True)

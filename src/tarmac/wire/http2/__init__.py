@@ -6,8 +6,14 @@ limit.
 `Http2ServerSession` is a server connection, for small requests and responses only.
 """
 
-from tarmac.wire.http2.clientsession import Http2ClientSession
-from tarmac.wire.http2.events import DataReceived, Event, ResponseReceived, StreamEnded, StreamReset
+from tarmac.wire.http2.clientsession import (
+    DataReceived,
+    Event,
+    Http2ClientSession,
+    ResponseReceived,
+    StreamEnded,
+    StreamReset,
+)
 from tarmac.wire.http2.serversession import Http2ServerSession, RequestReceived
 
 __all__ = [

@@ -14,10 +14,11 @@ sets its own limit.
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import hpack
 
-from tarmac.wire.http2.events import DataReceived, Event, ResponseReceived, StreamEnded, StreamReset
 from tarmac.wire.http2.frames import (
     ACK,
     END_HEADERS,
@@ -42,6 +43,39 @@ _LAST_STREAM = 0x7FFFFFFF  # also the maximum of any other 31-bit number
 _PING = bytes(8)
 _NOTHING = memoryview(b"")
 _ONE, _SETTING = struct.Struct(">I"), struct.Struct(">HI")
+
+
+# Events of the streams of a client connection.
+
+
+class ResponseReceived(NamedTuple):
+    """Headers of a response; those after its data are its trailers."""
+
+    stream: int
+    headers: Mapping[str, str]
+
+
+class DataReceived(NamedTuple):
+    """Bytes of a response."""
+
+    stream: int
+    data: bytes
+
+
+class StreamEnded(NamedTuple):
+    """The response is complete."""
+
+    stream: int
+
+
+class StreamReset(NamedTuple):
+    """The response was cut off. `code` is the peer's reason."""
+
+    stream: int
+    code: int
+
+
+Event = ResponseReceived | DataReceived | StreamEnded | StreamReset
 
 
 class _Stream:

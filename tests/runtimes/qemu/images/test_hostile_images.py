@@ -17,10 +17,10 @@ from tarmac.api.compute.machineimage import ImageSource, MachineImageSpec
 from tarmac.base.clock import SystemClock
 from tarmac.base.quantity import Quantity
 from tarmac.runtimes.interface import ImageMismatch, ImageRefused
-from tarmac.runtimes.qemu.images import jailed
+from tarmac.runtimes.qemu.images import convert
+from tarmac.runtimes.qemu.images.convert import USER, run_jailed
 from tarmac.runtimes.qemu.images.getting import ImageFiles
 from tarmac.runtimes.qemu.images.guard import TenantNetworks
-from tarmac.runtimes.qemu.images.jailed import USER, run_jailed
 
 pytestmark = [pytest.mark.root]
 SECRET = b"root:x:0:0: what only the host knows\n"
@@ -219,7 +219,7 @@ def test_a_program_in_the_cage_sees_nothing_and_may_nothing(node: Node) -> None:
 def test_a_program_that_does_not_end_is_ended_with_all_that_it_began(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jailed, "SECONDS", 1)
+    monkeypatch.setattr(convert, "SECONDS", 1)
     word = f"30{os.getpid()}"
     with pytest.raises(ImageRefused, match="sh took more than 1 s"):
         run_jailed(("sh", "-c", f"sleep {word} & sleep {word}"), node.kept / "cage", MIB, (), None, None)

@@ -11,16 +11,65 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 from tarmac.base.clock import Clock, rfc3339_micro
-from tarmac.runtimes.qemu.serial.lines import Unfinished, log_lines
-from tarmac.runtimes.qemu.serial.position import LogPosition, PositionFile
 
 KEPT = 256 * 1024
 SILENCE = 1.0  # seconds until an incomplete line is written
 _CHUNK = 32 * 1024  # at worst one line per byte, which takes some milliseconds
 _BLOCK = 64 * 1024  # a multiple of every file system's block size
 _KEEP_SIZE_AND_PUNCH_HOLE = 0x01 | 0x02
+
+MAX_LINE = 16 * 1024
+"""Maximum content of one line of the log, in bytes, as in container runtimes."""
+
+Unfinished = Literal["wait", "part", "line"]
+"""Handling of bytes without a line end: wait for it, write them as a part (P), or as a line (F)."""
+
+_DIGITS = 20
+_SIZE = 3 * _DIGITS + 3
+
+
+# Progress of a log, in a file of one record: `<bytes of serial.raw> <inode of the log> <bytes of the log>`.
+#
+# Lines go to the log first, the record second. If the agent is killed in between, the log is longer than recorded; the
+# next follower truncates it to the recorded length and writes the same lines again. The opposite order would lose
+# lines, and without the length it would be unknown where to truncate.
+#
+# The record has a fixed size and is overwritten in one call, which a kill cannot interrupt. It need not survive a power
+# loss: neither does the machine.
+
+
+class LogPosition(NamedTuple):
+    """`offset` bytes of the serial port are in the log with this inode, which then has this size."""
+
+    offset: int
+    inode: int
+    size: int
+
+
+class PositionFile:
+    """The record of one log."""
+
+    def __init__(self, path: Path) -> None:
+        """Open or create the file. Raises OSError."""
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+
+    def read(self) -> LogPosition | None:
+        """Return the position; None before the first write, when no line has gone to the log either."""
+        try:
+            offset, inode, size = map(int, os.pread(self._file, _SIZE, 0).split())
+        except ValueError:
+            return None
+        return LogPosition(offset, inode, size)
+
+    def write(self, position: LogPosition) -> None:
+        """Overwrite the record in one call. Raises OSError."""
+        os.pwrite(self._file, (" ".join(f"{each:0{_DIGITS}d}" for each in position) + "\n").encode(), 0)
+
+    def close(self) -> None:
+        os.close(self._file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,3 +213,38 @@ _fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int6
 def _punch_hole(file: int, offset: int, length: int) -> None:
     """Free disk blocks. A file system without support keeps them until the file is deleted."""
     _fallocate(file, _KEEP_SIZE_AND_PUNCH_HOLE, offset, length)
+
+
+# Converts bytes of a guest to lines of a container's log, in CRI's format: `<time> stdout F|P <content>`.
+#
+# A line ends with LF; a CR before it is removed. A line longer than `MAX_LINE` is split into parts (P) of that length.
+# The conversion is stateless: progress is a number of bytes, which can be persisted for another process to continue.
+
+
+def log_lines(data: bytes, time: str, unfinished: Unfinished) -> tuple[bytes, int]:
+    """Return lines of the log, and the number of bytes of `data` they cover; pass the rest again with more data."""
+    whole, part = f"{time} stdout F ".encode(), f"{time} stdout P ".encode()
+    out: list[bytes] = []
+    taken = 0
+    while True:
+        # A line of maximum length may be followed by CR and LF: look two bytes further before splitting it.
+        end = data.find(b"\n", taken, taken + MAX_LINE + 2)
+        content = data[taken:end].removesuffix(b"\r") if end >= 0 else b""
+        if end >= 0 and len(content) <= MAX_LINE:
+            out += (whole, content, b"\n")
+            taken = end + 1
+        elif len(data) - taken >= MAX_LINE + 2:
+            out += (part, data[taken : taken + MAX_LINE], b"\n")
+            taken += MAX_LINE
+        else:
+            break
+    rest = data[taken:].removesuffix(b"\r")
+    if unfinished == "wait":
+        return b"".join(out), taken
+    head = part if unfinished == "part" else whole
+    if len(rest) > MAX_LINE:  # by one byte
+        out += (part, rest[:MAX_LINE], b"\n")
+    if rest:
+        out += (head, rest[MAX_LINE:] if len(rest) > MAX_LINE else rest, b"\n")
+    # A CR may be the first half of a line end: it waits for the LF, unless the input has ended.
+    return b"".join(out), taken + len(rest) if unfinished == "part" else len(data)
