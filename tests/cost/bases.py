@@ -29,6 +29,20 @@ _REPLICATED = {"spec": {"selector": {"matchLabels": {"app": "x"}}, "template": _
 _JOB = {"spec": {"template": {"spec": {"containers": [_CONTAINER], "restartPolicy": "Never"}}}}
 _BACKEND = {"service": {"name": "x", "port": {"number": 80}}}
 _TARGET = {"type": "Utilization", "averageUtilization": 50}
+_PEER = {"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}}
+# kinds of one plural in several groups or versions
+_OF_VERSIONS: dict[str, Object] = {
+    "networking.k8s.io/v1/networkpolicies": {
+        "spec": {"podSelector": {}, "ingress": [{"from": [_PEER], "ports": [{"port": 80, "protocol": "TCP"}]}]}
+    },
+    "autoscaling/v1/horizontalpodautoscalers": {
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "x"},
+            "maxReplicas": 3,
+            "targetCPUUtilizationPercentage": 50,
+        }
+    },
+}
 
 BASES: dict[str, Object] = {
     "cronjobs": {"spec": {"schedule": "0 * * * *", "jobTemplate": _JOB}},
@@ -86,6 +100,13 @@ BASES: dict[str, Object] = {
     "rolebindings": {"roleRef": _REF},
     "roles": {"rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]},
     "clusterroles": {"rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]},
+    "csidrivers": {"spec": {"tokenRequests": [{"audience": "a"}]}},
+    "csinodes": {"spec": {"drivers": [{"name": "example.com", "nodeID": "a", "topologyKeys": ["a"]}]}},
+    "csistoragecapacities": {"storageClassName": "a", "capacity": "1Gi"},
+    "volumeattachments": {
+        "spec": {"attacher": "example.com", "nodeName": "a", "source": {"persistentVolumeName": "a"}}
+    },
+    "volumeattributesclasses": {"driverName": "example.com", "parameters": {"a": "b"}},
     "storageclasses": {"provisioner": "example.org/x"},
     "priorityclasses": {"value": 1},
     "runtimeclasses": {"handler": "x"},
@@ -135,5 +156,6 @@ BASES: dict[str, Object] = {
 def base(resource: Resource, name: str) -> Object:
     """A fresh object; not every one is accepted, but each gets past decoding."""
     spec = BASES.get(resource.group if resource.group == "events.k8s.io" else resource.plural, {})
+    spec = _OF_VERSIONS.get(f"{resource.api_version}/{resource.plural}", spec)
     metadata = {"name": name} if resource.stored else {}
     return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata} | spec

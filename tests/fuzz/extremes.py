@@ -188,6 +188,20 @@ _REPLICATED = {"spec": {"selector": {"matchLabels": {"app": "a"}}, "template": _
 _JOB = {"spec": {"template": {"spec": {"containers": [_CONTAINER], "restartPolicy": "Never"}}}}
 _BACKEND = {"service": {"name": "a", "port": {"number": 80}}}
 _TARGET = {"type": "Utilization", "averageUtilization": 50}
+_PEER = {"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}}
+# kinds of one plural in several groups or versions
+_OF_VERSIONS: dict[str, JsonObject] = {
+    "networking.k8s.io/v1/networkpolicies": {
+        "spec": {"podSelector": {}, "ingress": [{"from": [_PEER], "ports": [{"port": 80, "protocol": "TCP"}]}]}
+    },
+    "autoscaling/v1/horizontalpodautoscalers": {
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "x"},
+            "maxReplicas": 3,
+            "targetCPUUtilizationPercentage": 50,
+        }
+    },
+}
 
 BASES: dict[str, JsonObject] = {
     "cronjobs": {"spec": {"schedule": "0 * * * *", "jobTemplate": _JOB}},
@@ -220,6 +234,13 @@ BASES: dict[str, JsonObject] = {
     "rolebindings": {"roleRef": _ROLE_REF},
     "clusterrolebindings": {"roleRef": _ROLE_REF},
     "runtimeclasses": {"handler": "runc"},
+    "csidrivers": {"spec": {"tokenRequests": [{"audience": "a"}]}},
+    "csinodes": {"spec": {"drivers": [{"name": "example.com", "nodeID": "a", "topologyKeys": ["a"]}]}},
+    "csistoragecapacities": {"storageClassName": "a", "capacity": "1Gi"},
+    "volumeattachments": {
+        "spec": {"attacher": "example.com", "nodeName": "a", "source": {"persistentVolumeName": "a"}}
+    },
+    "volumeattributesclasses": {"driverName": "example.com", "parameters": {"a": "b"}},
     "storageclasses": {"provisioner": "example.com/disks"},
     "workloads": {"spec": {"template": {"spec": _TEMPLATE}, "placements": [_PLACEMENT]}},
     "workloaddeployments": {
@@ -277,7 +298,8 @@ BASES: dict[str, JsonObject] = {
 def base_of(resource: Resource) -> JsonObject:
     """An object of the kind that is as right as its schema and `BASES` can make it."""
     made: JsonObject = {**right(resource.schema), "metadata": {"name": "extreme"} if resource.stored else {}}
-    made |= copy.deepcopy(_EVENT if resource.group == "events.k8s.io" else BASES.get(resource.plural, {}))
+    known = _OF_VERSIONS.get(f"{resource.api_version}/{resource.plural}", BASES.get(resource.plural, {}))
+    made |= copy.deepcopy(_EVENT if resource.group == "events.k8s.io" else known)
     if resource.kind == "CertificateSigningRequest":
         made["spec"]["request"] = base64.b64encode(signing_request()).decode()
     return {**made, "apiVersion": resource.api_version, "kind": resource.kind}

@@ -23,6 +23,7 @@ from tarmac.client.events import InvolvedObject, reference
 from tarmac.client.targets.untyped import BUDGETS, PODS
 from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.disruption.owners import AT_ONCE, NoController, Owners
+from tarmac.controllers.disruption.scales import Scales
 from tarmac.controllers.writes import difference
 from tarmac.decide import reasons
 from tarmac.decide.derived.instances import instance_labels
@@ -48,7 +49,7 @@ class DisruptionController:
         self._known.on_change(self._budget_changed)
         self._pods = informers.informer(PODS)
         self._pods.add_index(BY_NAMESPACE, by_namespace)
-        self._owners = Owners(informers)
+        self._owners = Owners(informers, Scales(context.client))
         self._controller = context.controller("disruption", self.reconcile)
         self._controller.watches(self._known)
         for informer in (self._pods, *self._owners.informers):

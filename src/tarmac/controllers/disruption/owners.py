@@ -3,6 +3,7 @@
 A pod of a Workload belongs to an Instance, which belongs to the WorkloadDeployment of its city. A budget that selects
 the pods of several cities counts the replicas of each of them, including a city that has no pod at the moment: its
 missing pods are missing from the budget. A replacement for a lost city is not counted in addition to the city itself.
+Pods of Kubernetes' own kinds count by the scale of their owner.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tarmac.client.cache import Item, by_label
 from tarmac.client.envelope import EnvelopeOwner
 from tarmac.client.informer import Informer, Informers
 from tarmac.client.targets.typed import DEPLOYMENTS, INSTANCES
+from tarmac.controllers.disruption.scales import MAX_OWNERS, Scales
 from tarmac.decide.derived.instances import instance_labels
 from tarmac.decide.rollout import desired_replicas
 
@@ -32,7 +34,8 @@ class NoController(Exception):
 class Owners:
     """The scales of pods' controllers."""
 
-    def __init__(self, informers: Informers) -> None:
+    def __init__(self, informers: Informers, scales: Scales) -> None:
+        self._scales = scales
         self._instances = informers.informer(INSTANCES)
         self.deployments = informers.informer(DEPLOYMENTS)
         self.deployments.add_index(BY_WORKLOAD, by_label(LABEL_WORKLOAD_UID))
@@ -48,12 +51,16 @@ class Owners:
         Pods without a controller have none. Raises NoController.
         """
         alone: dict[str, int] = {}
+        asked: dict[str, tuple[str, int]] = {}  # by the uid of the pods' controller
         found: dict[str, WorkloadDeployment] = {}
         for number, pod in enumerate(pods, 1):
             if number % AT_ONCE == 0:
                 await asyncio.sleep(0)
             owner = pod.metadata.controller
-            if owner is None or owner.uid in alone:
+            if owner is None or owner.uid in alone or owner.uid in asked:
+                continue
+            if self._scales.knows(owner):
+                asked[owner.uid] = await self._asked(pod, owner, len(asked))
                 continue
             deployment = self._deployment_of(pod, owner)
             if deployment is None:
@@ -61,7 +68,16 @@ class Owners:
             elif deployment.metadata.uid not in found:
                 found[deployment.metadata.uid] = deployment
                 found.update(self._siblings(deployment, selector))
-        return {**alone, **_counted_once(found)}
+        return {**alone, **dict(asked.values()), **_counted_once(found)}
+
+    async def _asked(self, pod: Item[Any], owner: EnvelopeOwner, before: int) -> tuple[str, int]:
+        """Ask the server for the scale of an owner. Raises NoController."""
+        if before >= MAX_OWNERS:
+            raise NoController(f"more than {MAX_OWNERS} controllers have pods that it selects; use narrower selectors")
+        scale = await self._scales.of(pod.metadata.namespace, owner)
+        if scale is None:
+            raise NoController(f'found no controllers for pod "{pod.metadata.name}"')
+        return scale
 
     def _deployment_of(self, pod: Item[Any], owner: EnvelopeOwner) -> WorkloadDeployment | None:
         """Return the deployment that scales the pod's Instance; None for a standalone Instance. Raises NoController."""

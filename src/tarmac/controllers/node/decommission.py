@@ -61,7 +61,8 @@ class Decommission:
             await release_disks(self._client, name)
         late = self._clock.now() - _deadline(facts)
         # Static pods end with their node: deleted here, the agent would only create their mirrors again.
-        left = [pod for pod in self._pods_by_node.of(name) if not is_mirror(pod.metadata.annotations)]
+        # So do pods of DaemonSets: their controller tolerates the cordon and would make each of them again.
+        left = [pod for pod in self._pods_by_node.of(name) if not _ends_with_node(pod)]
         for pod in left:
             await self._end_pod(pod, late)
         if left:
@@ -80,6 +81,12 @@ class Decommission:
                 await self._pods.create(
                     _eviction(pod), namespace=metadata.namespace, name=metadata.name, subresource="eviction"
                 )
+
+
+def _ends_with_node(pod: NodePod) -> bool:
+    owner = pod.metadata.controller
+    of_daemon_set = owner is not None and (owner.api_version, owner.kind) == ("apps/v1", "DaemonSet")
+    return of_daemon_set or is_mirror(pod.metadata.annotations)
 
 
 def _eviction(pod: NodePod) -> JsonObject:

@@ -229,7 +229,13 @@ DUTIES: dict[str, Duties] = {
     ),
     "disruption": Duties(
         {"core": "pods", "policy": "poddisruptionbudgets", COMPUTE: "instances workloaddeployments"},
-        [rule("patch", "policy", "poddisruptionbudgets/status"), _EVENTS],
+        [
+            rule("patch", "policy", "poddisruptionbudgets/status"),
+            # the expected number of pods, where they are not of a Workload
+            rule("get", "apps", "deployments/scale replicasets replicasets/scale statefulsets/scale"),
+            rule("get", "core", "replicationcontrollers/scale"),
+            _EVENTS,
+        ],
     ),
     "autoscaler": Duties(
         {COMPUTE: "instances instancetypes workloaddeployments", NETWORKING: "locations"},
