@@ -14,7 +14,7 @@ const result = await build({
   entryPoints: { main: "src/main.tsx" },
   bundle: true, splitting: true, format: "esm", target: "es2022", minify: true, metafile: true, outdir: out,
   entryNames: "[name]-[hash]", chunkNames: "[name]-[hash]", assetNames: "[name]-[hash]",
-  jsx: "automatic", jsxImportSource: "preact", loader: { ".json": "json" }, legalComments: "none",
+  jsx: "automatic", jsxImportSource: "preact", loader: { ".json": "json", ".woff2": "file" }, legalComments: "none",
   define: { "process.env.NODE_ENV": '"production"' },
 });
 

@@ -1,5 +1,7 @@
+// The page: the frame, and in it the view that the address names.
 import "./nonce.ts";
 import "./theme.css";
+import "./shell.css";
 import "./parts/parts.css";
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
@@ -8,13 +10,14 @@ import { link, parse } from "./logic/routes.ts";
 import { visible } from "./logic/text.ts";
 import { Help } from "./parts/help.tsx";
 import { listen } from "./parts/keys.ts";
-import { Namespaces } from "./parts/namespaces.tsx";
 import { Palette } from "./parts/palette.tsx";
+import { Rail } from "./parts/rail.tsx";
 import { Old } from "./parts/states.tsx";
+import { TopBar } from "./parts/topbar.tsx";
 import { announced } from "./state/announcing.ts";
+import { beat } from "./state/heartbeat.ts";
 import { closeLists } from "./state/lists.ts";
 import { route } from "./state/navigation.ts";
-import { THEMES, theme, type Theme } from "./state/preferences.ts";
 import { Anything } from "./views/any.tsx";
 import { Change } from "./views/change.tsx";
 import { External } from "./views/external.tsx";
@@ -28,7 +31,7 @@ import { Workloads } from "./views/workloads.tsx";
 const VIEWS = [
   ["planet", "Planet", "p"], ["workloads", "Workloads", "w"], ["instances", "Instances", "i"],
   ["change", "Change", "c"], ["nodes", "Nodes", "n"],
-  ["networks", "Networks", "t"], ["external", "External", "e"], ["any", "Anything", "a"],
+  ["networks", "Networks", "t"], ["external", "Egress", "e"], ["any", "All objects", "a"],
 ] as const;
 
 function Page() {
@@ -40,30 +43,24 @@ function Page() {
   return (
     <>
       <a class="skip" href="#main">To the content</a>
-      <header>
-        <nav aria-label="Views">
-          {VIEWS.map(([view, name]) => <a key={view} href={link(view)} aria-current={view === at.view ? "page" : undefined}>{name}</a>)}
-        </nav>
-        <span class="tools">
-          <Namespaces />
-          <span class="muted server">{visible(session.value.server)}</span>
-          <button type="button" aria-keyshortcuts="Control+K" onClick={() => setOpen("palette")}>Go to… <kbd>Ctrl-K</kbd></button>
-          <button type="button" aria-label="Keys" onClick={() => setOpen("help")}>?</button>
-          <label>Theme <select value={theme.value} onChange={(event) => (theme.value = event.currentTarget.value as Theme)}>{THEMES.map((each) => <option key={each}>{each}</option>)}</select></label>
-        </span>
-      </header>
-      <Old />
-      <main id="main" tabIndex={-1}>
-        {at.view === "planet" && <Planet />}
-        {at.view === "workloads" && <Workloads route={at} />}
-        {at.view === "instances" && <Instances route={at} />}
-        {at.view === "change" && <Change route={at} />}
-        {at.view === "nodes" && <Nodes route={at} />}
-        {at.view === "networks" && <Networks route={at} />}
-        {at.view === "external" && <External route={at} />}
-        {at.view === "any" && <Anything route={at} />}
-        {!VIEWS.some(([view]) => view === at.view) && <p role="alert">There is no view “{visible(at.view)}”. <a href={link("planet")}>To the planet</a></p>}
-      </main>
+      <div class="shell">
+        <Rail />
+        <div>
+          <TopBar views={VIEWS} palette={() => setOpen("palette")} help={() => setOpen("help")} />
+          <Old />
+          <main id="main" tabIndex={-1}>
+            {at.view === "planet" && <Planet route={at} />}
+            {at.view === "workloads" && <Workloads route={at} />}
+            {at.view === "instances" && <Instances route={at} />}
+            {at.view === "change" && <Change route={at} />}
+            {at.view === "nodes" && <Nodes route={at} />}
+            {at.view === "networks" && <Networks route={at} />}
+            {at.view === "external" && <External route={at} />}
+            {at.view === "any" && <Anything route={at} />}
+            {!VIEWS.some(([view]) => view === at.view) && <p role="alert">There is no view “{visible(at.view)}”. <a href={link("planet")}>To the planet</a></p>}
+          </main>
+        </div>
+      </div>
       <p class="announced" role="status">{visible(announced.value)}</p>
       {open === "palette" && <Palette views={VIEWS} help={() => setOpen("help")} closed={() => setOpen((now) => (now === "palette" ? null : now))} />}
       {open === "help" && <Help views={VIEWS} closed={() => setOpen((now) => (now === "help" ? null : now))} />}
@@ -72,6 +69,7 @@ function Page() {
 }
 
 await enterByCode();
+beat();
 route.value = parse(location.hash); // removing the code from the address fires no event
 const place = document.getElementById("page");
 if (place) render(<Page />, place);

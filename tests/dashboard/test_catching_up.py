@@ -40,7 +40,8 @@ _ALL_ROWS = """async () => {
     box.scrollTop = to;
     await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
     for (const row of box.querySelectorAll("tbody tr:not([aria-hidden])")) {
-      rows.set(row.getAttribute("aria-rowindex"), row.innerText);
+      const cells = [...row.cells].map((each) => each.innerText.replace(/^[●◐✕○◌]\\s*/, ""));
+      rows.set(row.getAttribute("aria-rowindex"), cells.join("\\t"));
     }
   }
   box.scrollTop = 0;
@@ -95,9 +96,9 @@ def uids(planet: TarmacProcess) -> set[str]:
 
 
 def shown(page: Page) -> list[list[str]]:
-    """The same of the page."""
-    rows: list[str] = page.evaluate(_ALL_ROWS)
-    return sorted([each.lstrip("●◐✕○ ") for each in row.split("\t")][:-1] for row in rows)
+    """The same of the page, which shows the status beside the name."""
+    rows = [row.split("\t") for row in page.evaluate(_ALL_ROWS)]
+    return sorted([name, city, node, status, *rest[:-1]] for name, status, city, node, *rest in rows)
 
 
 def comes_to_be_true(page: Page, planet: TarmacProcess) -> None:

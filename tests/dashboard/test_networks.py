@@ -100,7 +100,7 @@ def test_a_service_leads_over_an_address_to_a_gateway_and_is_asked_about_while_s
             asked.append(request.url)
 
     page.on("request", note)
-    page.get_by_role("link", name="External").click()
+    page.get_by_role("link", name="Egress").click()
     page.get_by_role("link", name="my-externalservice").click()
     ways = page.get_by_role("region", name="Ways, scrolls")
     expect(ways.get_by_role("row").filter(has_text="192.168.122.200")).to_contain_text("no owner")

@@ -407,15 +407,17 @@ def test_the_help_names_the_keys_and_switches_letters_off(page: Page) -> None:
     expect(help_.get_by_label("Enable single-key shortcuts")).not_to_be_checked()
 
 
-@pytest.mark.parametrize(("chosen", "ground"), [("dark", "rgb(18, 22, 28)"), ("light", "rgb(255, 255, 255)")])
+@pytest.mark.parametrize(("chosen", "ground"), [("dark", "rgb(17, 17, 19)"), ("light", "rgb(255, 255, 255)")])
 def test_a_theme_is_chosen_over_the_systems_and_stays(page: Page, chosen: str, ground: str) -> None:
     page.emulate_media(color_scheme="light" if chosen == "dark" else "dark")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != ground
+    page.get_by_label("User menu").click()
     page.get_by_label("Theme").select_option(chosen)
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == ground
     page.reload()
     expect(page.get_by_role("heading", name="Planet")).to_be_visible()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == ground
+    page.get_by_label("User menu").click()
     page.get_by_label("Theme").select_option("system")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != ground
 

@@ -21,5 +21,5 @@ test("a city with a second place that is heard of is not lost", () => {
 test("without Locations cities are as what is wanted there, at the place of their codes", () => {
   const wanted = [{ city: "DFW", ready: "1/2", reason: "Busy" }, { city: "DFW", ready: "1/1", reason: "" }, { city: "", ready: "0/1", reason: "" }];
   const cities = citiesOf(wanted, [], new Map(), (code) => (code === "DFW" ? [-97, 33] : null));
-  assert.deepEqual(cities, [{ code: "DFW", at: [-97, 33], ready: 2, desired: 3, deployments: 2, nodes: null, state: "wait", word: "Waiting", reason: "Busy" }]);
+  assert.deepEqual(cities, [{ code: "DFW", at: [-97, 33], ready: 2, desired: 3, deployments: 2, nodes: null, state: "wait", word: "Degraded", reason: "Busy" }]);
 });

@@ -49,16 +49,22 @@ export function lossOf(cities: readonly City[]): string {
 
 const LOST = "Lost";
 
+/** A city in which something is ready is degraded at the worst, also if one of its deployments has nothing ready. */
+function overall(states: State[], ready: number): State {
+  const found = worst(states);
+  return found === "no" && ready > 0 ? "wait" : found;
+}
+
 function cityOf(deployments: readonly DeploymentCells[], places: readonly PlaceCells[]): Omit<City, "code" | "at"> {
   const parts = deployments.map(({ ready, reason }) => ({ reason, parts: fraction(ready) ?? [0, 0] as [number, number] }));
   const states = parts.map((each) => health(...each.parts));
   const sum = (of: 0 | 1) => parts.reduce((all, each) => all + each.parts[of], 0);
   const [lost, down] = [places.length > 0 && places.every((each) => each.ready === "Unknown"), places.length > 0 && places.every((each) => each.ready !== "True")];
-  const state = down ? "no" : states.length ? worst(states) : "yes";
+  const state = down ? "no" : states.length ? overall(states, sum(0)) : "yes";
   const unwell = parts.findLast((each, index) => states[index] !== "yes" && each.reason);
   return {
     ready: sum(0), desired: sum(1), deployments: parts.length, nodes: places.length ? places.reduce((all, each) => all + each.nodes, 0) : null, state,
-    word: lost ? LOST : down ? "No node is ready" : WORDS[state],
+    word: lost ? LOST : down ? "No node is ready" : state === "wait" ? "Degraded" : WORDS[state],
     reason: down ? (places.find((each) => each.ready !== "True")?.reason ?? "") : (unwell?.reason ?? ""),
   };
 }

@@ -13,20 +13,29 @@ export interface Sort {
 
 const COLLATOR = new Intl.Collator(undefined, { numeric: true });
 
-/** With unchanged filter and order, only added and removed rows are processed. */
-export function useChosen(rows: readonly Row[], filter: string, sort: Sort): readonly Row[] {
+interface Choice {
+  filter: string;
+  sort: Sort;
+  /** The order without a chosen column. */
+  usual: Compare<Row>;
+  /** Only rows of this; null: all. */
+  only: ((row: Row) => boolean) | null;
+}
+
+/** With unchanged filter and order, only added and removed rows are processed. `usual` and `only` are kept between calls. */
+export function useChosen(rows: readonly Row[], { filter, sort, usual, only }: Choice): readonly Row[] {
   const wanted = filter.toLowerCase();
-  const compare = useMemo(() => comparing(sort), [sort]);
-  const last = useRef<{ rows: readonly Row[]; shown: readonly Row[]; wanted: string; compare: Compare<Row> } | null>(null);
+  const compare = useMemo(() => comparing(sort, usual), [sort, usual]);
+  const last = useRef<{ rows: readonly Row[]; shown: readonly Row[]; wanted: string; compare: Compare<Row>; only: Choice["only"] } | null>(null);
   return useMemo(() => {
     const { current: before } = last;
-    const matches = (row: Row) => !wanted || text(row).includes(wanted);
-    const same = before?.wanted === wanted && before.compare === compare;
+    const matches = (row: Row) => (!only || only(row)) && (!wanted || text(row).includes(wanted));
+    const same = before?.wanted === wanted && before.compare === compare && before.only === only;
     const { gone, come } = same ? changed(before.rows, rows, byName) : { gone: new Set<Row>(), come: rows };
-    const shown = !wanted && compare === byName ? rows : updated(same ? before.shown : [], gone, come.filter(matches), compare);
-    last.current = { rows, shown, wanted, compare };
+    const shown = !wanted && !only && compare === byName ? rows : updated(same ? before.shown : [], gone, come.filter(matches), compare);
+    last.current = { rows, shown, wanted, compare, only };
     return shown;
-  }, [rows, wanted, compare]);
+  }, [rows, wanted, compare, only]);
 }
 
 /** True for a column of ages: its cells are as old as the response, so the page computes its own. */
@@ -34,8 +43,8 @@ export function isAge(column: Column): boolean {
   return column.format === "date" || column.name === "Age";
 }
 
-function comparing({ column, way }: Sort): Compare<Row> {
-  if (!column) return byName;
+function comparing({ column, way }: Sort, usual: Compare<Row>): Compare<Row> {
+  if (!column) return usual;
   const older = (a: Row, b: Row) => (a.created < b.created ? 1 : a.created > b.created ? -1 : 0);
   const cells = (a: Row, b: Row) => COLLATOR.compare(String(a.cells[column.index] ?? ""), String(b.cells[column.index] ?? ""));
   const first = column.index < 0 ? byName : isAge(column) ? older : cells;

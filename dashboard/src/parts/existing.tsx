@@ -3,20 +3,30 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { visible } from "../logic/text.ts";
 import { useLoaded } from "../state/loaded.ts";
+import { Command } from "./states.tsx";
 
 const EVERY = 5000;
 const METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json";
 
 interface Props {
   path: string;
+  /** Another object with the same name, which the page shows as well if there is no first one. */
+  or?: string;
   /** Such as “workload shop/frontend”. */
   what: string;
   back: { href: string; name: string };
+  /** The heading while there is no object; otherwise the children have one. */
+  title?: string;
+  /** The command line that says the same, where the children have it otherwise. */
+  command?: string;
   children: ComponentChildren;
 }
 
-export function Existing({ path, what, back, children }: Props) {
-  const { value, failure } = useLoaded<object>(path, EVERY, METADATA);
+export function Existing({ path, or, what, back, title, command, children }: Props) {
+  const first = useLoaded<object>(path, EVERY, METADATA);
+  const otherwise = first.failure?.code === 404 && !first.value ? (or ?? "") : "";
+  const second = useLoaded<object>(otherwise, EVERY, METADATA);
+  const { value, failure } = otherwise ? second : first;
   const seen = useRef("");
   useEffect(() => {
     if (value) seen.current = path;
@@ -31,9 +41,13 @@ export function Existing({ path, what, back, children }: Props) {
     </>
   );
   return (
-    <div class="nothing" role="alert">
-      <p><strong>There is no {visible(what)}.</strong> {visible(failure.message)}</p>
-      <p><a href={back.href}>{back.name}</a></p>
-    </div>
+    <>
+      {title && <h1>{visible(title)}</h1>}
+      <div class="empty" role="alert">
+        <p><strong>There is no {visible(what)}.</strong> {visible(failure.message)}</p>
+        <p><a href={back.href}>{back.name}</a></p>
+      </div>
+      {command && <Command text={command} />}
+    </>
   );
 }

@@ -1,16 +1,19 @@
-// Cities on a map. A city without known coordinates is only in the list beside it.
-import { useEffect, useState } from "preact/hooks";
+// Cities on a map. Each is a ring that fills with ready of desired. A city without known coordinates is only in the list beside it.
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { geoNaturalEarth1, geoPath, type GeoPermissibleObjects } from "d3-geo";
 import { feature } from "topojson-client";
 import type { GeometryCollection, Topology } from "topojson-specification";
 import { MARKS, type State } from "../logic/health.ts";
+import { placed, type Area, type Placed } from "../logic/mapplaces.ts";
 import { cell } from "../logic/text.ts";
 import { useLoaded, type Loaded } from "../state/loaded.ts";
 import CITIES from "../_generated/cities.json" with { type: "json" };
 import { CITY, NETWORKING } from "../views/paths.ts";
 
-const WIDTH = 960;
-const ROOM = 470;
+// Nobody lives beyond: from 60° south to 75° north.
+const LIVED_IN: GeoPermissibleObjects = { type: "MultiPoint", coordinates: [[-168, -56], [-168, 75], [180, -56], [180, 75], [0, 75], [0, -56]] };
+const NARROW = 480;
+const SIZES = [9, 12, 15]; // radius by the number of instances: below 10, below 100, above
 const KNOWN = CITIES as unknown as Record<string, [longitude: number, latitude: number]>;
 
 export interface Location {
@@ -25,7 +28,10 @@ export interface Place {
   label: string;
   /** How much is there, for the size of its mark. */
   size: number;
+  /** The share that is ready, 0 to 1; without it the ring is full. */
+  share?: number;
   href?: string;
+  chosen?: boolean;
 }
 
 export function useLocations(): Loaded<{ items: Location[] }> {
@@ -48,23 +54,63 @@ export function placesOf(locations: readonly Location[]): Map<string, [number, n
 
 export function WorldMap({ places, label }: { places: readonly Place[]; label: string }) {
   const land = useLand();
-  const projection = geoNaturalEarth1().fitSize([WIDTH, ROOM], { type: "Sphere" });
+  const [frame, area] = useArea();
+  const projection = useMemo(() => geoNaturalEarth1().fitSize([area.width, area.height], LIVED_IN), [area.width, area.height]);
+  const outline = useMemo(() => (land ? (geoPath(projection)(land) ?? "") : ""), [land, projection]);
+  const known = new Map(places.map((each) => [each.code, each]));
+  const marks = placed(places.filter((each) => each.at).map((each) => {
+    const [x, y] = projection(each.at as [number, number]) ?? [0, 0];
+    const text = area.width < NARROW && each.state === "yes" ? each.code : each.label;
+    return { code: each.code, x, y, radius: radiusOf(each.size), label: cell(text), urgent: each.state !== "yes" };
+  }), area);
   return (
-    <svg class="map" viewBox={`0 0 ${WIDTH} ${ROOM}`} role="group" aria-label={label}>
-      {land && <path class="land" d={geoPath(projection)(land) ?? ""} />}
-      {places.filter((each) => each.at).map((each) => {
-        const [x, y] = projection(each.at as [number, number]) ?? [0, 0];
-        const mark = (
-          <>
-            <circle class={each.state} cx={x} cy={y} r={6 + Math.min(12, Math.sqrt(each.size))} />
-            {each.state !== "yes" && <text class="shape" x={x} y={y + 4} text-anchor="middle" aria-hidden="true">{MARKS[each.state]}</text>}
-            <text x={x} y={y - 16} text-anchor="middle">{cell(each.label)}</text>
-          </>
-        );
-        return each.href ? <a key={each.code} href={each.href}>{mark}</a> : <g key={each.code}>{mark}</g>;
-      })}
-    </svg>
+    <div class="map-frame" ref={frame}>
+      <svg class="map" viewBox={`0 0 ${area.width} ${area.height}`} role="group" aria-label={label}>
+        {outline && <path class="land" d={outline} />}
+        {marks.map((each) => {
+          const place = known.get(each.code);
+          if (!place) return null;
+          const mark = <City mark={each} place={place} />;
+          return place.href ? <a key={each.code} href={place.href} aria-current={place.chosen ? "true" : undefined} aria-label={cell(place.label)}>{mark}</a> : <g key={each.code}>{mark}</g>;
+        })}
+      </svg>
+    </div>
   );
+}
+
+function City({ mark: { x, y, radius, label, at }, place }: { mark: Placed; place: Place }) {
+  const around = 2 * Math.PI * radius;
+  const share = Math.max(0, Math.min(1, place.share ?? 1));
+  return (
+    <>
+      <circle class={`hole ${place.state}`} cx={x} cy={y} r={radius} />
+      <circle class={`ring ${place.state}`} cx={x} cy={y} r={radius} stroke-dasharray={`${share * around} ${around}`} transform={`rotate(-90 ${x} ${y})`} />
+      {place.state !== "yes" && <text class={`shape ${place.state}`} x={x} y={y + 4} text-anchor="middle" aria-hidden="true">{MARKS[place.state]}</text>}
+      {at && (Math.abs(at.y - y) > radius || Math.abs(at.x - x) > 2 * radius) && <line class="leader" x1={x} y1={y} x2={at.x} y2={at.y} />}
+      {at && <text class="label" x={at.x} y={at.y + 4} text-anchor={at.anchor}>{label}</text>}
+    </>
+  );
+}
+
+function radiusOf(size: number): number {
+  return SIZES[size >= 100 ? 2 : size >= 10 ? 1 : 0] ?? 9;
+}
+
+/** The size of the frame in pixels, so that text has the same size on every screen. */
+function useArea() {
+  const frame = useRef<HTMLDivElement>(null);
+  const [area, setArea] = useState<Area>({ width: 960, height: 400 });
+  useLayoutEffect(() => {
+    const measure = () => {
+      const width = Math.round(frame.current?.clientWidth ?? 0);
+      if (width) setArea({ width, height: Math.round(Math.min(width * 0.5, Math.max(200, innerHeight * 0.55))) });
+    };
+    measure();
+    const observer = new ResizeObserver(measure);
+    if (frame.current) observer.observe(frame.current);
+    return () => observer.disconnect();
+  }, []);
+  return [frame, area] as const;
 }
 
 function useLand(): GeoPermissibleObjects | null {

@@ -7,10 +7,10 @@ export function Namespaces() {
   if (known === undefined) return null;
   const chosen = namespace.value;
   if (known === null) {
-    return <label>Namespace <input value={chosen} size={16} spellcheck={false} autocomplete="off" onChange={(event) => choose(event.currentTarget.value.trim())} /></label>;
+    return <label><span>Namespace</span> <input value={chosen} size={16} spellcheck={false} autocomplete="off" onChange={(event) => choose(event.currentTarget.value.trim())} /></label>;
   }
   return (
-    <label>Namespace <select value={chosen} onChange={(event) => choose(event.currentTarget.value)}>
+    <label><span>Namespace</span> <select value={chosen} onChange={(event) => choose(event.currentTarget.value)}>
       <option value="">all</option>
       {[...new Set([...(chosen ? [chosen] : []), ...known])].sort().map((each) => <option key={each} value={each}>{visible(each)}</option>)}
     </select></label>

@@ -30,7 +30,7 @@ export function Failed({ failure, again }: { failure: Failure; again?: () => voi
     <div class="failed" role="alert">
       <p><strong>{failure.code === 403 ? "You don't have permission to see this." : "This could not be loaded."}</strong> {visible(failure.message)}</p>
       {failure.causes.map((each) => <p class="muted" key={each.field}>{visible(`${each.field ?? ""}: ${each.message ?? ""}`)}</p>)}
-      {failure.auditId && <p class="muted">Audit-Id {visible(failure.auditId)}</p>}
+      {failure.auditId && <details><summary>Details</summary><p class="muted">Audit-Id {visible(failure.auditId)}</p></details>}
       {again && failure.code !== 403 && <button type="button" onClick={again}>Try again</button>}
     </div>
   );

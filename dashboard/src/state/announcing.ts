@@ -1,7 +1,14 @@
 // Announcements, also for screen readers: one sentence at a time, in a polite live region.
-import { signal } from "@preact/signals";
+import { effect, signal } from "@preact/signals";
 
 export const announced = signal("");
+
+const SHOWN = 8000; // milliseconds
+let timer = 0;
+effect(() => {
+  clearTimeout(timer);
+  if (announced.value) timer = window.setTimeout(() => (announced.value = ""), SHOWN);
+});
 
 export async function copy(text: string): Promise<void> {
   try {

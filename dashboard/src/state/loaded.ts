@@ -12,6 +12,7 @@ export interface Loaded<T> {
   again: () => void;
 }
 
+/** With an empty path nothing is loaded. */
 export function useLoaded<T>(path: string, every = 0, accept = "application/json"): Loaded<T> {
   const [state, setState] = useState<{ value: T | null; failure: Failure | null }>({ value: null, failure: null });
   const [asked, ask] = useState(0);
@@ -20,6 +21,7 @@ export function useLoaded<T>(path: string, every = 0, accept = "application/json
   refused.current = state.failure?.code === 403;
   useEffect(() => setState({ value: null, failure: null }), [path]);
   useEffect(() => {
+    if (!path) return;
     const abort = new AbortController();
     json<T>(path, { signal: abort.signal, accept })
       .then((value) => {

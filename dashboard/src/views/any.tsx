@@ -31,7 +31,7 @@ function Kinds() {
   const listed = found.filter((each) => each.verbs.includes("list"));
   return (
     <>
-      <h1>Anything</h1>
+      <h1>All objects</h1>
       {[...new Set(listed.map((each) => each.group))].map((group) => (
         <section key={group}>
           <h2>{visible(group || "core")}</h2>

@@ -27,7 +27,7 @@ function Lists() {
   const list = (plural: string) => useList(`${SUBMARINER}/${plural}`);
   return (
     <>
-      <h1>External services</h1>
+      <h1>Egress</h1>
       <LiveTable list={list("externalservices")} what="External services" empty="None yet: kubectl apply -f examples/externalservice.yaml makes one." href={(row) => link("external", [row.namespace, row.name])} />
       <h2>Claims of addresses</h2>
       <LiveTable list={list("sourceipclaims")} what="Claims" empty="No namespace holds an address." href={any("sourceipclaims")} wide />

@@ -39,7 +39,7 @@ function List({ city }: { city: string }) {
     <>
       <h1>Instances{city && visible(` in ${city}`)}</h1>
       {city && <p><a href={link("instances")}>All cities</a></p>}
-      <LiveTable list={list} what="Instances" empty="No instance is here." href={(row: Row) => link("instances", [row.namespace, row.name])} />
+      <LiveTable list={list} what="Instances" empty="No instance is here." href={(row: Row) => link("instances", [row.namespace, row.name])} urgent />
       <Command text={`kubectl get instances -A${city ? ` -l ${CITY_LABEL}=${word(city)}` : ""}`} />
     </>
   );
@@ -64,7 +64,7 @@ function Instance({ namespace, name, tab, query }: { namespace: string; name: st
   return (
     <>
       <h1>{visible(`${namespace}/${name}`)}</h1>
-      <Existing path={path} what={`instance ${namespace}/${name}`} back={{ href: link("instances"), name: "All instances" }}>
+      <Existing path={path} or={pod} what={`instance ${namespace}/${name}`} back={{ href: link("instances"), name: "All instances" }}>
         <Tabs tabs={tabs} chosen={tab} />
         {machine && (tab === "terminal" || tab === "screen") && <Power instance={path} namespace={namespace} name={name} />}
         {tab === "why" && <Why path={path} />}

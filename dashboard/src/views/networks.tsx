@@ -39,7 +39,7 @@ function Network({ namespace, name, tab, query }: { namespace: string; name: str
   return (
     <>
       <h1>{visible(`${namespace}/${name}`)}</h1>
-      <Existing path={named(NETWORKING, "networks", namespace, name)} what={`network ${namespace}/${name}`} back={{ href: link("networks"), name: "All networks" }}>
+      <Existing path={named(NETWORKING, "networks", namespace, name)} what={`network ${namespace}/${name}`} back={{ href: link("networks"), name: "All networks" }} command={`kubectl get network ${word(name)} -n ${word(namespace)}`}>
         <Tabs tabs={tabs} chosen={tab} />
         {tab === "matrix" && <Matrix namespace={namespace} network={name} query={query} />}
         {tab === "ask" && <Ask question={questionOf(query, namespace)} onAsk={ask} />}

@@ -1,13 +1,13 @@
 // Nodes, and one of them: its ledger, its Pods and its text.
 import { link, type Route } from "../logic/routes.ts";
-import { visible, word } from "../logic/text.ts";
+import { cell, visible, word } from "../logic/text.ts";
 import { useList } from "../state/lists.ts";
 import { Existing } from "../parts/existing.tsx";
 import { Command } from "../parts/states.tsx";
-import { LiveTable } from "../parts/table.tsx";
+import { LiveTable, type More } from "../parts/table.tsx";
 import { Tabs } from "../parts/tabs.tsx";
 import { NodeLedger } from "./nodeledger.tsx";
-import { named } from "./paths.ts";
+import { CITY, named } from "./paths.ts";
 import { YamlText } from "./yaml.tsx";
 
 export function Nodes({ route }: { route: Route }) {
@@ -15,11 +15,14 @@ export function Nodes({ route }: { route: Route }) {
   return name ? <Node name={name} tab={tab} /> : <List />;
 }
 
+const MORE: readonly More[] = [{ name: "City", render: (row) => cell(row.labels[CITY]) }];
+const WITHOUT = ["Roles"];
+
 function List() {
   return (
     <>
       <h1>Nodes</h1>
-      <LiveTable list={useList("/api/v1/nodes")} what="Nodes" empty="No node has joined." href={(row) => link("nodes", [row.name])} wide />
+      <LiveTable list={useList("/api/v1/nodes")} what="Nodes" empty="No node has joined." href={(row) => link("nodes", [row.name])} urgent more={MORE} without={WITHOUT} />
       <Command text="tarmac node report" />
     </>
   );

@@ -12,7 +12,12 @@ export interface Workload {
   apiVersion: string;
   kind: string;
   metadata: { uid: string; name: string; namespace: string; generation: number };
-  spec: { template: unknown; paused?: boolean };
+  spec: {
+    template: { spec?: { runtime?: { sandbox?: { containers?: { image: string }[] } }; volumes?: { disk?: { template?: { spec?: { populator?: { image?: { name: string } } } } } }[] } };
+    placements?: { name: string; cityCodes?: string[] }[];
+    rollout?: { waves?: string; minReadySeconds?: number };
+    paused?: boolean;
+  };
   status?: {
     conditions?: Condition[];
     revisions?: Revision[];
@@ -38,4 +43,11 @@ export interface Parts {
   path: string;
   workload: Workload;
   deployments: Deployment[];
+}
+
+/** The images of its containers, or those that the disks of its machine begin with. */
+export function imagesOf({ spec: { template } }: Workload): string[] {
+  const containers = template.spec?.runtime?.sandbox?.containers ?? [];
+  const disks = (template.spec?.volumes ?? []).map((each) => each.disk?.template?.spec?.populator?.image?.name ?? "");
+  return [...new Set(containers.length ? containers.map((each) => each.image) : disks)].filter(Boolean);
 }

@@ -1,13 +1,20 @@
 // Workloads as a list, and one of them: its cities, its instances, its rollout and history, its explanation, and its YAML.
+import { useMemo } from "preact/hooks";
+import type { Column, LiveList, Row } from "../api/listwatch.ts";
+import { because } from "../logic/because.ts";
 import { link, type Route } from "../logic/routes.ts";
-import { visible, word } from "../logic/text.ts";
-import { useFollowed } from "../state/loaded.ts";
+import { attention, byUrgency, severityOf, textOf, TONES, type Severity } from "../logic/severity.ts";
+import { age, cell, visible, word } from "../logic/text.ts";
+import { useFollowed, type Loaded } from "../state/loaded.ts";
 import { useList } from "../state/lists.ts";
+import { now } from "../state/navigation.ts";
 import { useMay } from "../state/rights.ts";
+import { useSentence } from "../state/sentences.ts";
 import { Delete } from "../parts/ending.tsx";
 import { Existing } from "../parts/existing.tsx";
+import { Meter, Pill } from "../parts/severity.tsx";
 import { Command, Failed, Loading } from "../parts/states.tsx";
-import { LiveTable } from "../parts/table.tsx";
+import { LiveTable, type More } from "../parts/table.tsx";
 import { Tabs } from "../parts/tabs.tsx";
 import { COMPUTE, WORKLOAD_NAME, named, spaced } from "./paths.ts";
 import { Revisions } from "./revisions.tsx";
@@ -15,11 +22,14 @@ import { Rollout } from "./rollout.tsx";
 import { Scaling } from "./scaling.tsx";
 import { TimeLine } from "./timeline.tsx";
 import { Why } from "./why.tsx";
-import type { Deployment, Workload as Object } from "./workload.ts";
+import { imagesOf, type Deployment, type Workload as Object } from "./workload.ts";
 import { YamlText } from "./yaml.tsx";
 
 const TABS = ["cities", "instances", "why", "rollout", "timeline", "revisions", "scaling", "yaml"];
 const DEEP = { rollout: Rollout, timeline: TimeLine, revisions: Revisions, scaling: Scaling };
+const DOTS = 12;
+const NONE: readonly Column[] = [];
+const SAID_BETTER = ["Cities", "Reason"];
 
 export function Workloads({ route }: { route: Route }) {
   const [namespace, name, tab = "cities"] = route.parts;
@@ -28,53 +38,123 @@ export function Workloads({ route }: { route: Route }) {
 
 function List() {
   const list = useList(`${COMPUTE}/workloads`);
+  const deployments = useList(`${COMPUTE}/workloaddeployments`);
+  const parts = useMemo(() => byWorkload(deployments?.rows.value ?? [], deployments?.columns.value ?? []), [deployments?.rows.value, deployments?.columns.value]);
+  const columns = list?.columns.value ?? NONE;
+  const more = useMemo((): readonly More[] => [
+    { name: "By city", render: (row) => <Dots cities={parts.get(`${row.namespace}/${row.name}`) ?? []} /> },
+    { name: "Why", render: (row, found) => <Because path={attention(found) ? named(COMPUTE, "workloads", row.namespace, row.name) : ""} reason={textOf(row, columns, "Reason")} /> },
+  ], [parts, columns]);
   return (
     <>
       <h1>Workloads</h1>
-      <LiveTable list={list} what="Workloads" empty="No workload yet. Paste one under Change, or kubectl apply -f examples/web.yaml." href={(row) => link("workloads", [row.namespace, row.name])} />
+      <LiveTable list={list} what="Workloads" empty="No workload yet. Create one under Change, or kubectl apply -f examples/web.yaml." href={(row) => link("workloads", [row.namespace, row.name])} urgent more={more} without={SAID_BETTER} />
       <Command text="kubectl get workloads -A" />
     </>
   );
 }
 
+interface CityDot {
+  city: string;
+  ready: string;
+  severity: Severity;
+}
+
+function byWorkload(rows: readonly Row[], columns: readonly Column[]): Map<string, CityDot[]> {
+  const found = new Map<string, CityDot[]>();
+  for (const row of rows) {
+    const key = `${row.namespace}/${row.labels[WORKLOAD_NAME] ?? ""}`;
+    const cities = found.get(key) ?? [];
+    found.set(key, cities);
+    cities.push({ city: textOf(row, columns, "City"), ready: textOf(row, columns, "Ready"), severity: severityOf(row, columns) });
+  }
+  return found;
+}
+
+/** A dot for each city, the most urgent first. */
+function Dots({ cities }: { cities: readonly CityDot[] }) {
+  const shown = cities.toSorted((a, b) => byUrgency(a.severity, b.severity) || a.city.localeCompare(b.city));
+  return (
+    <span class="dots">
+      {shown.slice(0, DOTS).map((each, index) => <i key={index} class={TONES[each.severity]} title={cell(`${each.city} ${each.ready}`)} />)}
+      {shown.length > DOTS && <span class="muted">+{shown.length - DOTS}</span>}
+    </span>
+  );
+}
+
+function Because({ path, reason }: { path: string; reason: string }) {
+  const said = useSentence(path);
+  return path && said ? <span title={cell(`${said.sentence} ${said.change}`)}>{cell(because(said.sentence))}</span> : <span class="muted">{cell(reason)}</span>;
+}
+
 function Workload({ namespace, name, tab }: { namespace: string; name: string; tab: string }) {
   const path = named(COMPUTE, "workloads", namespace, name);
   const select = { labelSelector: `${WORKLOAD_NAME}=${name}` };
+  const own = useList(spaced(COMPUTE, "workloads", namespace), { fieldSelector: `metadata.name=${name}` });
   const deployments = useList(spaced(COMPUTE, "workloaddeployments", namespace), select);
+  const workload = useFollowed<Object>(path, own);
   const may = useMay({ verb: "patch", group: "compute.datumapis.com", resource: "workloads", namespace, name });
   const tabs = TABS.map((each) => ({ name: each, href: link("workloads", [namespace, name, each]) }));
   return (
     <>
-      <h1>{visible(`${namespace}/${name}`)}</h1>
-      <Existing path={path} what={`workload ${namespace}/${name}`} back={{ href: link("workloads"), name: "All workloads" }}>
+      <Existing path={path} what={`workload ${namespace}/${name}`} back={{ href: link("workloads"), name: "All workloads" }} title={`${namespace}/${name}`}>
+        <div class="headline">
+          <h1>{visible(`${namespace}/${name}`)}</h1>
+          <State list={own} />
+          <div class="actions">
+            {may ? <a class="button" href={link("change", [namespace, name])}>Change it</a> : <span class="muted">You may not change workloads here.</span>}
+            <Delete what={{ path, group: "compute.datumapis.com", plural: "workloads", namespace, name }} />
+          </div>
+        </div>
+        <Headline path={path} list={own} workload={workload.value} />
         <Tabs tabs={tabs} chosen={tab} />
-        {tab === "cities" && <LiveTable list={deployments} what="Cities" empty="No city takes it yet: see why." wide />}
+        {tab === "cities" && <LiveTable list={deployments} what="Cities" empty="No city takes it yet: see why." wide urgent />}
         {tab === "instances" && <Instances namespace={namespace} select={select} />}
         {tab === "why" && <Why path={path} />}
         {tab === "yaml" && <YamlText path={path} />}
-        {tab in DEEP && <Deep namespace={namespace} name={name} tab={tab as keyof typeof DEEP} />}
+        {tab in DEEP && <Deep namespace={namespace} name={name} tab={tab as keyof typeof DEEP} workload={workload} />}
         {!TABS.includes(tab) && <p role="alert">A workload has no “{visible(tab)}”. <a href={link("workloads", [namespace, name])}>To its cities</a></p>}
-        <div class="actions">
-          {may ? <a href={link("change", [namespace, name])}>Change it</a> : <span class="muted">You may not change workloads here.</span>}
-          <Delete what={{ path, group: "compute.datumapis.com", plural: "workloads", namespace, name }} />
-        </div>
       </Existing>
       <Command text={commandOf(tab, word(name), `-n ${word(namespace)}`)} />
     </>
   );
 }
 
+function State({ list }: { list: LiveList | null }) {
+  const [row, columns] = [list?.rows.value[0], list?.columns.value ?? []];
+  return row ? <Pill severity={severityOf(row, columns)}>{textOf(row, columns, "Status")}</Pill> : null;
+}
+
+/** The sentence of `why` where there is trouble, then the workload in a few words. */
+function Headline({ path, list, workload }: { path: string; list: LiveList | null; workload: Object | null }) {
+  const [row, columns] = [list?.rows.value[0], list?.columns.value ?? []];
+  const found = row ? severityOf(row, columns) : "unknown";
+  const said = useSentence(attention(found) ? path : "");
+  if (!row) return null;
+  const ready = textOf(row, columns, "Ready");
+  return (
+    <>
+      {said && attention(found) && <p class="said">{visible(because(said.sentence))}{said.change && <span class="muted"> {visible(said.change)}</span>}</p>}
+      <p class="bits">
+        <span><Meter text={ready} severity={found} /> ready</span>
+        <span><strong>{cell(textOf(row, columns, "Cities"))}</strong> cities</span>
+        {workload && imagesOf(workload).map((each) => <span key={each}><code>{cell(each)}</code></span>)}
+        {workload?.status?.rollout && <span>revision <strong>{workload.status.rollout.revision}</strong></span>}
+        <span>{age(row.created, now.value)} old</span>
+      </p>
+    </>
+  );
+}
+
 function Instances({ namespace, select }: { namespace: string; select: Record<string, string> }) {
   const instances = useList(spaced(COMPUTE, "instances", namespace), select);
-  return <LiveTable list={instances} what="Instances" empty="No instance yet: see why." href={(row) => link("instances", [row.namespace, row.name])} />;
+  return <LiveTable list={instances} what="Instances" empty="No instance yet: see why." href={(row) => link("instances", [row.namespace, row.name])} urgent />;
 }
 
 /** The tabs that need the object itself, and its deployments. */
-function Deep({ namespace, name, tab }: { namespace: string; name: string; tab: keyof typeof DEEP }) {
+function Deep({ namespace, name, tab, workload }: { namespace: string; name: string; tab: keyof typeof DEEP; workload: Loaded<Object> }) {
   const selector = `labelSelector=${encodeURIComponent(`${WORKLOAD_NAME}=${name}`)}`;
-  const own = useList(spaced(COMPUTE, "workloads", namespace), { fieldSelector: `metadata.name=${name}` });
   const parts = useList(spaced(COMPUTE, "workloaddeployments", namespace), { labelSelector: `${WORKLOAD_NAME}=${name}` });
-  const workload = useFollowed<Object>(named(COMPUTE, "workloads", namespace, name), own);
   const deployments = useFollowed<{ items: Deployment[] }>(`${spaced(COMPUTE, "workloaddeployments", namespace)}?${selector}`, parts);
   const failure = workload.failure ?? deployments.failure;
   const View = DEEP[tab];

@@ -22,7 +22,13 @@ from tarmac.http.messages import Request, Response
 BELOW = "/dashboard/"
 GENERATED = Path(__file__).parent / "_generated"
 _NONCE = b"{{nonce}}"
-_TYPES = {".js": "text/javascript", ".css": "text/css", ".json": "application/json", ".txt": "text/plain"}
+_TYPES = {
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".json": "application/json",
+    ".txt": "text/plain",
+    ".woff2": "font/woff2",
+}
 
 
 class _Manifest(msgspec.Struct):
