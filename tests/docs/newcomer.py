@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import signal
 import subprocess
 from collections.abc import Generator
@@ -69,7 +68,8 @@ def first_steps(page: Path, folder: Path) -> Generator[Terminal]:
     """`make run` as the page says, until it has been stopped with ^C and removed as it says itself."""
     terminal, log = Terminal(folder), folder / "make-run.log"
     match = next(match for line in code(page.read_text()) if (match := _RUN.match(line)))
-    flags = f"{match[1] or ''} --data-dir {shlex.quote(str(terminal.data_dir))} {_OF_THE_TEST}"
+    places = f"--data-dir {terminal.data_dir} --kubeconfig {folder / '.kube' / 'config'}"
+    flags = f"{match[1] or ''} {places} {_OF_THE_TEST}"
     with log.open("w") as errors:
         process = subprocess.Popen(
             ["make", "run", f"ARGS={flags}"], cwd=ROOT, env=terminal.environment, stdout=subprocess.PIPE, stderr=errors,
@@ -94,7 +94,7 @@ def _follow(process: subprocess.Popen[str], terminal: Terminal, log: Path) -> No
     assert ready, f"no ready line but {said!r}:\n{log.read_text()[-4000:]}"
     offers = _OFFER.findall(log.read_text())
     assert len(offers) == len(MISSING), log.read_text()
-    for typed in (*offers, f"export KUBECONFIG={ready[2]}"):
+    for typed in offers:
         assert "[exit" not in terminal.run(typed)
 
 

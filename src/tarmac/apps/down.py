@@ -13,6 +13,7 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
+from tarmac.apps.homekubeconfig import unmerge
 from tarmac.apps.layout import Layout, layout_of
 from tarmac.apps.lock import holder
 from tarmac.apps.processes import end
@@ -24,6 +25,8 @@ from tarmac.base.stderr import print_error
 _STOP_TIMEOUT = 30.0
 _MADE = (
     "kubeconfig",
+    "merged-kubeconfig",
+    "recordings",
     "controllers.kubeconfig",
     "pki",
     "secrets.key",
@@ -33,7 +36,7 @@ _MADE = (
     "up.lock",
     ".lock",
 )
-_PATTERNS = ("store.db*", "audit.log*")
+_PATTERNS = ("store.db*", "audit.log*", "tarmac.log*")
 
 
 def main(options: argparse.Namespace) -> int:
@@ -50,6 +53,8 @@ async def _down(layout: Layout) -> list[str]:
     await end([*registries_of(layout.data_dir), *left_running(layout.data_dir)])  # left by a killed `up`
     if not left and os.geteuid() == 0:
         left = await _remove_cities(layout.data_dir)
+    if not left:
+        await unmerge(layout, SystemClock())  # before the file that names the changed kubeconfig is removed
     return left or _remove_files(layout)
 
 

@@ -27,6 +27,16 @@ class Layout:
         return self.data_dir / "controllers.kubeconfig"
 
     @property
+    def merged_kubeconfig(self) -> Path:
+        """Names the user's kubeconfig that has the context of this server."""
+        return self.data_dir / "merged-kubeconfig"
+
+    @property
+    def log(self) -> Path:
+        """Log lines of `tarmac up`."""
+        return self.data_dir / "tarmac.log"
+
+    @property
     def lock(self) -> Path:
         """Held by `tarmac up`."""
         return self.data_dir / "up.lock"

@@ -25,7 +25,7 @@ from tarmac.base.clock import SystemClock
 from tarmac.base.exhaustion import end_if_out_of_memory, end_when_out_of_memory
 from tarmac.base.garbage import collect_rarely
 from tarmac.base.gates import BadGate
-from tarmac.base.log import configure, log
+from tarmac.base.log import LineStream, configure, log
 from tarmac.base.randomness import Randomness
 from tarmac.base.stderr import print_error
 from tarmac.server.security.encryption import SecretSealer
@@ -66,15 +66,26 @@ def _alone(_layout: Layout) -> ServerExtras:
     return ServerExtras()
 
 
-def main(options: argparse.Namespace, surround: Callable[[Layout], ServerExtras] = _alone) -> int:
-    """Serve; return 0 after a signal, 1 if the start failed, 2 for an unknown feature gate."""
+def main(
+    options: argparse.Namespace,
+    surround: Callable[[Layout], ServerExtras] = _alone,
+    lines: LineStream | None = None,
+    ready: Callable[[str], None] = _print,
+) -> int:
+    """Serve; return 0 after a signal, 1 if the start failed, 2 for an unknown feature gate.
+
+    `lines` is the destination of log lines, if not stderr. `ready` prints the ready line.
+    """
     sys.setswitchinterval(_SWITCH_INTERVAL)
     _allow_descriptors()
-    configure(level="debug" if options.verbose else "info", as_json=options.log_format == "json")
-    return _ended(lambda: _serve(options, surround))
+    level = "debug" if options.verbose else "info"
+    configure(level=level, as_json=options.log_format == "json", stream=lines, repeated=lines is not None)
+    return _ended(lambda: _serve(options, surround, ready))
 
 
-def _serve(options: argparse.Namespace, surround: Callable[[Layout], ServerExtras]) -> int:
+def _serve(
+    options: argparse.Namespace, surround: Callable[[Layout], ServerExtras], ready: Callable[[str], None]
+) -> int:
     host, port = options.listen
     gates = gates_of(options, "server", "controllers")
     layout = make_layout(options)
@@ -90,7 +101,7 @@ def _serve(options: argparse.Namespace, surround: Callable[[Layout], ServerExtra
     )
     if getattr(options, "processes", 1) > 1:
         return with_workers(layout, address, options.processes, served)
-    uvloop.run(served(address))
+    uvloop.run(served(address, ready=ready))
     return 0
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import shutil
 import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -22,8 +21,10 @@ from tarmac.apps.cities.runtimechoice import Impossible, choose
 from tarmac.apps.control_plane import STARTING, Running, local_transport
 from tarmac.apps.layout import Layout, make_layout
 from tarmac.apps.lock import held
+from tarmac.apps.logfile import LogFile
 from tarmac.apps.registry.running import Registry, find_registry, with_registry
 from tarmac.apps.stockcontrollers.running import StockControllers, find_stock_controllers, with_stock_controllers
+from tarmac.apps.welcome import Welcome, kubeconfig_of
 from tarmac.base.clock import SystemClock
 from tarmac.base.gates import CLASS_RESOURCES, BadGate, FeatureGates
 from tarmac.base.stderr import print_error, print_warning
@@ -58,8 +59,10 @@ def main(options: argparse.Namespace) -> int:
         choice = choose(options.runtime)
         print(f"runtime {choice.runtime}: {choice.why}", file=sys.stderr)
         layout = make_layout(options)
+        lines = None if options.verbose else LogFile(layout.log)
+        welcome = Welcome(layout, kubeconfig_of(options), options.cities, None if lines is None else layout.log)
         with held(layout.lock):
-            code = server.main(options, partial(_surround, options, choice.parts))
+            code = server.main(options, partial(_surround, options, choice.parts, welcome), lines, welcome.ready)
         if code == 0:
             print(_farewell(layout, real=choice.parts is not None), file=sys.stderr)
         return code
@@ -97,7 +100,14 @@ def _model(path: Path | None) -> NodeModel | None:
         raise BadNodeConfig(f"{path}: {error}") from error
 
 
-def _surround(options: argparse.Namespace, parts: NodeParts | None, layout: Layout) -> server.ServerExtras:
+def _surround(
+    options: argparse.Namespace, parts: NodeParts | None, welcome: Welcome, layout: Layout
+) -> server.ServerExtras:
+    surroundings = _with_controllers(options, parts, layout)
+    return replace(surroundings, beside=partial(_welcomed, welcome, surroundings.beside))
+
+
+def _with_controllers(options: argparse.Namespace, parts: NodeParts | None, layout: Layout) -> server.ServerExtras:
     if not options.with_kubernetes_controllers:
         return _with_registry(options, parts, layout)
     controllers = StockControllers(layout, find_stock_controllers())  # before anything is created
@@ -140,7 +150,7 @@ def _cities(options: argparse.Namespace, parts: NodeParts | None, layout: Layout
     places = [SimLocation(city.lower(), city, options.sim_nodes) for city in options.cities]
     recordings = layout.data_dir / "recordings"
     beside = partial(simulated, places, options.node_monitor_grace_period, recordings, model=options.sim_node_model)
-    return server.ServerExtras(partial(_told_of, layout, beside))
+    return server.ServerExtras(beside)
 
 
 def _left_out(codes: Sequence[str], what: str) -> str:
@@ -155,11 +165,10 @@ def _farewell(layout: Layout, *, real: bool) -> str:
 
 
 @asynccontextmanager
-async def _told_of(layout: Layout, beside: server.Beside, running: Running) -> AsyncGenerator[None]:
-    """Print hints for missing programs, next to the ready line."""
+async def _welcomed(welcome: Welcome, beside: server.Beside, running: Running) -> AsyncGenerator[None]:
+    """Prepare the words around the ready line, once everything runs."""
     async with beside(running):
-        for hint in hints(layout.kubeconfig):
-            print(hint, file=sys.stderr)
+        await welcome.prepare(SystemClock())
         yield
 
 
@@ -191,7 +200,7 @@ def _real(
         hosts.build_outside(underlay, segment)
         within = partial(real, cities, parts, layout, underlay.gateways[0], agent_arguments, gateways=True)
         beside = partial(_with_outside, partial(outside_server, underlay, segment), within)
-    return server.ServerExtras(partial(_told_of, layout, beside), underlay.gateways)
+    return server.ServerExtras(beside, underlay.gateways)
 
 
 @asynccontextmanager
@@ -247,18 +256,3 @@ async def simulated_fleet(
         async with connections(fleet, SimulatedNodeApi(fleet, client, recordings)) as reached:
             with running.shared.metering.measured_by(metrics), running.shared.local_nodes.served(reached.find):
                 yield fleet, metrics
-
-
-def hints(kubeconfig: Path) -> list[str]:
-    """Return a line with a command to paste for each program that is not on the PATH."""
-    found: list[str] = []
-    own = Path(sys.executable).parent / "tarmac"
-    if shutil.which("tarmac") is None:
-        where = f"export PATH={own.parent}:$PATH" if own.exists() else f"use `{sys.executable} -m tarmac.apps.main`"
-        found.append(f"tarmac is not on the PATH: {where}")
-    if shutil.which("kubectl") is None:
-        found.append(
-            f"kubectl is not on the PATH: install one from 1.30 on (it wants --kubeconfig {kubeconfig}), or in a clone "
-            f"of Tarmac build one: export PATH=$(dirname $(.venv/bin/python -m tools.kubectl)):$PATH"
-        )
-    return found

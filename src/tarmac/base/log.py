@@ -15,7 +15,7 @@ import sys
 import time
 from contextlib import suppress
 from functools import cache
-from typing import Any, Literal, TextIO
+from typing import Any, Literal, Protocol
 
 from tarmac.base.clock import rfc3339_micro
 
@@ -24,13 +24,21 @@ _MAX_VALUE = 8192  # characters of one value
 _RANK = {"debug": 0, "info": 1, "warning": 2, "error": 3}
 
 
+class LineStream(Protocol):
+    """A destination of lines, such as an open file."""
+
+    def write(self, s: str, /) -> object: ...
+    def flush(self) -> object: ...
+
+
 class _Sink:
     """The destination of lines. One for the whole process."""
 
     def __init__(self) -> None:
-        self.stream: TextIO | None = None  # the current sys.stderr, looked up at each line
+        self.stream: LineStream | None = None  # the current sys.stderr, looked up at each line
         self.as_json = False
         self.threshold = _RANK["info"]
+        self.repeated = False  # warnings and errors also go to sys.stderr
 
     def write(self, level: Level, name: str, message: str, fields: dict[str, Any]) -> None:
         now = rfc3339_micro(time.time())
@@ -42,14 +50,19 @@ class _Sink:
             line = f"{now} {level.upper():7} {name}: {message}{pairs}"
         with suppress(OSError):  # a full disk under the log must not fail the caller
             print(line, file=self.stream or sys.stderr, flush=True)
+        if self.repeated and _RANK[level] >= _RANK["warning"]:
+            with suppress(OSError):
+                print(line, file=sys.stderr, flush=True)
 
 
 _sink = _Sink()
 
 
-def configure(*, level: Level = "info", as_json: bool = False, stream: TextIO | None = None) -> None:
-    """Set level, format and destination."""
-    _sink.threshold, _sink.as_json, _sink.stream = _RANK[level], as_json, stream
+def configure(
+    *, level: Level = "info", as_json: bool = False, stream: LineStream | None = None, repeated: bool = False
+) -> None:
+    """Set level, format and destination. `repeated`: warnings and errors also go to stderr."""
+    _sink.threshold, _sink.as_json, _sink.stream, _sink.repeated = _RANK[level], as_json, stream, repeated
 
 
 class Logger:

@@ -91,8 +91,8 @@ def _add_server_flags(command: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add_store_url(command)
     add_controller_flags(command)
-    command.add_argument("--log-format", choices=("text", "json"), default="text", help="format of log lines on stderr")
-    command.add_argument("--verbose", action="store_true", help="log more")
+    command.add_argument("--log-format", choices=("text", "json"), default="text", help="format of log lines")
+    command.add_argument("--verbose", action="store_true", help="log more; `tarmac up` then logs on stderr")
 
 
 def _add_node_flags(command: argparse.ArgumentParser) -> None:
@@ -100,6 +100,12 @@ def _add_node_flags(command: argparse.ArgumentParser) -> None:
         "--cities", type=city_codes, default=list(DEFAULT_CITIES), metavar="CODE,CODE",
         help=f"IATA codes of the cities, each with a Location (default: {','.join(DEFAULT_CITIES)})",
     )  # fmt: skip
+    command.add_argument(
+        "--kubeconfig", type=Path, metavar="FILE",
+        help="add the server's context to this kubeconfig and make it the current one (default: the one that kubectl "
+        "uses, for a server in the default data directory)",
+    )  # fmt: skip
+    command.add_argument("--no-kubeconfig", action="store_true", help="change no kubeconfig of yours")
     command.add_argument(
         "--runtime", choices=("auto", "containerd", "sim"), default="auto",
         help="the runtime of instances; sim simulates them and needs no rights (default: auto)",
