@@ -37,12 +37,12 @@ async def ready_nodes(wire: Wire, *names: str, labels: dict[str, str] | None = N
                 await asyncio.sleep(0.05)
 
 
-async def tenant(wire: Wire, namespace: str) -> Attacker:
-    """A user with the role `edit` in a new namespace."""
+async def tenant(wire: Wire, namespace: str, role: str = "edit") -> Attacker:
+    """A user with a role in a new namespace."""
     await wire.admin.resource(NAMESPACES).create({"metadata": {"name": namespace}})
     user = f"user-of-{namespace}"
-    role = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": "edit"}
-    body: Json = {"metadata": {"name": "edit", "namespace": namespace}, "roleRef": role}
+    reference = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role}
+    body: Json = {"metadata": {"name": role, "namespace": namespace}, "roleRef": reference}
     body["subjects"] = [{"kind": "User", "name": user, "apiGroup": _RBAC}]
     await wire.admin.resource(BINDINGS).create({"apiVersion": BINDINGS.api_version, "kind": BINDINGS.kind, **body})
     return wire.attacker(wire.pki.authority.issue_client(user, (), SystemClock().now()))

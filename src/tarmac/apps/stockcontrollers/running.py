@@ -22,9 +22,9 @@ from tarmac.base.log import log
 from tarmac.base.tasks import background, supervise
 from tarmac.runtimes.parts import PartMissing, find_program
 from tarmac.server.security.pki import Pki, write_kubeconfig
+from tarmac.server.security.stockcontrollers import STOCK_PROCESS
 
 PROGRAM = "kube-controller-manager"
-USER = "system:kube-controller-manager"
 _MIN_RESTART_DELAY = 0.1
 _MAX_RESTART_DELAY = 30.0
 _MIN_UPTIME = 60.0  # seconds; after them an end is not counted as one more failure in a row
@@ -167,9 +167,9 @@ async def _keep(controllers: StockControllers, server: str, pki: Pki, clock: Sys
     delay = _MIN_RESTART_DELAY
     while True:
         # a new certificate at each start: it outlives any process, and the CA may have changed
-        pair, authorities = pki.client(USER), pki.ca_file.read_bytes()
+        pair, authorities = pki.client(STOCK_PROCESS), pki.ca_file.read_bytes()
         controllers.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        await asyncio.to_thread(write_kubeconfig, controllers.kubeconfig, server, authorities, pair, USER)
+        await asyncio.to_thread(write_kubeconfig, controllers.kubeconfig, server, authorities, pair, STOCK_PROCESS)
         began = clock.monotonic()
         process = await start(controllers.command, controllers.log)
         try:

@@ -45,6 +45,7 @@ from tarmac.server.admission.runtimeclasses import RuntimeClassAdmission
 from tarmac.server.admission.serviceaccounts import ServiceAccounts
 from tarmac.server.admission.serviceaddresses import ServiceAddresses
 from tarmac.server.admission.stockcontrollers import StockControllers
+from tarmac.server.admission.stockrestriction import StockControllerRestriction
 from tarmac.server.admission.storage import (
     DefaultStorageClass,
     PersistentVolumeClaimResize,
@@ -73,6 +74,7 @@ def default_plugins(
     return [
         CreationRights(authorizer),
         NamespaceLifecycle(reader),
+        StockControllerRestriction(reader, authorizer),  # before those that change Pods
         MirrorPods(),
         LimitRanger(reader, class_resources=class_resources),
         ServiceAccounts(reader, randomness),

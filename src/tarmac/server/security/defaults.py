@@ -32,13 +32,14 @@ from tarmac.server.security.policy import (
 from tarmac.server.security.rbac import GROUP
 from tarmac.server.security.rulecoverage import missing_rights
 from tarmac.server.security.rules import PolicyRule
-from tarmac.server.security.stockcontrollers import STOCK_BINDINGS, STOCK_ROLES
+from tarmac.server.security.stockcontrollers import STOCK_BINDINGS, STOCK_NAMESPACE_BINDINGS, STOCK_ROLES
 from tarmac.store.interface import Conflict, Exists, Missing, Store
 
 _AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 _BOOTSTRAPPING = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 _ROLES = f"{GROUP}/clusterroles"
 _BINDINGS = f"{GROUP}/clusterrolebindings"
+_NAMESPACE_BINDINGS = f"{GROUP}/rolebindings"
 _encode = msgspec.json.Encoder().encode
 _log = log("rbac")
 
@@ -55,7 +56,8 @@ async def _ensure_one(store: Store, bucket: str, wanted: JsonObject, clock: Cloc
 
 async def _ensure(store: Store, bucket: str, wanted: JsonObject, clock: Clock, randomness: Randomness) -> None:
     name: str = wanted["metadata"]["name"]
-    entry = store.head(bucket, name)
+    key = f"{NAMESPACE}/{name}" if bucket == _NAMESPACE_BINDINGS else name
+    entry = store.head(bucket, key)
     if entry is not None:
         current = decode(entry)
         if (current["metadata"].get("annotations") or {}).get(_AUTOUPDATE) == "false":
@@ -65,11 +67,11 @@ async def _ensure(store: Store, bucket: str, wanted: JsonObject, clock: Clock, r
         if current.get("roleRef") == wanted.get("roleRef"):
             if _repair(current, wanted):
                 current["metadata"].pop("resourceVersion", None)
-                await store.update(bucket, name, _encode(_finished(current, wanted["kind"])), entry.revision)
+                await store.update(bucket, key, _encode(_finished(current, wanted["kind"])), entry.revision)
             return
-        await store.delete(bucket, name, entry.revision)
+        await store.delete(bucket, key, entry.revision)
     wanted["metadata"] |= {"uid": randomness.uuid(), "creationTimestamp": rfc3339(clock.now())}
-    await store.create(bucket, name, _encode(wanted))
+    await store.create(bucket, key, _encode(wanted))
 
 
 def _repair(current: JsonObject, wanted: JsonObject) -> bool:
@@ -136,6 +138,10 @@ def _wanted() -> Iterator[tuple[str, JsonObject]]:
         yield _BINDINGS, _binding(name, name, [f"ServiceAccount {NAMESPACE}/{account}"])
     for name, (role_name, subjects) in (CLUSTER_ROLE_BINDINGS | STOCK_BINDINGS).items():
         yield _BINDINGS, _binding(name, role_name, subjects)
+    for name, (role_name, subjects) in STOCK_NAMESPACE_BINDINGS.items():
+        binding = _binding(name, role_name, subjects)
+        binding["metadata"]["namespace"] = NAMESPACE
+        yield _NAMESPACE_BINDINGS, _finished(binding, "RoleBinding")
 
 
 def _labels_of(name: str) -> dict[str, str]:
