@@ -155,6 +155,22 @@ CASES = feature(
                 }
             ],
         },
+        a_stateful_set_that_mounts_its_disks={
+            "template": {
+                "metadata": {"labels": {"app": "a"}},
+                "spec": {
+                    "hostname": "Invalid",
+                    "containers": [{**_POD["containers"][0], "volumeMounts": [{"name": "d", "mountPath": "/d"}]}],
+                    "volumes": [{"name": "d"}, {"name": "e", "emptyDir": {}}],
+                },
+            },
+            "volumeClaimTemplates": [
+                {
+                    "metadata": {"name": "d"},
+                    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+                }
+            ],
+        },
         a_stateful_set_in_no_order={"podManagementPolicy": "Random"},
         a_stateful_set_updated_by_hand={"updateStrategy": {"type": "OnDelete"}},
         a_stateful_set_updated_by_nobody={"updateStrategy": {"type": "Never"}},

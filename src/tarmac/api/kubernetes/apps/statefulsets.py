@@ -69,7 +69,7 @@ class StatefulSetStrategy(ControllerStrategy):
         if (start := (spec.get("ordinals") or {}).get("start")) is not None:
             checks.non_negative(start, "spec.ordinals.start", errors)
         validate_selector(obj, "statefulset", errors)
-        validate_replicated(obj, "StatefulSet", errors)
+        validate_replicated(_as_made(obj), "StatefulSet", errors)
 
     def validate_update(self, new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
         self.validate(new, errors)
@@ -78,6 +78,17 @@ class StatefulSetStrategy(ControllerStrategy):
         )
         if fixed != before:
             errors.forbidden("spec", _ONLY_MUTABLE)
+
+
+def _as_made(obj: JsonObject) -> JsonObject:
+    """Return the object with the template as its pods get it: with volumes of their claims, and names of their own."""
+    spec, template = obj["spec"], obj["spec"].get("template") or {}
+    names = [checks.mapping(each, "metadata").get("name", "") for each in spec.get("volumeClaimTemplates") or ()]
+    volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in dict.fromkeys(names)]
+    volumes += [each for each in checks.objects(template, "spec", "volumes") if each.get("name") not in names]
+    kept = {key: value for key, value in (template.get("spec") or {}).items() if key not in ("hostname", "subdomain")}
+    made = {**template, "spec": {**kept, **({"volumes": volumes} if volumes else {})}}
+    return {**obj, "spec": {**spec, "template": made}}
 
 
 def _validate_update_strategy(update: JsonObject, errors: FieldErrors) -> None:
