@@ -56,8 +56,8 @@ async def test_it_gets_tokens_of_the_nine_accounts_only(wire: Wire) -> None:
     for account in ACCOUNTS:
         await token(wire, account)
     evil = await tenant(wire, "evil")
-    account: Json = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNTS[0]}}
-    assert (await evil.post("/api/v1/namespaces/evil/serviceaccounts", account)).status == 201
+    namesake: Json = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNTS[0]}}
+    assert (await evil.post("/api/v1/namespaces/evil/serviceaccounts", namesake)).status == 201
     for path in (
         f"{SYSTEM}/serviceaccounts/tarmac-clusterrole",
         f"/api/v1/namespaces/evil/serviceaccounts/{ACCOUNTS[0]}",
