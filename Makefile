@@ -18,7 +18,7 @@ AS_ROOT := $(filter 0,$(shell id -u))
 AS_ASKED = $(if $(findstring --registry,$(ARGS)),registry) \
     $(if $(findstring --with-kubernetes-controllers,$(ARGS)),kubernetes-controllers)
 
-.PHONY: setup node-parts machine-images registry kubernetes-controllers run package pictures quick test test-tools check bench soak lock format
+.PHONY: setup node-parts machine-images registry kubernetes-controllers run package gpu-trial pictures quick test test-tools check bench soak lock format
 
 setup: ## everything `run` needs: system packages when root, virtual environment, generated tables
 	@tools/setup.sh
@@ -72,8 +72,12 @@ endif
 pictures: test-tools ## screenshots of the dashboard, for docs/pictures
 	$(PY) -m tests.dashboard.pictures
 
-package: setup node-parts ## dist/tarmac_VERSION_amd64.deb and tarmac-machines, for Debian 12 and 13; flags go into ARGS
+package: setup node-parts ## dist/tarmac_VERSION_SYSTEM_amd64.deb and tarmac-machines: for this system, or ARGS=--all
 	@$(PY) -m tools.package $(ARGS)
+
+# From the noble package in dist alone: nothing is set up or fetched, so that a bare Ubuntu 24.04 is enough.
+gpu-trial: ## on a machine with an NVIDIA GPU, as root: the story of a GPU and one table; flags go into ARGS
+	@python3 -m tools.gputrial $(ARGS)
 
 # The packages that decide and those that speak to nothing but memory and loopback: 150 seconds of processor time on a busy machine.
 QUICK := $(addprefix tests/,base api kubernetes tables decode openapi patch wire decide admission http client controllers cli tools)

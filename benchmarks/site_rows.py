@@ -22,18 +22,18 @@ _PATIENCE = 300.0
 
 def site_rows(directory: Path, say: Callable[[str], None]) -> Iterator[Row]:
     """Either Debian once as the first machine and once as the one that joins."""
-    deb = package()
+    packages = {debian: package(debian) for debian in ("12", "13")}
     for first, second in (("12", "13"), ("13", "12")):
         say(f"installing the package on Debian {first}, and joining it from Debian {second}")
         folder = directory / f"sites-{first}"
         with sites(folder, dallas=ensure(first), london=ensure(second)) as (dallas, london):
             began = perf_counter()
-            dallas.install(deb)
+            dallas.install(packages[first])
             installed = perf_counter() - began
             init = ("init", "--location", "dfw", "--listen", f"{dallas.address}:6443", "--foreground")
             dallas.start(*init).until_said("join another machine", _PATIENCE)
             ready = perf_counter() - began
-            london.install(deb)
+            london.install(packages[second])
             joined, running = _join(dallas, london)
         yield Row(f"Debian {first}: package to Ready, offline", "s", [ready], 60)
         yield Row(f"Debian {first}: of it dpkg, bytecode included", "s", [installed])

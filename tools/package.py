@@ -1,19 +1,20 @@
 """`python -m tools.package`: the Debian packages of a commit, in `dist`, the same bytes each time they are built.
 
-`tarmac` is one package for Debian 12 and 13: libraries for the Python of either, which the launcher chooses between,
-and everything real that a node is made of. No bytecode is in it: that is made where it is installed. It recommends
-`tarmac-machines` (tools/machines_package.py), for virtual machines. `--without-parts` leaves out the programs and
-images of nodes, which are large, and the second package.
+`tarmac` is built once for each system: libraries for the one Python that it has, and everything real that a node is
+made of. No bytecode is in it: that is made where it is installed. It recommends `tarmac-machines`
+(tools/machines_package.py), for virtual machines. `--without-parts` leaves out the programs and images of nodes, which
+are large, and the second package.
 """
 
 from __future__ import annotations
 
 import argparse
+import platform
 import shutil
 import subprocess
 import sys
 import tempfile
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from tarmac import __version__
@@ -24,18 +25,24 @@ from tools import machines_package, node_parts
 from tools.cache import ROOT, say
 from tools.packing import epoch, git, pack, put
 
-PYTHONS = ("3.11", "3.13")
+SYSTEMS = {"bookworm": "3.11", "noble": "3.12", "trixie": "3.13"}
+"""The systems with a package, and the Python of each: Debian 12, Ubuntu 24.04 and Debian 13."""
+MAX_BYTES = 65_000_000
 EXTRAS = ("etcd", "cri", "cel", "fast")
 DEPENDS = "python3 (>= 3.11), nftables, e2fsprogs, util-linux, libseccomp2"
+"""Without the upper limit of Python's version, which each system has of its own."""
 UNITS = ("tarmac-server.service", "tarmac-containerd.service", "tarmac-agent.service")
-SCRIPTS = ("postinst", "prerm", "postrm")
+SCRIPTS = ("preinst", "postinst", "prerm", "postrm")
 COMPLETIONS = {
     "bash": "usr/share/bash-completion/completions/tarmac",
     "zsh": "usr/share/zsh/vendor-completions/_tarmac",
     "fish": "usr/share/fish/vendor_completions.d/tarmac.fish",
 }
 PARTS = ("bin", "cni", "images", "conntrackd")
-_NOT_NEEDED = {"docker-registry"}
+_NOT_NEEDED = {"docker-registry", "kube-controller-manager"}
+_LEFT_BEHIND = ("bin", ".lock", "bazel-project", "apsw/tests", "apsw/sqlite_extra_binaries", "cel_expr_python/ext")
+"""Files that installers and wheels put beside the libraries, and extensions that no module of Tarmac loads."""
+_CNI_PLUGINS = {"loopback"}  # the rest of a pod's network is the agent's own
 CONTROL = f"""\
 Package: tarmac
 Version: {__version__}
@@ -43,7 +50,7 @@ Architecture: amd64
 Maintainer: The Tarmac authors <tarmac@localhost>
 Section: admin
 Priority: optional
-Depends: {DEPENDS}
+Depends: {{depends}}
 Recommends: {machines_package.NAME}
 Description: one declarative object lands containers and virtual machines in many cities
  A platform with the API of Kubernetes: server, controllers and node agent. See
@@ -55,12 +62,18 @@ def main() -> int:
     """Build the packages and print their paths."""
     options = argparse.ArgumentParser(prog="python -m tools.package", description=__doc__)
     options.add_argument("--without-parts", action="store_true", help="leave out containerd, runc, gVisor and images")
-    options.add_argument("--python", action="append", default=[], choices=PYTHONS, help="only for this one; repeatable")
+    options.add_argument("--system", action="append", default=[], choices=SYSTEMS, help="for this one; repeatable")
+    options.add_argument("--all", action="store_true", help="for all systems: " + ", ".join(SYSTEMS))
+    options.add_argument("--fast", action="store_true", help="compress less, in a tenth of the time")
     options.add_argument("--output", type=Path, default=ROOT / "dist", metavar="DIR", help="where to (default: dist)")
     told = options.parse_args()
     try:
         parts = None if told.without_parts else node_parts.ensure()
-        print(build(told.output, told.python or PYTHONS, parts))
+        for system in SYSTEMS if told.all else told.system or [own_system()]:
+            made = build(told.output, system, parts, fast=told.fast)
+            print(made)
+            if not told.fast and made.stat().st_size > MAX_BYTES:
+                raise RuntimeError(f"{made.name} has {made.stat().st_size} bytes, the limit is {MAX_BYTES}")
         if parts is not None:
             print(machines_package.build(told.output, parts))
     except RuntimeError as failure:
@@ -69,21 +82,36 @@ def main() -> int:
     return 0
 
 
-def build(output: Path, pythons: list[str] | tuple[str, ...] = PYTHONS, parts: Path | None = None) -> Path:
-    """The package; `parts` is the folder of a node's programs and images, if they are to be in it."""
+def own_system() -> str:
+    """Return the system of this machine. Raises RuntimeError on any other."""
+    told = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
+    if told not in SYSTEMS:
+        raise RuntimeError(f"there is no package for this system ({told}); give --system, one of {', '.join(SYSTEMS)}")
+    return told
+
+
+def build(output: Path, system: str, parts: Path | None = None, *, fast: bool = False) -> Path:
+    """The package of a system; `parts`: the folder of a node's programs and images, if they are to be in it."""
     output.mkdir(parents=True, exist_ok=True)
-    final = output / f"tarmac_{__version__}_amd64.deb"
+    final = output / f"tarmac_{__version__}_{system}_amd64.deb"
+    python = SYSTEMS[system]
     with tempfile.TemporaryDirectory(prefix="tarmac-package-") as work:
         root = Path(work)
-        for python in pythons:
-            say(f"libraries for Python {python}")
-            _libraries(root / "opt/tarmac/lib" / f"cp{python.replace('.', '')}", python)
+        say(f"libraries for Python {python}")
+        _libraries(root / "opt/tarmac/lib" / f"cp{python.replace('.', '')}", python)
         if parts is not None:
             say("programs and images of nodes")
             _parts(root / "opt/tarmac/parts", parts)
-        _files(root)
-        pack(root, final)
+        _files(root, system)
+        pack(root, final, fast=fast or parts is None)
     return final
+
+
+def depends(python: str) -> str:
+    """Return the dependencies, with this Python and no other."""
+    major, minor = map(int, python.split("."))
+    exact = f"python3 (>= {python}), python3 (<< {major}.{minor + 1})"
+    return ", ".join((exact, *DEPENDS.split(", ")[1:]))
 
 
 def _libraries(folder: Path, python: str) -> None:
@@ -92,11 +120,13 @@ def _libraries(folder: Path, python: str) -> None:
         wanted = Path(work) / "requirements.txt"
         wanted.write_text(_locked(python))
         exact = ["--only-binary", ":all:", "--require-hashes", "--no-deps", "--link-mode", "copy"]
-        platform = ["--python-version", python, "--python-platform", "x86_64-manylinux_2_28"]
-        _uv("install", "--target", str(folder), *platform, *exact, "--requirement", str(wanted))
-    for name in ("bin", ".lock", "bazel-project"):  # what installers and wheels put beside the libraries
+        target = ["--python-version", python, "--python-platform", "x86_64-manylinux_2_28"]
+        _uv("install", "--target", str(folder), *target, *exact, "--requirement", str(wanted))
+    for name in _LEFT_BEHIND:
         path = folder / name
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    for library in sorted(folder.rglob("*.so")):
+        subprocess.run(["strip", "--strip-unneeded", str(library)], check=True)
     shutil.copytree(ROOT / "src/tarmac", folder / "tarmac", ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
     put(folder / "tarmac" / PACKAGED, f"{git('rev-parse', 'HEAD')}\n".encode())
 
@@ -120,10 +150,17 @@ def _uv(action: str, *words: str) -> None:
 def _parts(folder: Path, parts: Path) -> None:
     """Links into the cache become what they lead to. What a node works without may not be there."""
     for name in (each for each in PARTS if (parts / each).exists()):
-        shutil.copytree(parts / name, folder / name, ignore=lambda _, names: _NOT_NEEDED & set(names))
+        shutil.copytree(parts / name, folder / name, ignore=partial(_left_out, name))
+    for program in sorted((folder / "bin").iterdir()):
+        if program.read_bytes()[:4] == b"\x7fELF":
+            subprocess.run(["strip", "--strip-unneeded", str(program)], check=True)
 
 
-def _files(root: Path) -> None:
+def _left_out(part: str, _folder: str, names: list[str]) -> set[str]:
+    return set(names) - _CNI_PLUGINS if part == "cni" else _NOT_NEEDED & set(names)
+
+
+def _files(root: Path, system: str) -> None:
     packaging = ROOT / "packaging"
     put(root / "usr/bin/tarmac", (packaging / "tarmac").read_bytes(), 0o755)
     (root / "usr/bin/kubectl-tarmac").symlink_to("tarmac")  # a plugin of kubectl
@@ -134,9 +171,11 @@ def _files(root: Path) -> None:
     for shell in SHELLS:
         put(root / COMPLETIONS[shell], script(shell).encode())
     put(root / "usr/share/doc/tarmac/copyright", (ROOT / "LICENSE").read_bytes())
-    put(root / "DEBIAN/control", CONTROL.encode())
+    python = SYSTEMS[system]
+    put(root / "DEBIAN/control", CONTROL.format(depends=depends(python)).encode())
     for name in SCRIPTS:
-        put(root / "DEBIAN" / name, (packaging / name).read_bytes(), 0o755)
+        text = (packaging / name).read_text().replace("@PYTHON@", python).replace("@SYSTEM@", system)
+        put(root / "DEBIAN" / name, text.encode(), 0o755)
 
 
 if __name__ == "__main__":

@@ -83,10 +83,10 @@ class Terminals:
 @contextmanager
 def three_machines(folder: Path) -> Generator[Terminals]:
     """As the page finds them: installed, an etcd beside, and somebody's kubectl."""
-    deb = package()
+    packages = [package(debian) for debian in _MACHINES.values()]
     with sites(folder, **{name: ensure(debian) for name, debian in _MACHINES.items()}) as machines:
         with ThreadPoolExecutor(len(machines)) as hands:
-            list(hands.map(lambda machine: machine.install(deb), machines))
+            list(hands.map(lambda machine, deb: machine.install(deb), machines, packages))
         for machine in machines:
             for name, content in {
                 "systemctl": _SYSTEMCTL.encode(),

@@ -11,20 +11,24 @@ from tools.cache import ROOT, digest
 from tools.package import PARTS, build
 from tools.packing import epoch
 
+CODENAMES = {"12": "bookworm", "13": "trixie"}
 _TOOLS = ("tools/package.py", "tools/machines_package.py", "tools/packing.py")
 _SOURCES = ("src/tarmac", "packaging", "requirements.lock", "pyproject.toml", *_TOOLS)
 
 
-def package() -> Path:
-    """Return the package `tarmac`. Building it takes half a minute, and removes the packages of earlier sources."""
-    parts = node_parts.ensure()
+def package(debian: str = "12") -> Path:
+    """Return the package `tarmac` for a Debian, compressed less than a release.
+
+    Building it takes half a minute, and removes the packages of earlier sources.
+    """
+    parts, system = node_parts.ensure(), CODENAMES[debian]
     folder = _folder(parts)
-    return next(folder.glob("tarmac_*.deb"), None) or build(folder, parts=parts)
+    return next(folder.glob(f"tarmac_*_{system}_*.deb"), None) or build(folder, system, parts, fast=True)
 
 
-def both_packages() -> tuple[Path, Path]:
+def both_packages(debian: str = "12") -> tuple[Path, Path]:
     """Return `tarmac` and `tarmac-machines`. Raises RuntimeError if the second cannot be built here."""
-    first, parts = package(), node_parts.ensure()
+    first, parts = package(debian), node_parts.ensure()
     return first, next(first.parent.glob("tarmac-machines_*.deb"), None) or machines_package.build(first.parent, parts)
 
 

@@ -43,7 +43,7 @@ def become_a_cluster(machine: SiteBox, deb: Path) -> None:
 
 def test_a_fresh_debian_is_a_cluster_within_a_minute(tmp_path: Path) -> None:
     """On the newer Debian, which no other test has."""
-    deb = package()
+    deb = package("13")
     with sites(tmp_path, dallas=ensure("13")) as (dallas,):
         ready = seconds(lambda: become_a_cluster(dallas, deb))
         first_instance(dallas, "DFW")
@@ -58,10 +58,10 @@ def test_a_fresh_debian_is_a_cluster_within_a_minute(tmp_path: Path) -> None:
 @pytest.mark.soak(minutes=6, only=True)
 @pytest.mark.parametrize(("first", "second"), [("12", "13"), ("13", "12")])
 def test_another_machine_joins_within_seconds(tmp_path: Path, first: str, second: str) -> None:
-    deb = package()
+    deb = package(first)
     with sites(tmp_path, dallas=ensure(first), london=ensure(second)) as (dallas, london):
         ready = seconds(lambda: become_a_cluster(dallas, deb))
-        london.install(deb)
+        london.install(package(second))
         dallas.kubectl("create", "-f", "-", stdin=json.dumps(location("lhr")))
         token = dallas.run("token", "create", "--location", "lhr", *KUBECONFIG).stdout.strip()
         join = ("join", dallas.address, "--token", token, "--foreground")
@@ -80,10 +80,11 @@ def first_instance(server: SiteBox, city: str) -> None:
 
 @pytest.mark.soak(minutes=6, only=True)
 def test_three_sites_outlive_each_of_their_machines(tmp_path: Path) -> None:
-    deb = package()
-    roots = {"dallas": ensure("12"), "london": ensure("13"), "seattle": ensure("12")}
+    releases = ("12", "13", "12")
+    packages = [package(each) for each in releases]
+    roots = dict(zip(("dallas", "london", "seattle"), map(ensure, releases), strict=True))
     with sites(tmp_path, **roots) as machines, ThreadPoolExecutor(3) as hands:
-        list(hands.map(lambda machine: machine.install(deb), machines))
+        list(hands.map(lambda machine, deb: machine.install(deb), machines, packages))
         planet = ThreeSites(machines)
         planet.begin()
         for machine in machines:

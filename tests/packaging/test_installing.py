@@ -37,7 +37,7 @@ _SHIM = "exec -a containerd-shim-runc-v2 python3 -c 'import time; time.sleep(600
 
 @pytest.mark.parametrize("debian", RELEASES)
 def test_installing_upgrading_removing_and_purging_change_nothing_they_should_not(tmp_path: Path, debian: str) -> None:
-    deb = package()
+    deb = package(debian)
     newer = newer_than(deb, tmp_path)
     with sites(tmp_path / "machines", fresh=ensure(debian)) as (box,):
         box.path("/etc/tarmac/config.yaml").unlink()

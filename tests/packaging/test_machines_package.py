@@ -57,7 +57,7 @@ def earlier(deb: Path, folder: Path) -> Path:
 def test_a_node_upgraded_from_the_single_package_offers_machines_once_both_are_installed(
     tmp_path: Path, debian: str
 ) -> None:
-    deb, machines = both_packages()
+    deb, machines = both_packages(debian)
     with sites(tmp_path / "machines", dallas=ensure(debian, FOR_MACHINES)) as (box,):
         box.install(earlier(deb, tmp_path))
         box.install(deb)
@@ -76,7 +76,7 @@ def test_a_node_from_the_first_package_alone_names_the_second_in_its_condition(t
 
 
 def test_a_machine_boots_on_a_node_from_both_packages_which_then_stay(tmp_path: Path) -> None:
-    deb, machines = both_packages()
+    deb, machines = both_packages("13")
     with sites(tmp_path / "machines", dallas=ensure("13", FOR_MACHINES)) as (box,):
         box.install(deb)
         box.install(machines)

@@ -11,7 +11,7 @@ import pytest
 from tarmac.server.endpoints.documents import commit_of
 from tools import machines_package
 from tools.cache import ROOT, cache_root
-from tools.package import SCRIPTS, UNITS, build
+from tools.package import SCRIPTS, SYSTEMS, UNITS, build, depends
 
 pytestmark = [pytest.mark.timeout(300)]
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.timeout(300)]
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """For one Python and without a node's programs: the rest is copied the same way."""
-    return build(tmp_path_factory.mktemp("dist"), ["3.11"])
+    return build(tmp_path_factory.mktemp("dist"), "bookworm")
 
 
 def listed(package: Path) -> list[tuple[str, str, str]]:
@@ -44,7 +44,7 @@ def field(package: Path, name: str) -> str:
 
 
 def test_two_builds_are_the_same_bytes(package: Path, tmp_path: Path) -> None:
-    again = build(tmp_path, ["3.11"])
+    again = build(tmp_path, "bookworm")
     assert hashlib.sha256(again.read_bytes()).hexdigest() == hashlib.sha256(package.read_bytes()).hexdigest()
 
 
@@ -61,6 +61,26 @@ def test_it_holds_what_a_machine_needs_and_belongs_to_root(package: Path) -> Non
         "configuration and data are made, not shipped"
     )
     assert {mode for mode, _, path in found if path == "/usr/bin/tarmac"} == {"-rwxr-xr-x"}
+
+
+@pytest.mark.parametrize(("system", "python", "next_one"), [("noble", "3.12", "3.13"), ("trixie", "3.13", "3.14")])
+def test_a_package_depends_on_the_one_python_of_its_system(system: str, python: str, next_one: str) -> None:
+    assert SYSTEMS[system] == python
+    assert depends(python).startswith(f"python3 (>= {python}), python3 (<< {next_one}), nftables, ")
+
+
+def test_another_python_is_refused_before_anything_is_unpacked(package: Path, tmp_path: Path) -> None:
+    subprocess.run(["dpkg-deb", "--control", str(package), str(tmp_path)], check=True)
+    script = (tmp_path / "preinst").read_text()
+    for found, code in (("3.12", 1), ("", 1), ("3.11", 0)):
+        python = tmp_path / "python3"
+        python.write_text(f"#!/bin/sh\n{f'echo {found}' if found else 'exit 1'}\n")
+        python.chmod(0o755)
+        tried = script.replace("/usr/bin/python3", str(python))
+        done = subprocess.run(["sh", "-c", tried, "preinst", "install"], capture_output=True, text=True, check=False)
+        expected = f"tarmac: this package is for bookworm with Python 3.11, and this machine has {found or 'none'}; "
+        said = expected + "install the package of its own system\n"
+        assert (done.returncode, done.stderr) == (code, said if code else "")
 
 
 def test_the_package_recommends_the_one_with_machines_and_needs_no_qemu(package: Path) -> None:

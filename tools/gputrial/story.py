@@ -1,0 +1,198 @@
+"""The steps of the trial, in order; each adds rows to the table."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from tools.gputrial import image
+from tools.gputrial.machine import DATA, Machine, TrialFailed, run
+from tools.gputrial.table import Rows
+
+ANSWER_BAR: Final = 1.5
+PLUGIN_BAR: Final = 25.0
+_PROGRAM: Final = Path(__file__).with_name("program.py")
+_CHECKPOINT: Final = DATA / "cities/dfw/agent/device_manager_state"
+_CLEANED: Final = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+
+
+def workload(name: str, resource: str, **annotations: str) -> dict[str, Any]:
+    """A Workload with one instance that asks for one GPU."""
+    sandbox = {"containers": [{"name": "main", "image": image.NAME}]}
+    amounts = {"cpu": "2", "memory": "8Gi", **({resource: "1"} if resource else {})}
+    runtime = {"resources": {"instanceType": "datumcloud/d1-custom", "requests": amounts}, "sandbox": sandbox}
+    placement = {"name": "us", "cityCodes": ["DFW"], "scaleSettings": {"minReplicas": 1}}
+    template = {
+        "metadata": {"annotations": annotations},
+        "spec": {"runtime": runtime, "networkInterfaces": [{"network": "default"}]},
+    }
+    return {
+        "apiVersion": "compute.datumapis.com/v1alpha", "kind": "Workload", "metadata": {"name": name},
+        "spec": {"template": template, "placements": [placement]},
+    }  # fmt: skip
+
+
+class Story:
+    """One trial on one machine."""
+
+    def __init__(self, machine: Machine, rows: Rows) -> None:
+        self.machine = machine
+        self.rows = rows
+        self.resource = ""
+
+    def begin(self, package: Path) -> None:
+        """Install, start, load the image."""
+        rows, machine = self.rows, self.machine
+        driver = Path("/proc/driver/nvidia/version").read_text().splitlines()[0]
+        rows.tell("driver", driver)
+        rows.tell("system", f"{os.uname().release}, {run('/usr/bin/python3', '--version').stdout}")
+        rows.judge("package", f"{package.stat().st_size / 1e6:.1f} MB", "≤ 65 MB", good=package.stat().st_size <= 65e6)
+        missing = machine.install(package)
+        rows.show("the package installs, with its dependencies", true=not missing, found=missing or "yes")
+        rows.tell("tarmac up → node Ready", f"{machine.start():.1f} s")
+        machine.until(self._offered, 60, "the node offers a GPU")
+        rows.tell("resource", self.resource)
+        condition = '{.status.conditions[?(@.type=="GPUsSandboxable")].message}'
+        rows.tell("GPUsSandboxable", machine.field("node", "dfw-0", condition))
+        archive = DATA / "image.tar"
+        began = time.monotonic()
+        files = image.write_image(archive, _PROGRAM)
+        told = machine.tarmac("image", "load", str(archive), f"--data-dir={DATA}")
+        rows.tell("image of this machine's files", f"{files} files, {time.monotonic() - began:.0f} s: {told[-120:]}")
+        archive.unlink()
+
+    def _offered(self) -> bool:
+        told = json.loads(self.machine.kubectl("get", "node", "dfw-0", "-o", "json").stdout or "{}")
+        amounts = told.get("status", {}).get("allocatable", {})
+        self.resource = next((name for name, number in amounts.items() if "/nvidia-" in name and number != "0"), "")
+        return bool(self.resource)
+
+    def one_gpu(self) -> str:
+        """Run a Workload with a GPU; return its pod."""
+        machine, rows = self.machine, self.rows
+        began = time.monotonic()
+        applied = machine.apply(workload("first", self.resource))
+        if applied.returncode:
+            raise TrialFailed(applied.stderr)
+        pod, said = "", ""
+        while not said:
+            pod = pod or machine.instance("first")
+            said = machine.inside(pod, "nvidia-smi", "-L", timeout=20) if pod else ""
+            if time.monotonic() - began > 120:
+                raise TrialFailed(machine.last_words())
+        passed = time.monotonic() - began
+        rows.judge(
+            "apply → nvidia-smi -L answers inside", f"{passed:.2f} s", f"≤ {ANSWER_BAR} s", good=passed <= ANSWER_BAR
+        )
+        rows.show("nvidia-smi -L inside", true="GPU 0" in said, found=said)
+        rows.tell("kernel inside", machine.inside(pod, "cat", "/proc/version"))
+        status = machine.field("pod", pod, "{.status.containerStatuses[0].allocatedResourcesStatus}")
+        rows.show("allocatedResourcesStatus names the GPU", true="GPU-" in status, found=status)
+        rows.tell("RuntimeClass", machine.field("pod", pod, "{.spec.runtimeClassName}"))
+        rss = machine.resident("tarmac.apps.deviceplugin")
+        rows.judge("device plugin, resident", f"{rss:.1f} MB", f"≤ {PLUGIN_BAR:.0f} MB", good=0 < rss <= PLUGIN_BAR)
+        return pod
+
+    def measure(self, pod: str) -> None:
+        """The same program outside and inside, in one run."""
+        environment = {name: value for name, value in os.environ.items() if name not in _CLEANED}
+        outside = _figures(run(image.PYTHON, str(_PROGRAM), environment=environment))
+        inside = _figures(self.machine.kubectl("exec", pod, "--", image.PYTHON, "/opt/trial/program.py", timeout=240))
+        for name, what, unit, bar, sign in (
+            ("matrix", "bf16 matrix product 8192³", "TFLOP/s", 0.97, 1),
+            ("copy", "host → device, pinned", "GB/s", 0.95, 1),
+            ("launch", "kernel launch and wait", "µs", 1.1, -1),
+        ):
+            within, without = inside.get(name), outside.get(name)
+            if not within or not without:
+                self.rows.show(
+                    what,
+                    true=False,
+                    found=f"inside {within}, outside {without}: {inside.get('error', '')}{outside.get('error', '')}",
+                )
+                continue
+            ratio = within / without
+            good = ratio >= bar if sign > 0 else ratio <= bar
+            found = f"inside {within:.1f}, outside {without:.1f} {unit}: {ratio:.3f}"
+            self.rows.judge(what, found, f"{'≥' if sign > 0 else '≤'} {bar}", good=good)
+
+    def refusals(self) -> None:
+        """Containers without a GPU have nothing of it, and a wrong class is refused."""
+        machine, rows = self.machine, self.rows
+        refused = machine.apply(workload("wrong", self.resource, **{"compute.datumapis.com/runtime-class": "gvisor"}))
+        rows.show("a Workload that names gvisor is refused", true=refused.returncode != 0, found=refused.stderr)
+        machine.apply(_plain_pod())
+        ready = '{.status.conditions[?(@.type=="Ready")].status}'
+        machine.until(lambda: machine.field("pod", "plain", ready) == "True", 60, "a pod without a GPU is Ready")
+        looked = 'ls /dev/nvidia* /usr/local/nvidia /proc/driver/nvidia 2>/dev/null; echo "found nothing else"'
+        said = machine.inside("plain", "sh", "-c", looked).strip()
+        rows.show("a pod with NVIDIA_VISIBLE_DEVICES=all and no request", true=said == "found nothing else", found=said)
+        machine.kubectl("delete", "pod", "plain", "--grace-period=1")
+
+    def second_waits(self) -> None:
+        """A second instance waits, and `why` says for whom."""
+        machine, rows = self.machine, self.rows
+        machine.apply(workload("second", self.resource))
+        machine.until(lambda: machine.instance("second"), 30, "the second instance exists")
+        time.sleep(2)
+        why = machine.tarmac("why", "workload/second")
+        rows.show("why names the holder", true=machine.instance("first") in why, found=why)
+        rows.show("the second waits", true=not self._running("second"))
+
+    def kills(self, pod: str) -> None:
+        """Kill -9 of plugin, agent and sandbox: no GPU is lost or given twice."""
+        machine, rows = self.machine, self.rows
+        for what, words in (
+            ("device plugin", ("tarmac.apps.deviceplugin",)),
+            ("agent", ("tarmac.apps.main agent", str(DATA))),
+            ("sandbox", ("runsc-sandbox", "--nvproxy")),
+        ):
+            killed = machine.kill(*words)
+            passed = machine.until(
+                lambda: "GPU 0" in machine.inside(pod, "nvidia-smi", "-L", timeout=20) and self._offered(), 120,
+                f"the GPU answers after kill -9 of the {what}",
+            )  # fmt: skip
+            holders = self._holders()
+            found = f"{killed} killed, GPU answers after {passed:.1f} s, held by {holders}"
+            alone = len(holders) == 1 and not self._running("second")
+            rows.show(f"kill -9 of the {what}", true=killed > 0 and alone, found=found)
+
+    def passed_on(self) -> None:
+        """The first is deleted; the second runs."""
+        machine = self.machine
+        began = time.monotonic()
+        machine.kubectl("delete", "workload", "first", "--wait=false")
+        machine.until(lambda: "GPU 0" in self._answer("second"), 120, "the second has the GPU")
+        self.rows.show(
+            "the first is deleted, the second runs", true=True, found=f"after {time.monotonic() - began:.1f} s"
+        )
+        machine.kubectl("delete", "workload", "second")
+
+    def _answer(self, name: str) -> str:
+        pod = self.machine.instance(name)
+        return self.machine.inside(pod, "nvidia-smi", "-L", timeout=20) if pod else ""
+
+    def _running(self, name: str) -> bool:
+        return self.machine.field("pod", self.machine.instance(name), "{.status.phase}") == "Running"
+
+    def _holders(self) -> list[str]:
+        """Return the pods that have devices by the agent's checkpoint."""
+        entries = json.loads(_CHECKPOINT.read_text())["Data"]["PodDeviceEntries"] or []
+        return sorted({each["PodUID"][:8] for each in entries})
+
+
+def _figures(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    for line in done.stdout.splitlines():
+        if line.startswith("FIGURES "):
+            return json.loads(line.removeprefix("FIGURES "))
+    return {"error": (done.stderr or done.stdout)[-400:]}
+
+
+def _plain_pod() -> dict[str, Any]:
+    variables = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
+    container = {"name": "main", "image": image.NAME, "env": variables, "command": ["sleep", "infinity"]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "plain"}, "spec": {"containers": [container]}}
