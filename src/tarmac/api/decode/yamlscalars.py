@@ -25,7 +25,8 @@ _BOOLEANS = {
 _NULLS = {"", "~", "null", "Null", "NULL"}
 _INFINITIES = {".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF", "-.inf", "-.Inf", "-.INF", ".nan", ".NaN", ".NAN"}
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_INTEGER = re.compile(r"([-+]?)(0b[01]+|0x[0-9a-fA-F]+|0o?[0-7]+|[0-9]+)")
+# A decimal that begins with 0 is none: with an 8 or 9 it is a float, as in Go.
+_INTEGER = re.compile(r"([-+]?)(0b[01]+|0x[0-9a-fA-F]+|0o?[0-7]+|0|[1-9][0-9]*)")
 _MAX_INTEGER_DIGITS = 64  # digits; no field takes a longer one, and parsing them takes time
 _RESOLVED = frozenset(f"tag:yaml.org,2002:{name}" for name in ("int", "float", "bool", "null"))
 _BINARY = "tag:yaml.org,2002:binary"
