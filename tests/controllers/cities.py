@@ -21,6 +21,7 @@ from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import LOCATIONS, PODS
 from tarmac.client.targets.untyped import NODES as NODE_OBJECTS
 from tarmac.client.transport import Transport
+from tarmac.controllers.context import Settings
 from tarmac.controllers.manager import ControllerManager
 from tarmac.sim.faults.draws import Luck
 from tarmac.sim.loop import VirtualLoop, run
@@ -48,11 +49,13 @@ class Cities:
         self._manager: asyncio.Task[None] | None = None
         self._runs = 0
 
-    def start(self, names: str, through: Callable[[Transport], Transport] = lambda link: link) -> None:
+    def start(
+        self, names: str, through: Callable[[Transport], Transport] = lambda link: link, *, way_in: bool = False
+    ) -> None:
         """A new process of controllers, which reaches the server `through` something."""
         self._runs += 1
         client = self.world.client("controllers", through(self.world.link(CONTROLLING)), self._runs)
-        manager = ControllerManager(client, names)
+        manager = ControllerManager(client, names, settings=Settings(way_in=way_in))
         self.metrics = manager.metrics
         self._manager = asyncio.create_task(manager.run())
 
@@ -121,6 +124,7 @@ def play(
     shape: NodeShape | None = None,
     *,
     external: bool = False,
+    way_in: bool = False,
 ) -> None:
     """Run a story to its end. Without `external`, whoever tells it plays the nodes' part in external services."""
 
@@ -134,7 +138,7 @@ def play(
                 await cities.locations.create(location(place))
             async with background(fleet.run(), "simulated nodes"):
                 await fleet.registered()
-                cities.start(f"serviceaccount,garbage,{controllers}")
+                cities.start(f"serviceaccount,garbage,{controllers}", way_in=way_in)
                 await cities.wait(1)
                 await story(cities)
                 await cities.stop()

@@ -28,6 +28,8 @@ SPECIFIED = re.findall(
     NotAuthorized QuotaExceeded AddressInUse AddressNotInClass AddressReserved AddressQuarantined LocationNotInClass
     LocationMismatch AddressLost PoolExhausted NoGateway GatewayFull NoOutsideInterface AddressConflict RangeOverlap
     EncryptionUnavailable NodeHasNoDatapath ProgrammingFailed TooFewVoters NotSynced SourceIPIdsExhausted ClaimNotBound
+    PortConflict PolicyMismatch NoPorts PoolNotFound NoPool NoPeer SessionDown SelfTestFailed TooManyPrefixes
+    SpeakerMissing NoReadyInstance NoEndpoints Draining Withdrawn Announced PartlyAnnounced NotAnnounced
     WaitForFirstConsumer NoPods Programming OwnerChanging AddressBound GatewayOwns RulesInForce Redundant
     """,
 )

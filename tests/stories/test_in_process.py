@@ -70,10 +70,12 @@ def tell(name: str, *, beside: bool = False, sort: Sort = SANDBOX) -> None:
         async with virtual_world(loop, 1, luck) as planet:
             controllers = planet.client("controllers", planet.link(CONTROLLING))
             others = planet.client("others", planet.link(CLUSTER))
-            manager = ControllerManager(controllers, root_ca=lambda: "simulated", metrics_source=prometheus)
+            manager = ControllerManager(
+                controllers, root_ca=lambda: "simulated", metrics_source=prometheus, settings=Settings(way_in=True)
+            )
             cluster = ControllerManager(others, OF_THE_CLUSTER if beside else "", root_ca=lambda: "simulated")
             if beside:
-                settings = Settings(scheduler_names=("tarmac",))
+                settings = Settings(scheduler_names=("tarmac",), way_in=True)
                 manager = ControllerManager(
                     controllers, "workloads", settings=settings, metrics_source=prometheus, networked=False
                 )

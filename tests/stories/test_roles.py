@@ -39,6 +39,7 @@ from tests.controllers import (
     test_orphaning,
     test_pod_scheduling,
     test_preemption,
+    test_public_addresses,
     test_revisions,
     test_source_ip_claims,
     test_workloads,
@@ -79,12 +80,16 @@ CHORES: tuple[Chore, ...] = (
     test_node_decommission.test_its_pods_go_then_its_certificates_then_it,
     test_node_decommission.test_its_disks_go_only_when_it_says_so,
     *_tests_of(test_source_ip_claims),
+    test_public_addresses.test_a_service_shows_its_address_once_a_gateway_has_acknowledged_it,
+    test_public_addresses.test_a_released_address_rests_and_returns_only_to_its_namespace,
+    test_public_addresses.test_a_workload_announces_its_address_from_the_cities_with_ready_instances,
     *_tests_of(test_controller_roles),
 )
 
 # What takes a race or a server of another kind.
 SELDOM = {
     ("tarmac-workload", "get", "workloaddeployments"): "another process has made the deployment first",
+    ("tarmac-ingress", "get", "publicaddresses"): "another process has taken the address first",
     ("tarmac-namespace", "delete", "*"): "an aggregated API that cannot delete a collection",
     ("tarmac-network", "create", "events"): "a node claims an address in the range of a Network",
     ("tarmac-network", "patch", "events"): "the same, more than once",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from tarmac.base.gates import CLASS_RESOURCES, BadGate, FeatureGates, Part
+from tarmac.base.gates import CLASS_RESOURCES, WAY_IN, BadGate, FeatureGates, Part
 from tarmac.controllers.context import DEFAULT_SCHEDULER, Settings
 from tarmac.controllers.manager import WORKLOADS
 from tarmac.decide.derived.pods import SCHEDULER
@@ -38,4 +38,5 @@ def settings_of(options: argparse.Namespace, gates: FeatureGates, *, beside: boo
         autoscaling_period=options.autoscaler_sync_period,
         scheduler_names=options.scheduler_names if options.scheduler_names is not None else usual,
         class_resources=gates.enabled(CLASS_RESOURCES),
+        way_in=gates.enabled(WAY_IN),
     )

@@ -53,6 +53,7 @@ class Settings:
     # spec.schedulerName values that this scheduler serves
     scheduler_names: tuple[str, ...] = ("tarmac", DEFAULT_SCHEDULER)
     class_resources: bool = False  # the feature gate ClassResources: pods get nodes that offer their classes
+    way_in: bool = False  # the feature gate WayIn: Services and Workloads get public addresses
 
     @property
     def schedules_the_cluster(self) -> bool:

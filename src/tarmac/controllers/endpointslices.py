@@ -6,7 +6,7 @@ A slice's name is derived from its Service, group and number, so creating the sa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -43,11 +43,12 @@ async def write_slices(
     service: ServiceFacts,
     groups: Iterable[tuple[Group, list[Endpoint]]],
     present: Mapping[str, Item[Any]],
+    document: Callable[[DesiredSlice], JsonObject] | None = None,
 ) -> None:
-    """Make the slices of a Service match the endpoints in each group."""
+    """Make the slices of a Service match the endpoints in each group. `document`: by default `slice_document`."""
     wanted = await runner.done(_wanted(service, groups, present))
     for name, slice_ in wanted.items():
-        await write_slice(slices, slice_document(slice_), present.get(name), MANAGER)
+        await write_slice(slices, (document or slice_document)(slice_), present.get(name), MANAGER)
         await asyncio.sleep(0)
     # Last: an endpoint that moves between slices may be in both for a moment, but never in none.
     await remove_slices(slices, [item for name, item in present.items() if name not in wanted])

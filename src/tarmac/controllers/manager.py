@@ -33,6 +33,7 @@ from tarmac.controllers.disruption.controller import DisruptionController
 from tarmac.controllers.egress.controller import EgressController
 from tarmac.controllers.endpointslicemirroring.controller import MirroringController
 from tarmac.controllers.garbage.collector import GarbageCollector
+from tarmac.controllers.ingress.controller import IngressController
 from tarmac.controllers.instance.controller import InstanceReconciler
 from tarmac.controllers.ipam import AddressBook
 from tarmac.controllers.location.controller import LocationController
@@ -89,6 +90,7 @@ CONTROLLERS: Mapping[str, Build] = {
     "disruption": DisruptionController,
     "autoscaler": AutoscalerController,
     "external": EgressController,
+    "ingress": IngressController,
 }
 
 
@@ -105,6 +107,7 @@ _OF_WORKLOADS: Final = (
     "quota",
     "autoscaler",
     "external",
+    "ingress",
 )
 
 

@@ -261,7 +261,7 @@ TOO_MANY_REPLICAS = user(3, "TooManyReplicas", "More instances are requested tha
 TOO_FEW_REPLICAS = user(3, "TooFewReplicas", "Fewer instances are requested than minReplicas.")
 
 # External services: healthy, and in progress.
-ADDRESS_BOUND = fine("AddressBound", "The claim holds its addresses.")
+ADDRESS_BOUND = fine("AddressBound", "The claim, Service or Workload holds its addresses.")
 GATEWAY_OWNS = fine("GatewayOwns", "A gateway owns the address.")
 RULES_IN_FORCE = fine("RulesInForce", "Every node concerned has the newest rules.")
 REDUNDANT = fine("Redundant", "The service survives the loss of a gateway.")
@@ -288,10 +288,10 @@ INBOUND_CONFLICT = user(35, "InboundConflict", "The target reaches another Servi
 TOO_MANY_RULES = user(43, "TooManyRules", "The rules of an address or a node exceed the limit of one object.")
 NAME_CONFLICT = user(3, "NameConflict", "An older ExternalService has the short name.")
 CLASS_NOT_FOUND = user(58, "ClassNotFound", "The class does not exist.")
-NOT_AUTHORIZED = user(59, "NotAuthorized", "The class does not allow the namespace.")
-QUOTA_EXCEEDED = user(41, "QuotaExceeded", "The class gives no more addresses to the namespace.")
-ADDRESS_IN_USE = user(42, "AddressInUse", "Another claim or ExternalService holds the address.")
-ADDRESS_NOT_IN_CLASS = user(57, "AddressNotInClass", "No range of the class contains the address.")
+NOT_AUTHORIZED = user(59, "NotAuthorized", "The class or pool does not allow the namespace.")
+QUOTA_EXCEEDED = user(41, "QuotaExceeded", "The class or pool gives no more addresses to the namespace.")
+ADDRESS_IN_USE = user(42, "AddressInUse", "Another claim, Service or Workload holds the address.")
+ADDRESS_NOT_IN_CLASS = user(57, "AddressNotInClass", "No range of the class or pool contains the address.")
 ADDRESS_RESERVED = user(57, "AddressReserved", "The address is reserved and never assigned.")
 ADDRESS_QUARANTINED = user(42, "AddressQuarantined", "The address rests, since external servers may still trust it.")
 LOCATION_NOT_IN_CLASS = user(60, "LocationNotInClass", "The addresses of the class are not routable there.")
@@ -299,12 +299,12 @@ LOCATION_MISMATCH = user(42, "LocationMismatch", "An older ExternalService has s
 ADDRESS_LOST = user(74, "AddressLost", "The address of the claim was deleted or is no longer offered.")
 
 # External services: reasons that the operator of the platform can change.
-POOL_EXHAUSTED = platform(43, "PoolExhausted", "The class has no free address.")
+POOL_EXHAUSTED = platform(43, "PoolExhausted", "The class or pool has no free address.")
 NO_GATEWAY = platform(61, "NoGateway", "No node may own the address.")
 GATEWAY_FULL = platform(44, "GatewayFull", "Every node that may own the address is at its limit of addresses.")
 NO_OUTSIDE_INTERFACE = platform(45, "NoOutsideInterface", "No candidate has an interface on the addresses' segment.")
 ADDRESS_CONFLICT = platform(75, "AddressConflict", "Another host on the segment has the address.")
-RANGE_OVERLAP = platform(61, "RangeOverlap", "An older class offers the same addresses.")
+RANGE_OVERLAP = platform(61, "RangeOverlap", "An older class or pool offers the same addresses.")
 ENCRYPTION_UNAVAILABLE = platform(36, "EncryptionUnavailable", "Tunnels between cities cannot be encrypted.")
 NODE_HAS_NO_DATAPATH = platform(36, "NodeHasNoDatapath", "The pod's node has no Tarmac datapath.")
 PROGRAMMING_FAILED = platform(55, "ProgrammingFailed", "A node could not apply the rules.")
@@ -312,8 +312,24 @@ TOO_FEW_VOTERS = platform(5, "TooFewVoters", "With fewer than three nodes, the l
 NOT_SYNCED = platform(4, "NotSynced", "No other gateway has a copy of the connections.")
 SOURCE_IP_IDS_EXHAUSTED = platform(71, "SourceIPIdsExhausted", "No identity is free for another address.")
 
-# Requested features that are not available.
-NOT_ANNOUNCED = platform(3, "NotAnnounced", "Nothing announces shared addresses.")
+# Connections from outside.
+ANNOUNCED = fine("Announced", "The address is announced wherever it should be.")
+PARTLY_ANNOUNCED = fine("PartlyAnnounced", "Some of the cities with ready instances announce the address.")
+NO_READY_INSTANCE = transient(12, "NoReadyInstance", "No instance is ready, so no city announces the address.")
+NO_ENDPOINTS = transient(12, "NoEndpoints", "The Service has no ready endpoint to lead to.")
+WITHDRAWN = transient(12, "Withdrawn", "The address was announced, and is not any more.", _HAND_OFF)
+DRAINING = transient(10, "Draining", "The node withdraws the address before it stops.", _HAND_OFF)
+PORT_CONFLICT = user(57, "PortConflict", "Another Service on the shared address has the port.")
+POLICY_MISMATCH = user(57, "PolicyMismatch", "The shared address has another traffic policy, or is not shared.")
+NO_PORTS = user(58, "NoPorts", "The template declares no port that the address could lead to.")
+POOL_NOT_FOUND = user(58, "PoolNotFound", "The AddressPool does not exist, or is for another use.")
+NO_POOL = platform(44, "NoPool", "No AddressPool gives addresses to the namespace.")
+NO_PEER = platform(45, "NoPeer", "No BGPPeer has an established session to announce the address to.")
+SESSION_DOWN = platform(46, "SessionDown", "A node has no established session with the peer.")
+SELF_TEST_FAILED = platform(46, "SelfTestFailed", "A node's own connection to the address failed.")
+TOO_MANY_PREFIXES = platform(46, "TooManyPrefixes", "A node announces as many addresses as the peer accepts.")
+SPEAKER_MISSING = platform(47, "SpeakerMissing", "The node has no BGP speaker.")
+NOT_ANNOUNCED = platform(3, "NotAnnounced", "No node announces the address.")
 
 # Reachability.
 REACHABLE = fine("Reachable", "No rule of the platform blocks the connection.")

@@ -53,7 +53,7 @@ class Replica:
             root_ca=lambda: "simulated",
             elector=self._elector,
             metrics_source=self._load,
-            settings=Settings(class_resources=True),
+            settings=Settings(class_resources=True, way_in=True),
         )
         self._task = self._tasks.begin(manager.run(), f"{self.name}-{self._runs}")
 

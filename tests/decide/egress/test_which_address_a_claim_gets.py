@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tarmac.api.egress.sourceip import SourceIP, SourceIPClaim
+from tarmac.decide.egress.binding import kept
 from tarmac.decide.egress.claims import allows, names_claim
 from tarmac.decide.egress.numbers import dialled_address, next_id, next_transit, transit_address, transit_number
 from tarmac.decide.egress.pool import Pool
@@ -216,3 +217,8 @@ def test_an_address_is_the_same_however_it_is_written() -> None:
     using = service(targetIP="2001:db8:9::1", sources=[source])
     assert names_claim(using, bound("c", "2001:db8::5"))
     assert not names_claim(using, bound("c", "2001:db8::6"))
+
+
+def test_a_bound_claim_without_a_class_has_lost_its_address() -> None:
+    verdict = kept(claim(), None)
+    assert [each.reason for each in verdict.refusals] == ["AddressLost"]

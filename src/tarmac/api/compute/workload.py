@@ -171,6 +171,16 @@ class RolloutStatus(Struct, kw_only=True):
     failure: Annotated[RolloutFailure | None, Field("Where and why it was stopped, if it was.")] = None
 
 
+class AnycastCity(Struct):
+    """The part of one city in the shared addresses of a Workload."""
+
+    city: Annotated[str, Field("The city code.")]
+    announced: Annotated[bool, Field("Whether a node of the city announces the addresses.")] = False
+    instances: Annotated[int, Field("Ready instances there.", minimum=0)] = counted()
+    since: Annotated[Time | None, Field("When `announced` last changed.")] = None
+    reason: Annotated[str, Field("Why it announces them, or does not.")] = ""
+
+
 class WorkloadStatus(Counters):
     """The workload as it is."""
 
@@ -186,6 +196,7 @@ class WorkloadStatus(Counters):
     anycast_addresses: Annotated[
         list[str], Field("Shared addresses announced from every city that is ready; none while nothing announces them.")
     ] = []
+    anycast: Annotated[list[AnycastCity], Field("The shared addresses by city.", key="city", max_items=1000)] = []
     summary: Annotated[Summary | None, Field("The workload in a few words.")] = None
 
 

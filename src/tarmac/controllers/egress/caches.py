@@ -22,9 +22,9 @@ from tarmac.controllers.egress.objectindexes import (
     AddressIdentities,
     AddressOwners,
     DialledAddresses,
-    NodeViews,
     TransitNumbers,
 )
+from tarmac.controllers.nodeviews import NodeViews
 from tarmac.decide.egress.claims import addresses_named, holders
 from tarmac.decide.egress.views import age
 

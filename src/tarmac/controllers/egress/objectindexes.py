@@ -7,19 +7,15 @@ of every node.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 from tarmac.api.egress.externalservice import ExternalService
 from tarmac.api.egress.forwarding import Forwarder, Gateway
-from tarmac.api.egress.names import Address, node_digits
 from tarmac.api.egress.sourceip import SourceIP
-from tarmac.api.schema import JsonObject
 from tarmac.client.cache import Item
 from tarmac.decide.egress.numbers import transit_number
-from tarmac.decide.egress.reading import node_addresses, node_view
 from tarmac.decide.egress.status import owner_of
-from tarmac.decide.egress.views import NodeView
 
 
 def service_key(forwarder: Forwarder) -> str:
@@ -145,45 +141,3 @@ class AddressOwners:
         """Return the number of addresses that each node carries, not counting `but`."""
         owner = self._owner.get(but)
         return self._load if owner is None else self._load - Counter([owner])
-
-
-class NodeViews:
-    """The views of all nodes, and the nodes' own addresses."""
-
-    def __init__(self) -> None:
-        self.views: dict[str, NodeView] = {}
-        self.listeners: list[Callable[[], None]] = []  # called on relevant changes only: most changes are heartbeats
-        self._addresses: dict[str, set[Address]] = {}
-        self._digits: dict[str, str] = {}  # node digits in Forwarder names -> node name
-        self._held: Counter[Address] = Counter()  # two nodes may report the same address
-
-    def changed(self, old: Item[JsonObject] | None, new: Item[JsonObject] | None) -> None:
-        """Handle a change of the cache."""
-        item = new or old
-        if item is None:
-            return
-        before = self.views.pop(item.key, None), self._addresses.pop(item.key, None)
-        self._digits.pop(node_digits(item.key), None)
-        if new is not None:
-            self._digits[node_digits(new.key)] = new.key
-            self.views[new.key] = node_view(new.object)
-            self._addresses[new.key] = node_addresses(new.object, self.views[new.key])
-        if before != (self.views.get(item.key), self._addresses.get(item.key)):
-            # Counted, since two nodes may report one address: it stays taken while either does.
-            self._held.subtract(before[1] or ())
-            self._held.update(self._addresses.get(item.key, ()))
-            for tell in self.listeners:
-                tell()
-
-    def by_digits(self, digits: str) -> NodeView | None:
-        """Return the node of a Forwarder by the last part of the Forwarder's name."""
-        return self.views.get(self._digits.get(digits, ""))
-
-    def have(self, address: Address) -> bool:
-        """Return True if any node has the address."""
-        return self._held[address] > 0
-
-    @property
-    def addresses(self) -> set[Address]:
-        """The addresses of all nodes."""
-        return set().union(*self._addresses.values())

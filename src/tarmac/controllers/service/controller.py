@@ -33,7 +33,7 @@ from tarmac.decide.endpoints.mirrors import LEADER
 
 BY_NAMESPACE = "namespace"
 DEBOUNCE_SECONDS = 0.1  # pods of a rollout change together
-_NOT_OFFERED = ("NodePort", "LoadBalancer")
+_NODE_PORT, _LOAD_BALANCER = "NodePort", "LoadBalancer"
 
 _read_pod = msgspec.json.Decoder(EndpointPod).decode
 _read_service = msgspec.json.Decoder(ServiceFacts).decode
@@ -140,6 +140,8 @@ class ServiceController:
 
     def __init__(self, context: ControllerContext) -> None:
         informers = context.informers
+        # With the gate WayIn the ingress controller reports about Services of type LoadBalancer.
+        self._not_offered = {_NODE_PORT, *(() if context.settings.way_in else (_LOAD_BALANCER,))}
         self._recorder = context.recorder
         self._runner = context.client.runner
         self._slices = context.client.resource(ENDPOINT_SLICES)
@@ -228,7 +230,7 @@ class ServiceController:
         return grouping, listing
 
     def _warn_of_type(self, service: ServiceFacts) -> None:
-        if service.spec.type in _NOT_OFFERED:
+        if service.spec.type in self._not_offered:
             own = service.metadata
             about = InvolvedObject("v1", "Service", own.name, own.namespace, own.uid)
             message = f"Services of type {service.spec.type} are not offered; inside the cluster it works as ClusterIP."

@@ -77,6 +77,7 @@ class WorkloadController:
     def __init__(self, context: ControllerContext) -> None:
         client, informers = context.client, context.informers
         self._clock = client.clock
+        self._announces = context.settings.way_in
         self._recorder = context.recorder
         self._workloads = client.resource(WORKLOADS)
         self._known = informers.informer(WORKLOADS)
@@ -229,7 +230,9 @@ class WorkloadController:
             await self._revisions.prune(workload, history)
 
     def _status(self, workload: Workload, last_pass: _LastPass) -> WorkloadStatus:
-        return workload_status(last_pass.rollup.facts(workload), workload.status, self._clock.now())
+        return workload_status(
+            last_pass.rollup.facts(workload, announces=self._announces), workload.status, self._clock.now()
+        )
 
     async def _write(self, workload: Workload, status: WorkloadStatus, last_pass: _LastPass, changes: int) -> bool:
         """Write the status if it differs; return True if it did.

@@ -61,8 +61,8 @@ class Rollup:
         self.changes += 1
         return True
 
-    def facts(self, workload: Workload) -> WorkloadFacts:
-        """Return the input of the status."""
+    def facts(self, workload: Workload, *, announces: bool) -> WorkloadFacts:
+        """Return the input of the status. `announces`: the controller of shared addresses runs."""
         decided, goal = self.decided, self.decided.goal
         return WorkloadFacts(
             generation=workload.metadata.generation,
@@ -75,6 +75,7 @@ class Rollup:
             orphans=self._orphans,
             blocks=decided.blocks,
             anycast=_asks_for_anycast(workload),
+            announces=announces,
             paused=workload.spec.paused,
             deleting=workload.metadata.deletion_timestamp is not None,
         )

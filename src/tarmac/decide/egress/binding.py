@@ -37,9 +37,14 @@ def decide_claim(
 
 def kept(claim: SourceIPClaim, pool: Pool | None) -> Verdict[Takes]:
     """Return the addresses of a bound claim, or `AddressLost` unless it still holds all of them."""
-    verdict = pool.bind(claim) if pool is not None else Verdict[Takes](None)
-    takes = verdict.value or ()
-    if takes and pool is not None and all(take.held and pool.ranges.hold(take.address) for take in takes):
+    verdict = pool.bind(claim) if pool is not None else None
+    takes = (verdict.value if verdict is not None else None) or ()
+    if (
+        takes
+        and verdict is not None
+        and pool is not None
+        and all(take.held and pool.ranges.hold(take.address) for take in takes)
+    ):
         return verdict
     message = "Its address is gone, or no range of the class holds it."
     return Verdict(None, (Refusal(reasons.ADDRESS_LOST, message, rule="claim"),))

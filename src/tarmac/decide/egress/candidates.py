@@ -11,9 +11,9 @@ from tarmac.api.egress.names import LABEL_GATEWAY, Address
 from tarmac.api.egress.nodefacts import NodeFacts, interface_addresses
 from tarmac.api.egress.sourceip import ClassLocation, SourceIPClassSpec
 from tarmac.decide import reasons
-from tarmac.decide.egress.claims import selects
 from tarmac.decide.egress.views import NodeView
-from tarmac.decide.pooled.ranges import digest
+from tarmac.decide.pooled.permissions import selects
+from tarmac.decide.pooled.ranges import Offered, digest
 from tarmac.decide.verdict import Refusal, Verdict
 
 MAX_VOTERS = 5
@@ -22,7 +22,7 @@ HANDOVER_TIMEOUT = 60.0
 _MAX_VIRTUAL = 256  # limit of addresses per node with virtualMAC: each needs its own link
 
 
-def outside_interface(facts: NodeFacts | None, offered: SourceIPClassSpec, address: Address) -> str | None:
+def outside_interface(facts: NodeFacts | None, offered: Offered, address: Address) -> str | None:
     """Return the node's interface on the segment of an address; None if it has none."""
     named = offered.subnet.interface if offered.subnet is not None else ""
     if named:

@@ -5,29 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from ipaddress import ip_address
 
-from tarmac.api.declare import encode
 from tarmac.api.egress.externalservice import ExternalService
 from tarmac.api.egress.sourceip import ClaimReference, SourceIP, SourceIPClaim, SourceIPClassSpec
-from tarmac.api.shared import LabelSelector as DeclaredSelector
-from tarmac.base.selectors import LabelSelector
-
-RESTING = ("Released", "Quarantined")
-
-
-def selects(selector: DeclaredSelector, labels: Mapping[str, str]) -> bool:
-    """Return True if a selector matches these labels. An invalid selector matches nothing."""
-    try:
-        return LabelSelector.from_object(encode(selector)).matches(labels)
-    except ValueError:
-        return False
+from tarmac.decide.pooled.permissions import allows_namespace
+from tarmac.decide.pooled.pool import RESTING
 
 
 def allows(offered: SourceIPClassSpec, namespace: str, labels: Mapping[str, str]) -> bool:
     """Return True if a namespace may use the class. A class without `allowedNamespaces` allows none."""
-    allowed = offered.allowed_namespaces
-    if allowed is None:
-        return False
-    return namespace in allowed.names or (allowed.selector is not None and selects(allowed.selector, labels))
+    return allows_namespace(offered.allowed_namespaces, namespace, labels)
 
 
 def holders(source_ip: SourceIP) -> list[ClaimReference]:

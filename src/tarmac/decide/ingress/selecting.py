@@ -10,7 +10,7 @@ from tarmac.api.ingress.addresspool import AddressPoolSpec, announcement
 from tarmac.api.ingress.bgppeer import BGPPeerSpec
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.shared import LabelSelector
-from tarmac.decide.egress.claims import selects
+from tarmac.decide.pooled.permissions import selects
 
 _GATEWAY: Final = "true"
 

@@ -20,7 +20,7 @@ from tarmac.decide.verdict import Refusal
 
 _COUNTED = Counters.__struct_fields__
 _MESSAGES = 10  # cities with the same reason
-# An anycast address that no router announces would be unreachable, so none is assigned.
+# With the feature gate WayIn off nothing announces addresses, and one would be unreachable: none is assigned.
 _ANYCAST = Finding(
     "AnycastReady",
     "False",
@@ -54,6 +54,7 @@ class WorkloadFacts:
     orphans: Tally = field(default_factory=Tally)
     blocks: Sequence[Refusal] = ()
     anycast: bool = False  # the specification requests a shared address
+    announces: bool = False  # another controller reports about shared addresses
     paused: bool = False
     deleting: bool = False
 
@@ -87,7 +88,10 @@ def workload_status(given: WorkloadFacts, old: WorkloadStatus | None, now: float
     )
     progress = _progress(tallies, blocks)
     kept = [each for each in old.conditions if each.type != _ANYCAST.type]
-    said = (available, progress, readiness(progress), *((_ANYCAST,) if given.anycast else ()))
+    if given.announces:
+        # The writer of these fields removes them as well, once the address is released.
+        kept, status.anycast_addresses, status.anycast = list(old.conditions), old.anycast_addresses, old.anycast
+    said = (available, progress, readiness(progress), *((_ANYCAST,) if given.anycast and not given.announces else ()))
     status.conditions = merge(old.conditions if given.anycast else kept, said, given.generation, now)
     status.summary = summary(
         status,

@@ -141,6 +141,26 @@ DUTIES: dict[str, Duties] = {
             _EVENTS,
         ],
     ),
+    "ingress": Duties(
+        {
+            "core": "namespaces nodes pods services",
+            "discovery.k8s.io": "endpointslices",
+            COMPUTE: "workloads",
+            NETWORKING: "addresspools bgppeers networks publicaddresses",
+            SUBMARINER: "sourceipclasses",
+        },
+        [
+            rule("get", "core", "namespaces services"),
+            rule("patch", "core", "services/status"),
+            rule("create delete update", "discovery.k8s.io", "endpointslices"),
+            rule("get", COMPUTE, "workloads"),
+            rule("patch", COMPUTE, "workloads/status"),
+            rule("patch", NETWORKING, "addresspools addresspools/status bgppeers/status"),
+            rule("create delete get patch", NETWORKING, "publicaddresses"),
+            rule("patch", NETWORKING, "publicaddresses/status"),
+            _EVENTS,
+        ],
+    ),
     "external": Duties(
         {
             "core": "namespaces nodes pods services",

@@ -1,0 +1,46 @@
+"""Runs the loops of public addresses over shared caches."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tarmac.client.controller import Controller
+from tarmac.controllers.context import ControllerContext
+from tarmac.controllers.ingress.addresses import PublicAddressLoop
+from tarmac.controllers.ingress.caches import IngressCaches
+from tarmac.controllers.ingress.claims import IngressClaimLoop
+from tarmac.controllers.ingress.pools import AddressPoolLoop, PeerLoop
+from tarmac.controllers.ingress.services import ServiceStatusLoop
+from tarmac.controllers.ingress.workloads import WorkloadStatusLoop
+
+
+class IngressController:
+    """Reconciles claims in one pass; addresses, pools and peers by name; Services and Workloads by key.
+
+    With the feature gate WayIn off it does nothing.
+    """
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._controllers: tuple[Controller, ...] = _controllers(context) if context.settings.way_in else ()
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        if not self._controllers:
+            await asyncio.Event().wait()
+        async with asyncio.TaskGroup() as group:
+            for each in self._controllers:
+                group.create_task(each.run())
+
+
+def _controllers(context: ControllerContext) -> tuple[Controller, ...]:
+    caches = IngressCaches(context)
+    claims = IngressClaimLoop(context, caches)
+    loops = (
+        claims,
+        PublicAddressLoop(context, caches),
+        AddressPoolLoop(context, caches),
+        PeerLoop(context, caches),
+        ServiceStatusLoop(context, caches, claims),
+        WorkloadStatusLoop(context, caches, claims),
+    )
+    return tuple(each.controller for each in loops)
