@@ -26,6 +26,7 @@ import uvloop
 from benchmarks import classed
 from tarmac.apps.control_plane import CONTROLLING, STARTING, Address, Chosen, Running, control_plane, local_transport
 from tarmac.apps.layout import make_layout
+from tarmac.base.gates import CLASS_RESOURCES
 from tarmac.client.client import Client
 from tarmac.client.targets.untyped import NODES, PODS
 from tarmac.controllers.context import Settings
@@ -68,7 +69,7 @@ def bind(nodes: int, pods: int, kind: Kind = "plain") -> Bound:
 async def _run(directory: Path, nodes: int, pods: int, kind: Kind) -> Bound:
     layout = make_layout(argparse.Namespace(data_dir=directory, store=""))
     async with control_plane(
-        layout, Address("127.0.0.1", 0), Chosen("serviceaccount"), class_resources=kind != "plain"
+        layout, Address("127.0.0.1", 0), Chosen("serviceaccount"), features={CLASS_RESOURCES} if kind != "plain" else ()
     ) as running:
         client = Client(local_transport(running.server, STARTING))
         await _until(lambda: running.store.get("core/serviceaccounts", "default/default") is not None)
@@ -81,7 +82,7 @@ async def _run(directory: Path, nodes: int, pods: int, kind: Kind) -> Bound:
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000, 20, 50)
-        settings = Settings(class_resources=kind != "plain")
+        settings = Settings(features={CLASS_RESOURCES} if kind != "plain" else ())
         manager = ControllerManager(
             Client(local_transport(running.server, CONTROLLING)), "scheduler", settings=settings
         )
