@@ -82,7 +82,7 @@ async def _run(directory: Path, nodes: int, pods: int, kind: Kind) -> Bound:
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000, 20, 50)
-        settings = Settings(features={CLASS_RESOURCES} if kind != "plain" else ())
+        settings = Settings(class_resources=kind != "plain")
         manager = ControllerManager(
             Client(local_transport(running.server, CONTROLLING)), "scheduler", settings=settings
         )
