@@ -15,7 +15,7 @@ from tarmac.apps.commands import parsed
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.tokens import token
 from tarmac.client.client import Client
-from tarmac.client.targets.untyped import LOCATIONS
+from tarmac.client.targets.untyped import ENDPOINT_SLICES, LOCATIONS
 from tests.client.backends import in_process
 
 
@@ -31,7 +31,7 @@ async def test_tokens_are_made_listed_and_ended(tmp_path: Path) -> None:
         code, _, err = await said(client, "create", "--location", "dfw")
         assert (code, err) == (
             1,
-            'error: there is no location "dfw": there is none yet; kubectl create one (examples/location.yaml)\n',
+            'error: there is no location "dfw": there is none yet; create it with `tarmac location create CODE`\n',
         )
         await client.resource(LOCATIONS).create(location_of("dfw", "DFW", "nodes"))
         code, out, _ = await said(client, "create", "--location", "dfw", "--uses", "3")
@@ -84,3 +84,39 @@ def test_wrong_words_are_refused(words: list[str], says: str, capsys: pytest.Cap
         parsed(["token", *words])
     assert ended.value.code == 2
     assert says in capsys.readouterr().err
+
+
+class Terminal(io.StringIO):
+    """Output that a person reads."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+async def on_a_terminal(client: Client, *words: str) -> tuple[str, str]:
+    out, err = Terminal(), io.StringIO()
+    assert await token(client, parsed(["token", *words]), Console(out, err)) == 0
+    return out.getvalue().strip(), err.getvalue().strip()
+
+
+async def test_on_a_terminal_the_whole_line_for_the_new_host_follows(tmp_path: Path) -> None:
+    async with in_process(tmp_path) as client:
+        await client.resource(LOCATIONS).create(location_of("dfw", "DFW", "nodes"))
+        assert "listens on loopback only" in (await on_a_terminal(client, "create", "--location", "dfw"))[1]
+        part = {
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": {
+                "name": "kubernetes-other",
+                "namespace": "default",
+                "labels": {"kubernetes.io/service-name": "kubernetes"},
+            },
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": ["192.0.2.7"]}],
+            "ports": [{"name": "https", "port": 6443, "protocol": "TCP"}],
+        }
+        await client.resource(ENDPOINT_SLICES).create(part)
+        made, said = await on_a_terminal(client, "create", "--location", "dfw")
+        assert said == f"on the new host, as root: echo {made} | tarmac join 192.0.2.7:6443 --token-file -"
+        made, said = await on_a_terminal(client, "create", "--server")
+        assert said == f"on the new host, as root: echo {made} | tarmac join --server 192.0.2.7:6443 --token-file -"

@@ -13,11 +13,11 @@ from typing import Final
 from tarmac.cli.agent import add_agent_flags
 from tarmac.cli.backup import BACKUP_CODES, add_backup_flags, add_restore_flags, add_upgrade_flags
 from tarmac.cli.command import Command, Group, by_action, client_verb, parser_of, root
-from tarmac.cli.commands.clustercommands import NODE, RESTORED, ROTATE, STATUS, TOKEN, USER
+from tarmac.cli.commands.clustercommands import LOCATION, NODE, RESTORED, ROTATE, STATUS, TOKEN, USER
 from tarmac.cli.commands.logscommand import LOGS
 from tarmac.cli.commands.machinecommands import CONSOLE, MACHINE, VNC, add_dashboard_flags
 from tarmac.cli.commands.topcommand import TOP
-from tarmac.cli.commands.workloadcommands import EGRESS, PLAN, ROLLOUT, WHY
+from tarmac.cli.commands.workloadcommands import EGRESS, NEW, PLAN, ROLLOUT, WHY
 from tarmac.cli.controllers import add_controllers_flags
 from tarmac.cli.deviceplugin import DEVICE_PLUGIN_CODES, add_device_plugin_flags
 from tarmac.cli.flags import add_data_dir
@@ -56,6 +56,7 @@ COMMANDS: Final = (
         flags=add_up_flags,
         run=root("tarmac.apps.up"),
     ),
+    NEW,
     Command(
         "down",
         group=Group.RUN,
@@ -96,6 +97,7 @@ COMMANDS: Final = (
     PLAN,
     ROLLOUT,
     MACHINE,
+    LOCATION,
     TOKEN,
     USER,
     ROTATE,

@@ -60,7 +60,9 @@ class Welcome:
         if _EXAMPLE.is_file() and set(self._cities) >= _EXAMPLE_CITIES:
             found.append(f"kubectl apply -f {_EXAMPLE}")
         else:
-            found.append("kubectl apply -f FILE")
+            city = next(iter(self._cities), "DFW")
+            new = f"tarmac new web --image nginx:1.29 --port 80 --cities {city}"
+            found.append(f"{new} | kubectl apply -f -")
         found.append("tarmac dashboard")
         needs = self._merged is None and self._kubeconfig != self._layout.kubeconfig
         return [f"export KUBECONFIG={self._layout.kubeconfig}", *found] if needs else found

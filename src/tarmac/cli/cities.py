@@ -14,3 +14,11 @@ def city_codes(text: str) -> list[str]:
     if not codes:
         raise argparse.ArgumentTypeError("name at least one city, such as DFW")
     return list(dict.fromkeys(codes))
+
+
+def city_code(text: str) -> str:
+    """Parse one code."""
+    codes = city_codes(text)
+    if len(codes) != 1:
+        raise argparse.ArgumentTypeError(f"{text!r} names several cities; one is wanted")
+    return codes[0]

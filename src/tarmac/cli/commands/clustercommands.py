@@ -1,4 +1,4 @@
-"""The commands of a cluster: `status`, `node`, `token`, `restored`, `user`, `rotate`."""
+"""The commands of a cluster: `status`, `node`, `location`, `token`, `restored`, `user`, `rotate`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from tarmac.api.nodetokens import MAX_USES
+from tarmac.cli.cities import city_code
 from tarmac.cli.command import Command, Group, by_action, client_verb
 from tarmac.cli.flags import add_kubeconfig_flags, add_output_flag, span
 
@@ -31,6 +32,17 @@ def _node_flags(command: argparse.ArgumentParser) -> None:
     remove.add_argument("name", metavar="NODE", help="the node")
     remove.add_argument("--force", action="store_true", help="also a node that was seen in the last 40 s")
     add_kubeconfig_flags(remove)
+
+
+def _location_flags(command: argparse.ArgumentParser) -> None:
+    create = command.add_subparsers(dest="action", metavar="ACTION", required=True).add_parser(
+        "create", help="create a Location for the nodes of a city",
+        epilog="Exit codes: 0 created, 1 it exists or the server refused, 2 the command line is wrong.",
+    )  # fmt: skip
+    create.add_argument("code", type=city_code, metavar="CODE", help="IATA code of the city, such as LHR")
+    create.add_argument("--name", default="", metavar="NAME", help="its name (default: the code in lower case)")
+    add_kubeconfig_flags(create)
+    add_output_flag(create)
 
 
 def _token_flags(command: argparse.ArgumentParser) -> None:
@@ -141,6 +153,13 @@ NODE = Command(
         remove=client_verb("tarmac.cli.verbs.noderemoval"),
     ),
     completes={"report": "node", "remove": "node"},
+)
+LOCATION = Command(
+    "location",
+    group=Group.CLUSTER,
+    help="create Locations: the cities that hosts join",
+    flags=_location_flags,
+    run=by_action(create=client_verb("tarmac.cli.verbs.locations")),
 )
 TOKEN = Command(
     "token",

@@ -1,10 +1,12 @@
-"""The commands of Workloads and external services: `why`, `plan`, `rollout`, `egress`."""
+"""The commands of Workloads and external services: `new`, `why`, `plan`, `rollout`, `egress`."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
-from tarmac.cli.command import OBJECT, Command, Group, client_verb
+from tarmac.cli.cities import city_codes
+from tarmac.cli.command import OBJECT, Command, Group, client_verb, root
 from tarmac.cli.flags import add_connection_flags, add_output_flag, duration
 
 _OBJECT = (
@@ -13,6 +15,21 @@ _OBJECT = (
     "sourceip/… or sourceipclass/…; or just NAME"
 )
 _WORKLOAD = "the Workload: workload/NAME, or just NAME"
+
+
+def _new_flags(command: argparse.ArgumentParser) -> None:
+    command.add_argument("name", metavar="NAME", help="name of the Workload and of its container")
+    command.add_argument("--image", required=True, metavar="IMAGE", help="its image, such as nginx:1.29")
+    command.add_argument(
+        "--cities", required=True, type=city_codes, metavar="CODE,CODE", help="IATA codes of its cities"
+    )
+    command.add_argument("--port", type=_port, metavar="PORT", help="the port that it listens on")
+    command.add_argument(
+        "--replicas", type=_replicas, default=1, metavar="N", help="instances in each city (default: 1)"
+    )
+    command.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="a new file to write (default: standard output)"
+    )
 
 
 def _why_flags(command: argparse.ArgumentParser) -> None:
@@ -90,6 +107,28 @@ def _egress_flags(command: argparse.ArgumentParser) -> None:
     add_output_flag(check)
 
 
+def _port(text: str) -> int:
+    return _number(text, 65535, "a port, such as 8080")
+
+
+def _replicas(text: str) -> int:
+    return _number(text, 10_000, "a number of instances, such as 2")
+
+
+def _number(text: str, most: int, wanted: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and 0 < int(text) <= most):
+        raise argparse.ArgumentTypeError(f"{text!r} is not {wanted}")
+    return int(text)
+
+
+NEW = Command(
+    "new",
+    group=Group.RUN,
+    help="write the manifest of a Workload: tarmac new NAME --image I --cities DFW,SEA | kubectl apply -f -",
+    epilog="Exit codes: 0 written, 1 the file exists or cannot be written, 2 the command line is wrong.",
+    flags=_new_flags,
+    run=root("tarmac.cli.verbs.newworkload"),
+)
 WHY = Command(
     "why",
     group=Group.INSPECT,

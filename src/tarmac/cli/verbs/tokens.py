@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 from contextlib import suppress
+from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 from tarmac.api.nodetokens import (
     AUTHORITIES_PATH,
@@ -29,6 +31,7 @@ from tarmac.cli.rendering.text import printable, table
 from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client
+from tarmac.client.serverlist import KnownServers
 from tarmac.client.targets.untyped import LOCATIONS, SECRETS
 
 _NAMESPACE = "kube-system"
@@ -76,7 +79,9 @@ async def _create(client: Client, options: argparse.Namespace, console: Console)
     except NotFound:
         known = sorted(each["metadata"]["name"] for each in (await client.resource(LOCATIONS).list()).items)
         there = f"there are {', '.join(known)}" if known else "there is none yet"
-        console.fail(f'there is no location "{options.location}": {there}; kubectl create one (examples/location.yaml)')
+        console.fail(
+            f'there is no location "{options.location}": {there}; create it with `tarmac location create CODE`'
+        )
         return _FAILED
     made = await create_token(client, options.location, options.uses, options.ttl)
     if options.output == "json":
@@ -85,7 +90,29 @@ async def _create(client: Client, options: argparse.Namespace, console: Console)
         console.show_json({**shown, "expires": expires})
     else:
         console.say(f"{made.text}\n")
+        if console.live:  # piped, the token alone is wanted
+            await _tell_how_to_join(client, made, options.server, console)
     return 0
+
+
+async def _tell_how_to_join(client: Client, made: NodeToken, server: bool, console: Console) -> None:
+    """Print the command for the new host, with an address that other hosts can reach."""
+    urls = sorted(await KnownServers(client, str)())
+    reached = [place for place in (url.removeprefix("https://") for url in urls) if place and not _is_local(place)]
+    if not reached:
+        console.tell("no other host reaches this server: it listens on loopback only (--listen)")
+        return
+    # The token goes through a pipe: `echo` is part of the shell, so no command line shows it to local users.
+    command = f"tarmac join{' --server' if server else ''} {','.join(reached)} --token-file -"
+    console.tell(f"on the new host, as root: echo {made.text} | {command}")
+
+
+def _is_local(place: str) -> bool:
+    host = urlsplit(f"//{place}").hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 async def _list(client: Client, console: Console, output: str) -> int:
