@@ -158,12 +158,13 @@ def _validate_request(encoded: str | None, errors: FieldErrors) -> None:
 def _request_problem(pem: bytes) -> str | None:
     # loaded on first use: most servers never see a signing request, and the library takes long to load
     from cryptography import x509
+    from cryptography.exceptions import UnsupportedAlgorithm
 
     if b"-----BEGIN CERTIFICATE REQUEST-----" not in pem:
         return "PEM block type must be CERTIFICATE REQUEST"
     try:
         valid = x509.load_pem_x509_csr(pem).is_signature_valid
-    except ValueError as error:
+    except (ValueError, UnsupportedAlgorithm, x509.InvalidVersion) as error:  # the last two are no ValueErrors
         return str(error)
     return None if valid else "x509: signature check failed"
 
@@ -178,7 +179,7 @@ def _certificate_problem(encoded: str) -> str | None:
         return "must contain at least one CERTIFICATE PEM block"
     try:
         x509.load_pem_x509_certificates(pem)
-    except ValueError as error:
+    except (ValueError, x509.InvalidVersion) as error:
         return str(error)
     return None
 
