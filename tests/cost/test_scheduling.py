@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tarmac.api.decode.limits import MAX_ITEMS
-from tarmac.api.kubernetes.core.classrules import MAX_TYPES
+from tarmac.api.kubernetes.core.pods.classrules import MAX_TYPES
 from tests.cost.measuring import ALLOWED, LIMIT, corrected
 from tests.decide.scheduling.world import HOSTNAME, World, node, pod, required
 

@@ -15,10 +15,10 @@ from tarmac.api.catalog import Catalog
 from tarmac.api.decode import decode_delete_options, decode_kind, decode_object
 from tarmac.api.decode.media import PROTOBUF
 from tarmac.api.kubernetes.extensionfields import OWN_FIELDS
-from tarmac.api.kubernetes.tables import load_schema
 from tarmac.api.resource import Resource
 from tarmac.api.schema import Schema, Type
 from tarmac.api.status import BadRequest
+from tarmac.api.tables import load_schema
 from tests.decode.samples import SAMPLES
 from tests.decode.wire import encode_body, field
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from tarmac.api.decode.protobuf import MAGIC
-from tarmac.api.kubernetes.tables import read_generated, type_name
+from tarmac.api.tables import read_generated, type_name
 from tarmac.base.clock import parse_rfc3339
 
 _TABLE: dict[str, dict[str, list[str]]] = msgspec.json.decode(read_generated("wire.json"))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from tarmac.api.kubernetes.extensionfields import OWN_FIELDS, OWN_TYPES
 from tarmac.api.kubernetes.servedresources import SERVED
-from tarmac.api.kubernetes.tables import read_generated
+from tarmac.api.tables import read_generated
 from tests.differential.allowed import SUBRESOURCES_OF_OUR_OWN
 from tests.differential.steps import Json
 

@@ -7,9 +7,9 @@ CustomResourceDefinition declares it: `CRD` is that definition, for recording ag
 
 from __future__ import annotations
 
-from tarmac.api.kubernetes.tables import load_schema
 from tarmac.api.resource import Resource, Strategy, Subresource
 from tarmac.api.schema import JsonObject, Schema, Type
+from tarmac.api.tables import load_schema
 
 STATUS = (Subresource("status", "", ("get", "patch", "update")),)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tarmac.api.kubernetes.core.pods.mirrors import MIRROR
+from tarmac.api.mirrorpods import MIRROR
 from tarmac.base.clock import SystemClock, rfc3339_micro
 from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import NAMESPACES, NODES, PODS

@@ -13,7 +13,7 @@ from cryptography.x509.oid import NameOID
 
 from tarmac.api.egress.names import ANNOTATION_NODE_FACTS
 from tarmac.api.egress.nodefacts import NodeFacts, write_facts
-from tarmac.api.kubernetes.core.pods.mirrors import MIRROR
+from tarmac.api.mirrorpods import MIRROR
 from tarmac.api.networking.tunnels import ANNOTATION_TUNNEL, NodeTunnel, write_tunnel
 from tarmac.api.status import Invalid
 from tarmac.base.clock import SystemClock

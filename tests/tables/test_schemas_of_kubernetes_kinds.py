@@ -9,8 +9,8 @@ import pytest
 
 from tarmac.api.kubernetes.resources import resources
 from tarmac.api.kubernetes.servedresources import BODIES
-from tarmac.api.kubernetes.tables import is_published, load_schema, type_name
 from tarmac.api.schema import Schema, Type
+from tarmac.api.tables import is_published, load_schema, type_name
 from tools.kubernetes_tables.__main__ import TARGET, up_to_date
 
 
@@ -90,7 +90,7 @@ def test_a_kind_that_is_not_served_has_a_name_but_no_schema() -> None:
 
 def test_loading_a_small_kind_does_not_load_pods() -> None:
     program = (
-        "from tarmac.api.kubernetes import tables\n"
+        "from tarmac.api import tables\n"
         "tables.load_schema('', 'v1', 'ConfigMap')\n"
         "assert len(tables._types) < 10, sorted(tables._types)\n"
     )

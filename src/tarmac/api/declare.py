@@ -225,7 +225,7 @@ def _subresources(struct: type[msgspec.Struct], *, has_scale: bool) -> tuple[Sub
 
 
 def _kind_schema(struct: type[msgspec.Struct], group: str, version: str) -> Schema:
-    from tarmac.api.kubernetes.tables import load_schema  # deferred: the tables are read when a kind is first used
+    from tarmac.api.tables import load_schema  # deferred: the tables are read when a kind is first used
 
     schema = schema_of(struct)
     metadata = load_schema("", "v1", "ConfigMap").fields["metadata"]

@@ -17,6 +17,11 @@ Labels = dict[str, str]
 Protocol = Literal["TCP", "UDP", "SCTP"]
 IPFamily = Literal["IPv4", "IPv6"]
 
+COMPUTE_GROUP = "compute.datumapis.com"
+COMPUTE_VERSION = f"{COMPUTE_GROUP}/v1alpha"
+LABEL_WORKLOAD_NAME = f"{COMPUTE_GROUP}/workload-name"
+"""On WorkloadDeployments, Instances and Pods. Here because networking, below compute, reads it on Pods."""
+
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 """Annotation in which `kubectl apply` stores the last applied file."""
 

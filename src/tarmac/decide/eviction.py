@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tarmac.api.conditions import is_true
-from tarmac.api.kubernetes.core.pods.mirrors import is_mirror
 from tarmac.api.kubernetes.core.pods.phases import TERMINAL
+from tarmac.api.mirrorpods import is_mirror
 from tarmac.api.schema import JsonObject
 from tarmac.base.selectors import LabelSelector
 

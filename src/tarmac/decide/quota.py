@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from tarmac.api.compute.names import GROUP
 from tarmac.api.kubernetes.core.nodeclasses import CONTAINER_LEVEL, POD_LEVEL
-from tarmac.api.kubernetes.core.pods.mirrors import is_mirror
 from tarmac.api.kubernetes.core.pods.phases import is_terminal
 from tarmac.api.kubernetes.core.pods.podclasses import asks_for_classes, named_classes
 from tarmac.api.kubernetes.core.pods.podresources import add, pod_amounts
+from tarmac.api.mirrorpods import is_mirror
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import ResourceList
 from tarmac.base.quantity import Quantity

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tarmac.agent.network.admission import unconnected
-from tarmac.api.kubernetes.core.pods.mirrors import MIRROR
+from tarmac.api.mirrorpods import MIRROR
 from tarmac.api.schema import JsonObject
 from tests.agent.pods.machine import IMAGE, Machine, play
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tarmac.api.compute.validation.cloudconfig import top_level_keys
-from tarmac.api.compute.validation.cloudinit import Unreadable
+from tarmac.api.compute.validation.cloudconfig import UnreadableCloudConfig, top_level_keys
 from tests.api.compute.making import (
     SPEC,
     N,
@@ -233,7 +232,7 @@ UNREADABLE = {
 
 @pytest.mark.parametrize("text", UNREADABLE.values(), ids=UNREADABLE.keys())
 def test_what_cloud_init_could_not_read_is_refused(text: str) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableCloudConfig):
         top_level_keys(text)
 
 
@@ -250,6 +249,6 @@ def test_refusing_costs_what_is_read_until_then(make: Callable[[int], str], monk
             return super().get_event()
 
     monkeypatch.setattr(yaml, "CSafeLoader", Counting)
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableCloudConfig):
         top_level_keys(make(1_000_000))
     assert events <= 10_000

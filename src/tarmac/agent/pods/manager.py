@@ -39,8 +39,8 @@ from tarmac.agent.static.mirrors import MirrorPodManager
 from tarmac.agent.status.facts import PodTermination
 from tarmac.agent.status.podstatus import rejected_status
 from tarmac.agent.status.writer import StatusWriter
-from tarmac.api.kubernetes.core.pods.mirrors import is_mirror
 from tarmac.api.kubernetes.core.pods.phases import TERMINAL
+from tarmac.api.mirrorpods import is_mirror
 from tarmac.api.schema import JsonObject
 from tarmac.base.log import log
 from tarmac.client.cache import Item

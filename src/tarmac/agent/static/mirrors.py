@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tarmac.agent.model.pod import CONFIG_HASH, AgentPod
-from tarmac.api.kubernetes.core.pods.mirrors import MIRROR, is_mirror
+from tarmac.api.mirrorpods import MIRROR, is_mirror
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError
 from tarmac.base.log import log

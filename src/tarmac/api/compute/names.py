@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from hashlib import sha256
 
-GROUP = "compute.datumapis.com"
-API_VERSION = f"{GROUP}/v1alpha"
+from tarmac.api import shared
+
+GROUP = shared.COMPUTE_GROUP
+API_VERSION = shared.COMPUTE_VERSION
 
 # On WorkloadDeployments, Instances and Pods.
 LABEL_WORKLOAD_UID = f"{GROUP}/workload-uid"
-LABEL_WORKLOAD_NAME = f"{GROUP}/workload-name"
+LABEL_WORKLOAD_NAME = shared.LABEL_WORKLOAD_NAME
 LABEL_PLACEMENT_NAME = f"{GROUP}/placement-name"
 LABEL_DEPLOYMENT_NAME = f"{GROUP}/workload-deployment-name"
 LABEL_CITY_CODE = f"{GROUP}/city-code"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tarmac.api.checks import mapping, objects
 from tarmac.api.columns import AGE, NAME, column, computed, condition, join
 from tarmac.api.compute.explanations import PLAN, WHY
 from tarmac.api.compute.instance import Instance
@@ -27,7 +28,6 @@ from tarmac.api.compute.strategies import (
 from tarmac.api.compute.validation.attachments import boot_image
 from tarmac.api.compute.workload import Workload, WorkloadDeployment
 from tarmac.api.declare import declare, schema_of
-from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.resource import Resource, Subresource
 from tarmac.api.schema import JsonObject
 from tarmac.base.names import dns1123_label

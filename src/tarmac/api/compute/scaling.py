@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from tarmac.api.checks import mapping, objects
 from tarmac.api.declare import Field, Struct
-from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import LabelSelector
 from tarmac.api.status import BadRequest

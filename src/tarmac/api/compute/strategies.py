@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tarmac.api.checks import mapping, objects
 from tarmac.api.compute.instance import Instance
 from tarmac.api.compute.instancetype import InstanceType
 from tarmac.api.compute.lookup import Lookup, find_image, find_type
@@ -18,7 +19,6 @@ from tarmac.api.compute.validation.rollout import check_rollout
 from tarmac.api.compute.validation.scaling import MAX_REPLICAS, check_scale_settings
 from tarmac.api.compute.validation.template import check_instance, check_template, check_workload
 from tarmac.api.compute.workload import Workload, WorkloadDeployment
-from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.ownkinds import OwnStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base import names

@@ -30,10 +30,10 @@ from tarmac.api.decode.headers import (
 from tarmac.api.decode.jsontext import Malformed, Written, parse_json
 from tarmac.api.decode.media import PROTOBUF, YAML, body_type
 from tarmac.api.decode.rules import Mismatch, TooManyItems, Walk, compile_rule
-from tarmac.api.kubernetes.tables import load_schema
 from tarmac.api.resource import Resource
 from tarmac.api.schema import Json, JsonObject, Schema
 from tarmac.api.status import BadRequest, Invalid, invalid
+from tarmac.api.tables import load_schema
 from tarmac.base.fielderrors import FieldError, FieldErrors
 
 

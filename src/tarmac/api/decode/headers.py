@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tarmac.api.decode.findings import go_kind
-from tarmac.api.kubernetes.tables import is_published
 from tarmac.api.resource import Resource
 from tarmac.api.schema import Json, JsonObject
 from tarmac.api.status import BadRequest, invalid
+from tarmac.api.tables import is_published
 from tarmac.base.fielderrors import FieldErrors
 
 

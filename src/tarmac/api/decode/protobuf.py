@@ -19,8 +19,8 @@ import msgspec
 
 from tarmac.api.decode.extent import MAX_VALUES, check_extent, too_many_values
 from tarmac.api.decode.jsontext import Malformed
-from tarmac.api.kubernetes.tables import read_generated, type_name
 from tarmac.api.schema import Json, JsonObject
+from tarmac.api.tables import read_generated, type_name
 from tarmac.base.clock import rfc3339
 from tarmac.base.duration import format_duration
 

@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from ipaddress import ip_address, ip_network
 from typing import NamedTuple
 
+from tarmac.api import checks
+from tarmac.api.checks import mapping, objects
 from tarmac.api.egress.names import object_name
 from tarmac.api.egress.sourceip import AddressRange, SourceIP, SourceIPClaim, SourceIPClass
 from tarmac.api.egress.strategies import check_namespace
 from tarmac.api.egress.targets import reserved_between
-from tarmac.api.kubernetes import checks
-from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.networking.validation.ranges import Address, check_address, parse_range
 from tarmac.api.ownkinds import IMMUTABLE, OwnStrategy
 from tarmac.api.schema import JsonObject

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from tarmac.api import checks
+from tarmac.api.checks import mapping, objects
 from tarmac.api.egress.externalservice import ExternalService
 from tarmac.api.egress.forwarding import MAX_FORWARDER_RULES
 from tarmac.api.egress.names import NAMESPACE
 from tarmac.api.egress.targets import not_outside, reserved_for
-from tarmac.api.kubernetes import checks
-from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.networking.validation.ranges import Address, check_address
 from tarmac.api.ownkinds import OwnStrategy
 from tarmac.api.schema import JsonObject

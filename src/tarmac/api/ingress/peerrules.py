@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from tarmac.api import checks
+from tarmac.api.checks import mapping
 from tarmac.api.egress.addressrules import unsafe_selector
 from tarmac.api.egress.targets import reserved_for
 from tarmac.api.ingress.bgppeer import BGPPeer
 from tarmac.api.ingress.strategies import check_communities, check_locations
-from tarmac.api.kubernetes import checks
-from tarmac.api.kubernetes.checks import mapping
 from tarmac.api.networking.validation.ranges import Address, check_address
 from tarmac.api.ownkinds import OwnStrategy
 from tarmac.api.schema import JsonObject

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tarmac.api.checks import mapping, objects
 from tarmac.api.columns import AGE, NAME, column, computed, condition, join
 from tarmac.api.declare import declare
 from tarmac.api.ingress.addresspool import AddressPool
@@ -10,7 +11,6 @@ from tarmac.api.ingress.names import API_VERSION
 from tarmac.api.ingress.peerrules import BGPPeerStrategy
 from tarmac.api.ingress.publicaddress import PublicAddress
 from tarmac.api.ingress.strategies import AddressPoolStrategy, PublicAddressStrategy
-from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 

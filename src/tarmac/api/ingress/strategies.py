@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from tarmac.api import checks
+from tarmac.api.checks import mapping, objects
 from tarmac.api.egress.addressrules import (
     check_allowed,
     check_hold_down,
@@ -18,8 +20,6 @@ from tarmac.api.egress.addressrules import (
 from tarmac.api.egress.names import object_name
 from tarmac.api.ingress.addresspool import AddressPool
 from tarmac.api.ingress.publicaddress import PublicAddress
-from tarmac.api.kubernetes import checks
-from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.networking.validation.ranges import check_address
 from tarmac.api.ownkinds import OwnStrategy
 from tarmac.api.schema import JsonObject

@@ -6,7 +6,7 @@ import base64
 import binascii
 from collections.abc import Callable
 
-from tarmac.api.kubernetes import checks
+from tarmac.api import checks
 from tarmac.api.kubernetes.changes import describe, keep
 from tarmac.api.kubernetes.strategy import NativeStrategy
 from tarmac.api.schema import JsonObject

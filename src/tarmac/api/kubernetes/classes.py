@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.api.kubernetes import checks
+from tarmac.api import checks
 from tarmac.api.kubernetes.core.nodeselection import validate_tolerations
 from tarmac.api.kubernetes.core.pods.requirements import validate_overhead
 from tarmac.api.kubernetes.core.pods.warnings import DEPRECATED_NODE_LABELS

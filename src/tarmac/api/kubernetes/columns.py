@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tarmac.api.checks import mapping, objects
 from tarmac.api.kubernetes.apps import columns as apps
 from tarmac.api.kubernetes.cells import AGE, NAME, NONE, UNSET, cell, field
-from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.kubernetes.core import columns as core
 from tarmac.api.kubernetes.networking import columns as networking
 from tarmac.api.kubernetes.resourcenames import ZERO, quantity

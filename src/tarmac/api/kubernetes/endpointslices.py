@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tarmac.api.kubernetes import checks
+from tarmac.api import checks
 from tarmac.api.kubernetes.core.services.families import family_of
 from tarmac.api.kubernetes.core.services.validation import address_warnings, validate_endpoint_address
 from tarmac.api.kubernetes.strategy import NativeStrategy

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tarmac.api.kubernetes.checks import NOT_NEGATIVE, report
+from tarmac.api.checks import NOT_NEGATIVE, report
 from tarmac.base import names
 from tarmac.base.boundedcache import bounded_cache
 from tarmac.base.fielderrors import FieldErrors

@@ -8,8 +8,8 @@ import msgspec
 
 from tarmac.api.kubernetes.columns import columns_for
 from tarmac.api.kubernetes.strategies import name_validator_for, selectable_for, strategy_for
-from tarmac.api.kubernetes.tables import load_schema, read_generated
 from tarmac.api.resource import Resource, Subresource
+from tarmac.api.tables import load_schema, read_generated
 
 # answered, never stored
 _ANSWERED = {"authentication.k8s.io", "authorization.k8s.io", "metrics.k8s.io"}

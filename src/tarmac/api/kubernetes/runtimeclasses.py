@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from tarmac.api.kubernetes.checks import mapping, objects
+from tarmac.api.checks import mapping, objects
 from tarmac.api.schema import JsonObject
 from tarmac.base.quantity import Format, Quantity
 

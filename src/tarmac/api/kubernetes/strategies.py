@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tarmac.api.kubernetes import certificates, checks, classes, endpointslices, rbac
+from tarmac.api import checks
+from tarmac.api.kubernetes import certificates, classes, endpointslices, rbac
 from tarmac.api.kubernetes.apps import daemonsets, deployments, podtemplates, replicasets, statefulsets
 from tarmac.api.kubernetes.autoscaling import autoscalers, firstversion
 from tarmac.api.kubernetes.batch import cronjobs, jobs

@@ -12,15 +12,13 @@ from typing import Annotated, Final
 import msgspec
 
 from tarmac.api.columns import NAME, column, join
-from tarmac.api.compute.names import API_VERSION as COMPUTE
-from tarmac.api.compute.names import LABEL_WORKLOAD_NAME
 from tarmac.api.conditions import holds
 from tarmac.api.declare import Field, Struct
-from tarmac.api.kubernetes.core.pods.mirrors import MIRROR
+from tarmac.api.mirrorpods import MIRROR
 from tarmac.api.networking.names import ANNOTATION_INTERFACES, API_VERSION
 from tarmac.api.resource import Strategy
 from tarmac.api.schema import JsonObject
-from tarmac.api.shared import Kind, ObjectMeta, Protocol
+from tarmac.api.shared import COMPUTE_VERSION, LABEL_WORKLOAD_NAME, Kind, ObjectMeta, Protocol
 
 PODS: Final = "core/pods"  # the bucket it is projected from
 
@@ -180,7 +178,7 @@ def _endpoint(pod: _Pod) -> PodEndpoint:
 def _is_instance(metadata: _Metadata) -> bool:
     """Return True if an Instance controls it. The label alone is no proof: any client can set it."""
     owners = metadata.owner_references or ()
-    return any(each.controller and (each.kind, each.api_version) == ("Instance", COMPUTE) for each in owners)
+    return any(each.controller and (each.kind, each.api_version) == ("Instance", COMPUTE_VERSION) for each in owners)
 
 
 def _ports(spec: _Spec) -> list[EndpointPort]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from tarmac.api.kubernetes import checks
-from tarmac.api.kubernetes.checks import mapping, objects
+from tarmac.api import checks
+from tarmac.api.checks import mapping, objects
 from tarmac.api.networking.location import Location
 from tarmac.api.networking.names import TOPOLOGY_CITY_CODE
 from tarmac.api.networking.network import Network, NetworkBinding, NetworkContext, Subnet, SubnetClaim

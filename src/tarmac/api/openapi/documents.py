@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tarmac.api.catalog import Catalog
-from tarmac.api.kubernetes.tables import read_generated
 from tarmac.api.openapi import gnostic, swagger
 from tarmac.api.openapi.naming import document_path
 from tarmac.api.openapi.paths import paths_of
 from tarmac.api.openapi.schemas import components_of
 from tarmac.api.resource import Resource
+from tarmac.api.tables import read_generated
 
 _encode = msgspec.json.Encoder().encode
 _SECURITY = {

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tarmac.api.compute.workload import WorkloadDeployment
-from tarmac.api.kubernetes.core.pods.mirrors import is_mirror
+from tarmac.api.mirrorpods import is_mirror
 from tarmac.api.schema import JsonObject
 from tarmac.base.selectors import LabelSelector
 from tarmac.client.cache import Item, by_namespace

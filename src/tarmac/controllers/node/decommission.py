@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from tarmac.api.kubernetes.core.pods.mirrors import is_mirror
+from tarmac.api.mirrorpods import is_mirror
 from tarmac.api.nodetokens import DELETE_DISKS, LEAVING
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound, TooManyRequests

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from tarmac.api.identities import DEPLOYMENT_SCHEDULER, POD_SCHEDULER
-from tarmac.api.kubernetes.core.pods.mirrors import is_mirror
+from tarmac.api.mirrorpods import is_mirror
 from tarmac.api.networking.names import ANNOTATION_INTERFACES, LABEL_LOCATION
 from tarmac.api.partial import whereabouts
 from tarmac.client.cache import Item

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from tarmac.api.kubernetes.core.pods.mirrors import is_mirror
+from tarmac.api.mirrorpods import is_mirror
 from tarmac.api.networking.names import LABEL_ZONE
 from tarmac.api.status import NotFound
 from tarmac.base.cooperative import CooperativeWork

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from tarmac.api.checks import mapping, objects
 from tarmac.api.egress.connections import (
     MAX_CONNECTIONS,
     CarriedConnection,
@@ -18,7 +19,6 @@ from tarmac.api.egress.connections import (
     NodeConnections,
 )
 from tarmac.api.egress.names import end_point
-from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import rfc3339
 

@@ -15,8 +15,8 @@ from typing import Any, Final
 import msgspec
 
 from tarmac.api.compute.names import GROUP
-from tarmac.api.kubernetes.core.pods.mirrors import is_mirror
 from tarmac.api.kubernetes.core.pods.podresources import pod_amounts
+from tarmac.api.mirrorpods import is_mirror
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
 from tarmac.decide.cpus.exclusive import CPU_EXCLUSIVE, exclusive_peak

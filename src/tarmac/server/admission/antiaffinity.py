@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tarmac.api.kubernetes.checks import mapping, objects
+from tarmac.api.checks import mapping, objects
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.base.selectors import LabelSelector

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tarmac.api.checks import mapping, objects
 from tarmac.api.compute.names import ANNOTATION_RUNTIME_CLASS
-from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.kubernetes.core.pods.classannotations import validate_annotations
 from tarmac.api.kubernetes.core.pods.classfields import container_path
 from tarmac.api.kubernetes.core.pods.podclasses import (

@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from ipaddress import ip_address, ip_network
 from typing import Final
 
+from tarmac.api.checks import mapping
 from tarmac.api.declare import decode
 from tarmac.api.egress.addressrules import Bounds
 from tarmac.api.egress.names import GROUP, Address
 from tarmac.api.egress.sourceip import AddressLimits
 from tarmac.api.egress.targets import not_outside
-from tarmac.api.kubernetes.checks import mapping
 from tarmac.api.networking.names import INTERNAL_NETWORK, SYSTEM_PREFIX
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject

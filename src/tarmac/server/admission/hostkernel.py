@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tarmac.api.checks import mapping
 from tarmac.api.compute.names import ANNOTATION_RUNTIME_CLASS
-from tarmac.api.kubernetes.checks import mapping
 from tarmac.api.kubernetes.runtimeclasses import BUCKET as CLASSES
 from tarmac.api.kubernetes.runtimeclasses import HOST_CLASS, OWN_KERNEL_HANDLERS, SANDBOX_CLASS
 from tarmac.api.resource import Resource

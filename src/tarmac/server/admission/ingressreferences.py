@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from typing import Final
 
+from tarmac.api import checks
+from tarmac.api.checks import mapping, objects
 from tarmac.api.compute.names import ANNOTATION_ANYCAST
 from tarmac.api.ingress.names import (
     ADDRESS_POOLS,
@@ -20,8 +22,6 @@ from tarmac.api.ingress.names import (
     LOAD_BALANCER_CLASS,
     PUBLIC_ADDRESSES,
 )
-from tarmac.api.kubernetes import checks
-from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.networking.validation.ranges import check_address
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject

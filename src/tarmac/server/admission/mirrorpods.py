@@ -6,7 +6,7 @@ may create them, as in Kubernetes; NodeRestriction checks those that nodes creat
 
 from __future__ import annotations
 
-from tarmac.api.kubernetes.core.pods.mirrors import MIRROR
+from tarmac.api.mirrorpods import MIRROR
 from tarmac.server.admission.chain import Attributes
 from tarmac.server.admission.pods import PodCreation, is_of_a_node, mirrors, pod_of
 from tarmac.server.admission.refusal import refuse

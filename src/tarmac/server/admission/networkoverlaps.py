@@ -6,9 +6,9 @@ reason. An update with unchanged interfaces is not checked.
 
 from __future__ import annotations
 
+from tarmac.api.checks import mapping, objects
 from tarmac.api.compute.instance import NetworkInterface
 from tarmac.api.declare import decode
-from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.networking.network import Network
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject

@@ -5,7 +5,7 @@ If a node joins later, the network controller detects it and rejects further att
 
 from __future__ import annotations
 
-from tarmac.api.kubernetes.checks import mapping
+from tarmac.api.checks import mapping
 from tarmac.api.resource import Resource
 from tarmac.api.status import invalid
 from tarmac.base.fielderrors import FieldErrors

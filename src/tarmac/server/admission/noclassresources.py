@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from tarmac.api.kubernetes.checks import mapping, objects
+from tarmac.api.checks import mapping, objects
 from tarmac.api.kubernetes.core.limitranges import DEFAULT_CLASSES
 from tarmac.api.kubernetes.core.quotas import CLASS_LISTS
 from tarmac.api.resource import Resource

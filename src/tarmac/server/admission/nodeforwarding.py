@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tarmac.api.kubernetes.checks import mapping, objects
+from tarmac.api.checks import mapping, objects
 from tarmac.api.schema import JsonObject
 from tarmac.decide.egress.lease.epochs import highest_epoch
 from tarmac.server.admission.chain import Attributes

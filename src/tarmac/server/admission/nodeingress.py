@@ -6,11 +6,11 @@ Location: a node that wrote a different one could make an address look announced
 
 from __future__ import annotations
 
+from tarmac.api.checks import mapping, objects
 from tarmac.api.declare import decode
 from tarmac.api.ingress.addresspool import AddressPoolSpec
 from tarmac.api.ingress.bgppeer import BGPPeerSpec
 from tarmac.api.ingress.names import ADDRESS_POOLS
-from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
 from tarmac.decide.ingress.selecting import has_session, is_gateway

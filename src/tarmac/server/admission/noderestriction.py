@@ -8,7 +8,7 @@ from __future__ import annotations
 from tarmac.api.compute.names import LABEL_ACCELERATOR
 from tarmac.api.identities import TOKEN_OF_NODE, VERSION
 from tarmac.api.ingress.names import BGP_PEERS, PUBLIC_ADDRESSES
-from tarmac.api.kubernetes.core.pods.mirrors import MIRROR
+from tarmac.api.mirrorpods import MIRROR
 from tarmac.api.networking.names import ANNOTATION_UNDERLAY_MTU
 from tarmac.api.nodetokens import DELETE_DISKS, LEAVING
 from tarmac.api.resource import Resource

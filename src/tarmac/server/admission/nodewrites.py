@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tarmac.api.kubernetes.checks import mapping, objects
+from tarmac.api.checks import mapping, objects
 from tarmac.api.kubernetes.priorityclasses import SYSTEM
 from tarmac.api.schema import JsonObject
 from tarmac.server.admission.chain import Attributes

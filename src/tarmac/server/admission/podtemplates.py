@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tarmac.api.kubernetes.checks import mapping
+from tarmac.api.checks import mapping
 from tarmac.api.schema import JsonObject
 
 POD_TEMPLATES: Final[dict[str, tuple[str, ...]]] = {

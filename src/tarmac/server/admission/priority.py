@@ -7,7 +7,7 @@ checked when its template names the class, because a controller creates its Pods
 
 from __future__ import annotations
 
-from tarmac.api.kubernetes.checks import mapping
+from tarmac.api.checks import mapping
 from tarmac.api.kubernetes.priorityclasses import BUCKET as CLASSES
 from tarmac.api.kubernetes.priorityclasses import NO_CLASS, SYSTEM, default_class
 from tarmac.api.resource import Resource

@@ -8,8 +8,8 @@ or memory, which a sandbox cannot provide (`HostKernel` checks the right to do s
 
 from __future__ import annotations
 
+from tarmac.api.checks import mapping
 from tarmac.api.compute.names import ANNOTATION_RUNTIME_CLASS
-from tarmac.api.kubernetes.checks import mapping
 from tarmac.api.kubernetes.runtimeclasses import BUCKET as CLASSES
 from tarmac.api.kubernetes.runtimeclasses import (
     NVIDIA_HANDLER,

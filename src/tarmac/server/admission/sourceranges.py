@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final, NamedTuple
 
+from tarmac.api.checks import mapping, objects
 from tarmac.api.declare import decode
 from tarmac.api.egress.addressrules import Bounds, bounds_of, written_as
 from tarmac.api.egress.names import Address, object_name
 from tarmac.api.egress.sourceip import AddressRange
 from tarmac.api.ingress.names import ADDRESS_POOLS
-from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.schema import JsonObject
 from tarmac.server.reader import Reader
 from tarmac.server.reader import decode as read

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from tarmac.api.kubernetes.checks import mapping, objects
+from tarmac.api.checks import mapping, objects
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Forbidden

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from tarmac.api.kubernetes.checks import mapping
+from tarmac.api.checks import mapping
 from tarmac.api.schema import JsonObject
 
 # A DaemonSet's controller adds node affinity and tolerations, a StatefulSet's the names; LimitRanges the amounts.

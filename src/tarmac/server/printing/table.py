@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tarmac.api.kubernetes.descriptions import field_descriptions
+from tarmac.api.openapi.descriptions import field_descriptions
 from tarmac.api.resource import Age, Column, Resource
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import parse_rfc3339

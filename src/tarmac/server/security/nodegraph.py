@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypedDict
 import msgspec
 
 from tarmac.api.compute.names import LABEL_DISK_NODE
-from tarmac.api.kubernetes.core.pods.mirrors import is_mirror
+from tarmac.api.mirrorpods import is_mirror
 from tarmac.api.schema import JsonObject
 from tarmac.server.reader import decode
 from tarmac.store.interface import Entry, Event, Store

@@ -5,10 +5,10 @@ Nodes ask rarely, and only managers create BGPPeers, so all peers are read at ea
 
 from __future__ import annotations
 
+from tarmac.api.checks import mapping
 from tarmac.api.declare import decode
 from tarmac.api.ingress.bgppeer import BGPPeerSpec
 from tarmac.api.ingress.names import BGP_PEERS, SECRET_NAMESPACE
-from tarmac.api.kubernetes.checks import mapping
 from tarmac.decide.ingress.selecting import has_session
 from tarmac.server.reader import decode as read
 from tarmac.store.interface import Store

@@ -16,7 +16,7 @@ from tarmac.api.conditions import replaced
 from tarmac.api.decode import decode_kind
 from tarmac.api.decode.limits import MAX_LABELS
 from tarmac.api.kubernetes.core.pods.classfields import validate_annotations_unchanged
-from tarmac.api.kubernetes.core.pods.mirrors import MIRROR, is_mirror
+from tarmac.api.mirrorpods import MIRROR, is_mirror
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, BadRequest, conflict, misplaced
 from tarmac.base.fielderrors import FieldErrors

@@ -7,9 +7,9 @@ from functools import partial
 
 import msgspec
 
+from tarmac.api.checks import mapping
 from tarmac.api.egress.connections import MAX_CONNECTIONS, NODE_PATH, ExternalConnections, NodeConnections
 from tarmac.api.egress.names import API_VERSION, NAMESPACE
-from tarmac.api.kubernetes.checks import mapping
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError
 from tarmac.decide.egress.connections import Relays, gateways_of, joined, relays_of

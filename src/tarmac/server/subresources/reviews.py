@@ -7,9 +7,9 @@ from functools import partial
 from typing import Protocol
 
 from tarmac.api.decode import decode_kind
-from tarmac.api.kubernetes.tables import load_schema
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
+from tarmac.api.tables import load_schema
 from tarmac.http.messages import Request, Response
 from tarmac.server.patch import managed
 from tarmac.server.printing.answers import document

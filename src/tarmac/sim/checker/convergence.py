@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from tarmac.api.checks import mapping
 from tarmac.api.compute.names import LABEL_CITY_CODE, LABEL_DEPLOYMENT_UID, LABEL_MOVED_FROM, LABEL_WORKLOAD_UID
 from tarmac.api.conditions import condition_of, is_true
-from tarmac.api.kubernetes.checks import mapping
 from tarmac.api.schema import JsonObject
 from tarmac.sim.checker.replay import DEPLOYMENTS, INSTANCES, PODS, WORKLOADS, Mirror
 from tarmac.sim.checker.rules import desired, labels

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from math import inf
 
+from tarmac.api.checks import mapping, objects
 from tarmac.api.conditions import condition_of, is_true
 from tarmac.api.egress.names import GROUP
-from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.schema import JsonObject
 from tarmac.sim.checker.replay import PODS, Mirror, ObjectChange
 from tarmac.sim.nodes.fleet import Fleet

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.api.kubernetes.checks import mapping, no_backsteps, objects
+from tarmac.api.checks import mapping, no_backsteps, objects
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 

@@ -10,8 +10,6 @@ from typing import Any, Final
 
 import yaml
 
-from tarmac.api.compute.validation.cloudinit import Unreadable
-
 _MAX_DEPTH, _MAX_ALIASES, _MAX_EVENTS, _MAX_DIRECTIVES = 20, 100, 10_000, 20
 _NO_MAPPING = "must be a mapping, such as `packages: [nginx]`"
 _PLAIN: Final = frozenset(
@@ -22,10 +20,14 @@ _STARTS = (yaml.MappingStartEvent, yaml.SequenceStartEvent)
 _ENDS = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
 
 
+class UnreadableCloudConfig(ValueError):
+    """A cloud-config that cloud-init could not read; the message has the position and the reason."""
+
+
 def top_level_keys(text: str) -> list[str]:
-    """Return the keys of the mapping. Raises Unreadable with line and column."""
+    """Return the keys of the mapping. Raises UnreadableCloudConfig with line and column."""
     if text.count("%TAG") > _MAX_DIRECTIVES:  # libyaml compares each with all before it
-        raise Unreadable(f"has more than {_MAX_DIRECTIVES} %TAG directives")
+        raise UnreadableCloudConfig(f"has more than {_MAX_DIRECTIVES} %TAG directives")
     try:
         loader = yaml.CSafeLoader(text)
         try:
@@ -33,9 +35,11 @@ def top_level_keys(text: str) -> list[str]:
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
-        raise Unreadable(_at(error.problem_mark or error.context_mark, error.problem or "cannot be read")) from None
+        raise UnreadableCloudConfig(
+            _at(error.problem_mark or error.context_mark, error.problem or "cannot be read")
+        ) from None
     except (yaml.YAMLError, UnicodeError) as error:
-        raise Unreadable(f"is not YAML: {str(error).splitlines()[0]}") from None
+        raise UnreadableCloudConfig(f"is not YAML: {str(error).splitlines()[0]}") from None
 
 
 def _at(mark: Any, what: str) -> str:
@@ -58,22 +62,24 @@ class _Scan:
             event = self._next()
             if type(event) is yaml.StreamEndEvent:
                 if not self._documents:
-                    raise Unreadable(_NO_MAPPING)
+                    raise UnreadableCloudConfig(_NO_MAPPING)
                 return self._keys
             self._take(event)
-        raise Unreadable(f"has more than {_MAX_EVENTS} values")
+        raise UnreadableCloudConfig(f"has more than {_MAX_EVENTS} values")
 
     def _take(self, event: Any) -> None:
         kind = type(event)
         if kind is yaml.DocumentStartEvent:
             self._documents += 1
             if self._documents > 1:
-                raise Unreadable(_at(event.start_mark, "there must be only one document"))
+                raise UnreadableCloudConfig(_at(event.start_mark, "there must be only one document"))
         elif kind in _STARTS:
             self._check(event)
             self._depth += 1
             if self._depth > _MAX_DEPTH:
-                raise Unreadable(_at(event.start_mark, f"may not be nested more than {_MAX_DEPTH} levels deep"))
+                raise UnreadableCloudConfig(
+                    _at(event.start_mark, f"may not be nested more than {_MAX_DEPTH} levels deep")
+                )
         elif kind in _ENDS:
             self._depth -= 1
             self._finish_member()
@@ -90,19 +96,19 @@ class _Scan:
     def _check(self, event: Any) -> None:
         """Reject events from which a safe loader could not build a value."""
         if not self._depth and type(event) is not yaml.MappingStartEvent:
-            raise Unreadable(_at(event.start_mark, _NO_MAPPING))
+            raise UnreadableCloudConfig(_at(event.start_mark, _NO_MAPPING))
         if type(event) is yaml.AliasEvent:
             self._alias(event)
             return
         tag = event.tag
         if tag and tag != "!" and tag.removeprefix(_CORE) not in _PLAIN:
-            raise Unreadable(_at(event.start_mark, f"the tag {tag} is not one of plain YAML"))
+            raise UnreadableCloudConfig(_at(event.start_mark, f"the tag {tag} is not one of plain YAML"))
         if event.anchor:
             self._anchors.add(event.anchor)
 
     def _alias(self, event: Any) -> None:
         self._aliases += 1
         if self._aliases > _MAX_ALIASES:
-            raise Unreadable(_at(event.start_mark, f"there may be at most {_MAX_ALIASES} aliases"))
+            raise UnreadableCloudConfig(_at(event.start_mark, f"there may be at most {_MAX_ALIASES} aliases"))
         if event.anchor not in self._anchors:
-            raise Unreadable(_at(event.start_mark, f"found undefined alias '{event.anchor}'"))
+            raise UnreadableCloudConfig(_at(event.start_mark, f"found undefined alias '{event.anchor}'"))

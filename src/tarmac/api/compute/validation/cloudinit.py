@@ -55,7 +55,7 @@ def _user_data(text: str, path: str, errors: FieldErrors) -> None:
     elif is_cloud_config(text):
         try:
             keys_of(text)
-        except Unreadable as error:
+        except ValueError as error:
             errors.invalid(path, first, str(error))
 
 
@@ -63,13 +63,13 @@ def has_own_users(user_data: str) -> bool:
     """Return True for a cloud-config with users of its own; cloud-init then creates only those."""
     try:
         return is_cloud_config(user_data) and "users" in keys_of(user_data)
-    except Unreadable:
+    except ValueError:
         return False
 
 
 @lru_cache(maxsize=16)  # a template is parsed again for every Instance made from it
 def keys_of(cloud_config: str) -> list[str]:
-    """Return the keys of a cloud-config. Raises Unreadable."""
+    """Return the keys of a cloud-config. Raises ValueError (`cloudconfig.UnreadableCloudConfig`)."""
     # deferred: the server starts without a YAML parser
     from tarmac.api.compute.validation.cloudconfig import top_level_keys
 
@@ -79,7 +79,3 @@ def keys_of(cloud_config: str) -> list[str]:
 def is_cloud_config(text: str) -> bool:
     """Return True if the first line says `#cloud-config`, and not one of the kinds that begin with that name."""
     return text.startswith(_YAML) and not text.startswith(f"{_YAML}-")
-
-
-class Unreadable(ValueError):
-    """A cloud-config that cloud-init could not read; the message has the position and the reason."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from tarmac.api import checks
+from tarmac.api.checks import mapping, objects
 from tarmac.api.compute.validation.attachments import Volumes, check_attachments
 from tarmac.api.compute.validation.context import Context
 from tarmac.api.compute.validation.grace import check_grace
 from tarmac.api.compute.validation.images import check_image
 from tarmac.api.compute.validation.ports import Ports
 from tarmac.api.compute.validation.probes import DEFAULT_GRACE, check_probes, forbid_probes
-from tarmac.api.kubernetes import checks
-from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.schema import JsonObject
 from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from tarmac.api.checks import mapping, objects
 from tarmac.api.compute.lookup import Lookup
-from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 

@@ -5,12 +5,12 @@ A disk has between 10Gi and 100Gi; one made from an image is at least, and by de
 
 from __future__ import annotations
 
+from tarmac.api import checks
+from tarmac.api.checks import mapping
 from tarmac.api.compute.lookup import find_image
 from tarmac.api.compute.machineimage import LOCAL, image_object_name, is_local
 from tarmac.api.compute.validation.amounts import amount
 from tarmac.api.compute.validation.context import Context, image_and_size
-from tarmac.api.kubernetes import checks
-from tarmac.api.kubernetes.checks import mapping
 from tarmac.api.schema import JsonObject
 from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-from tarmac.api.kubernetes.checks import mapping
+from tarmac.api.checks import mapping
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 

@@ -6,6 +6,7 @@ the field, and not by a node hours later.
 
 from __future__ import annotations
 
+from tarmac.api.checks import mapping, objects
 from tarmac.api.compute.instancetype import is_custom
 from tarmac.api.compute.validation.attachments import Volumes, check_attachments, check_boot_disk, volumes_by_name
 from tarmac.api.compute.validation.cloudinit import check_cloud_init
@@ -13,7 +14,6 @@ from tarmac.api.compute.validation.context import Context
 from tarmac.api.compute.validation.grace import check_grace
 from tarmac.api.compute.validation.ports import Ports
 from tarmac.api.compute.validation.probes import PROBES, check_probes
-from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.base.quantity import Quantity

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tarmac.api.checks import mapping
 from tarmac.api.compute.lookup import Lookup, find_image
 from tarmac.api.compute.names import ANNOTATION_SSH_KEYS
 from tarmac.api.compute.validation.attachments import boot_image
 from tarmac.api.compute.validation.cloudinit import has_own_users
 from tarmac.api.compute.validation.metadata import ssh_users
-from tarmac.api.kubernetes.checks import mapping
 from tarmac.api.schema import JsonObject
 
 _KEYS = f"spec.template.annotations[{ANNOTATION_SSH_KEYS}]"

@@ -6,8 +6,8 @@ import base64
 import re
 from itertools import pairwise
 
+from tarmac.api import checks
 from tarmac.api.compute.names import ANNOTATION_SSH_KEYS
-from tarmac.api.kubernetes import checks
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 

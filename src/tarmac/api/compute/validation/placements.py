@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
+from tarmac.api import checks
+from tarmac.api.checks import mapping, objects
 from tarmac.api.compute.constraint import MAX_LENGTH, ConstraintError, compile_constraint
 from tarmac.api.compute.validation.context import Context
 from tarmac.api.compute.validation.scaling import check_scale_settings
-from tarmac.api.kubernetes import checks
-from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.schema import JsonObject
 from tarmac.base.duration import parse_duration
 from tarmac.base.fielderrors import FieldErrors

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tarmac.api.kubernetes import checks
-from tarmac.api.kubernetes.checks import objects
+from tarmac.api import checks
+from tarmac.api.checks import objects
 from tarmac.api.schema import JsonObject
 from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 
-from tarmac.api.kubernetes.checks import mapping
+from tarmac.api.checks import mapping
 from tarmac.api.kubernetes.core.pods.defaults import default_container
 from tarmac.api.kubernetes.core.pods.probes import validate_lifecycle_and_probes
 from tarmac.api.schema import JsonObject

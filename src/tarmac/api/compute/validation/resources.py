@@ -7,12 +7,12 @@ instance's cpu and memory.
 
 from __future__ import annotations
 
+from tarmac.api import checks
+from tarmac.api.checks import mapping, objects
 from tarmac.api.compute.instancetype import is_custom
 from tarmac.api.compute.lookup import find_type
 from tarmac.api.compute.validation.amounts import amounts
 from tarmac.api.compute.validation.context import Context
-from tarmac.api.kubernetes import checks
-from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import ResourceList
 from tarmac.base import names

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from tarmac.api.kubernetes import checks
-from tarmac.api.kubernetes.checks import mapping, objects
+from tarmac.api import checks
+from tarmac.api.checks import mapping, objects
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.base.quantity import Quantity

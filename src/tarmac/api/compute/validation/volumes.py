@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from tarmac.api import checks
+from tarmac.api.checks import mapping, objects
 from tarmac.api.compute.validation.amounts import amount
 from tarmac.api.compute.validation.context import Context
 from tarmac.api.compute.validation.disks import check_disk
-from tarmac.api.kubernetes import checks
-from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 

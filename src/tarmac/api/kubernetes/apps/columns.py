@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
+from tarmac.api.checks import mapping, objects
 from tarmac.api.conditions import condition_of
 from tarmac.api.kubernetes.autoscaling.metrics import targets_cell
 from tarmac.api.kubernetes.cells import AGE, NAME, NONE, UNSET, cell, field, join_labels, since
-from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.resource import Age, Column
 from tarmac.api.schema import JsonObject
 from tarmac.base.duration import human_duration

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from tarmac.api.kubernetes import checks
+from tarmac.api import checks
 from tarmac.api.kubernetes.apps.limits import is_zero, validate_limit, validate_share
 from tarmac.api.kubernetes.apps.strategy import ControllerStrategy
 from tarmac.api.kubernetes.apps.templates import validate_counts, validate_match, validate_replicated, validate_selector

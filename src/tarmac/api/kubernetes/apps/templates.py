@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tarmac.api.kubernetes import checks
+from tarmac.api import checks
 from tarmac.api.kubernetes.core.pods import validation
 from tarmac.api.kubernetes.core.pods.defaults import default_pod_spec
 from tarmac.api.schema import JsonObject

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any, Final
 
-from tarmac.api.kubernetes import checks
+from tarmac.api import checks
 from tarmac.api.kubernetes.autoscaling.metrics import validate_metric
 from tarmac.api.kubernetes.changes import keep
 from tarmac.api.kubernetes.strategy import NativeStrategy

@@ -15,8 +15,8 @@ import msgspec
 from tarmac.api.decode.rules import Mismatch, Rule, TooManyItems, Walk, compile_rule
 from tarmac.api.kubernetes.autoscaling.autoscalers import CPU_METRIC, AutoscalerStrategy
 from tarmac.api.kubernetes.autoscaling.firstmetrics import from_first, to_first
-from tarmac.api.kubernetes.tables import load_schema
 from tarmac.api.schema import Json, JsonObject
+from tarmac.api.tables import load_schema
 from tarmac.base.fielderrors import FieldErrors
 
 _PREFIX: Final = "autoscaling.alpha.kubernetes.io"

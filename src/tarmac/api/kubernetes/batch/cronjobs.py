@@ -7,7 +7,7 @@ import zoneinfo
 from functools import lru_cache
 from typing import Final
 
-from tarmac.api.kubernetes import checks
+from tarmac.api import checks
 from tarmac.api.kubernetes.apps.strategy import ControllerStrategy
 from tarmac.api.kubernetes.apps.templates import validate_counts
 from tarmac.api.kubernetes.batch.jobs import default_job_template, validate_job_spec

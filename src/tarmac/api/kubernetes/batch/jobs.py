@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from tarmac.api import checks
 from tarmac.api.decode.limits import MAX_LABELS
-from tarmac.api.kubernetes import checks
 from tarmac.api.kubernetes.apps.strategy import ControllerStrategy
 from tarmac.api.kubernetes.apps.templates import default_template, validate_match, validate_template
 from tarmac.api.schema import JsonObject

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 
-from tarmac.api.kubernetes import checks
+from tarmac.api import checks
 from tarmac.api.kubernetes.changes import describe, keep
 from tarmac.api.kubernetes.resourcenames import ZERO, quantity, round_up
 from tarmac.api.kubernetes.strategy import NativeStrategy

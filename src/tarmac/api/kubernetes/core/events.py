@@ -5,7 +5,7 @@ Both forms share one set of stored objects. Each strategy gets objects with the 
 
 from __future__ import annotations
 
-from tarmac.api.kubernetes import checks
+from tarmac.api import checks
 from tarmac.api.kubernetes.strategy import NativeStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors

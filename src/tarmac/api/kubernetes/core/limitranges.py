@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tarmac.api.kubernetes import checks
-from tarmac.api.kubernetes.core import classrules
+from tarmac.api import checks
+from tarmac.api.kubernetes.core.pods import classrules
 from tarmac.api.kubernetes.resourcenames import (
     container_resource_name,
     is_overcommittable,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tarmac.api.kubernetes import checks
+from tarmac.api import checks
 from tarmac.api.kubernetes.changes import keep
-from tarmac.api.kubernetes.core import classrules
 from tarmac.api.kubernetes.core.nodeclasses import CONTAINER_LEVEL, POD_LEVEL, RESERVATIONS
 from tarmac.api.kubernetes.core.nodeselection import validate_taints
+from tarmac.api.kubernetes.core.pods import classrules
 from tarmac.api.kubernetes.resourcenames import ZERO, quantity, resource_quantity, round_up
 from tarmac.api.kubernetes.strategy import NativeStrategy
 from tarmac.api.schema import JsonObject

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.api.kubernetes import checks
+from tarmac.api import checks
 from tarmac.api.kubernetes.changes import describe, keep
 from tarmac.api.kubernetes.core import claims, nodeselection
 from tarmac.api.kubernetes.resourcenames import ZERO, quantity, round_up

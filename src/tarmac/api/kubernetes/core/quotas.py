@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tarmac.api.kubernetes import checks
+from tarmac.api import checks
 from tarmac.api.kubernetes.changes import keep
-from tarmac.api.kubernetes.core import classrules
 from tarmac.api.kubernetes.core.nodeclasses import CONTAINER_LEVEL, POD_LEVEL
+from tarmac.api.kubernetes.core.pods import classrules
 from tarmac.api.kubernetes.resourcenames import (
     is_standard_quota,
     quantity,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from tarmac.api.checks import mapping, objects
 from tarmac.api.kubernetes.apps.columns import selector_text
 from tarmac.api.kubernetes.cells import AGE, NAME, NONE, cell, field
-from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.resource import Column
 from tarmac.api.schema import JsonObject
 

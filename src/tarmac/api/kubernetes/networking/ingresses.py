@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tarmac.api.kubernetes import checks
+from tarmac.api import checks
 from tarmac.api.kubernetes.changes import keep
 from tarmac.api.kubernetes.strategy import NativeStrategy
 from tarmac.api.schema import JsonObject

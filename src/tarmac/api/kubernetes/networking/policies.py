@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Iterator
 from typing import Final
 
-from tarmac.api.kubernetes import checks
+from tarmac.api import checks
 from tarmac.api.kubernetes.strategy import NativeStrategy
 from tarmac.api.networking.validation.rules import too_many
 from tarmac.api.schema import JsonObject

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tarmac.api.kubernetes import checks
+from tarmac.api import checks
 from tarmac.api.kubernetes.changes import keep
 from tarmac.api.kubernetes.classes import validate_parameters
 from tarmac.api.kubernetes.core.claims import validate_driver_name

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from tarmac.api.checks import mapping, objects
 from tarmac.api.kubernetes.cells import AGE, NAME, NONE, UNSET, cell, field
-from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.resource import Column
 from tarmac.api.schema import JsonObject
 

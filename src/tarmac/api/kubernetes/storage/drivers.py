@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tarmac.api.kubernetes import checks
+from tarmac.api import checks
 from tarmac.api.kubernetes.core.claims import validate_driver_name
 from tarmac.api.kubernetes.resourcenames import ZERO, quantity
 from tarmac.api.kubernetes.strategy import NativeStrategy

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tarmac.api.kubernetes import checks
-from tarmac.api.kubernetes.checks import mapping, objects
+from tarmac.api import checks
+from tarmac.api.checks import mapping, objects
 from tarmac.api.networking.validation.ranges import Range, parse_range
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tarmac.api.kubernetes.core import classrules
+from tarmac.api.kubernetes.core.pods import classrules
 from tarmac.api.kubernetes.core.pods.podclasses import CONTAINER, DEFAULT, annotated_type
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tarmac.api.kubernetes.core import classrules
+from tarmac.api.kubernetes.core.pods import classrules
 from tarmac.api.kubernetes.core.pods.podclasses import (
     annotation_giving,
     class_annotations,

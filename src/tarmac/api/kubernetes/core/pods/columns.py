@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tarmac.api.checks import mapping, objects
 from tarmac.api.conditions import stated
 from tarmac.api.kubernetes.cells import AGE, NAME, NONE, cell, field
-from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.kubernetes.core.pods.podresources import is_sidecar
 from tarmac.api.resource import Age

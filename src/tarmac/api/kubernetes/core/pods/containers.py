@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tarmac.api.kubernetes import checks
+from tarmac.api import checks
 from tarmac.api.kubernetes.core.pods import environment, mounts, probes, requirements, security
 from tarmac.api.schema import JsonObject
 from tarmac.base import names

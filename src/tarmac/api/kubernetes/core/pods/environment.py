@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from tarmac.api.kubernetes import checks
+from tarmac.api import checks
 from tarmac.api.kubernetes.resourcenames import ZERO, quantity
 from tarmac.api.schema import JsonObject
 from tarmac.base import names

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.api.kubernetes import checks
+from tarmac.api import checks
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 

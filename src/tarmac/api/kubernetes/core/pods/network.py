@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tarmac.api.kubernetes import checks
+from tarmac.api import checks
 from tarmac.api.schema import JsonObject
 from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tarmac.api.kubernetes import checks
-from tarmac.api.kubernetes.core import classrules
-from tarmac.api.kubernetes.core.pods import classfields
+from tarmac.api import checks
+from tarmac.api.kubernetes.core.pods import classfields, classrules
 from tarmac.api.kubernetes.core.pods.podresources import aggregate
 from tarmac.api.kubernetes.resourcenames import (
     HUGE_PAGES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tarmac.api.kubernetes import checks
+from tarmac.api import checks
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tarmac.api.kubernetes import checks
-from tarmac.api.kubernetes.core import classrules
+from tarmac.api import checks
+from tarmac.api.kubernetes.core.pods import classrules
 from tarmac.api.kubernetes.core.pods.classfields import validate_annotations_unchanged
 from tarmac.api.kubernetes.core.pods.podresources import is_sidecar
 from tarmac.api.kubernetes.core.pods.validation import validate_mirror_unchanged

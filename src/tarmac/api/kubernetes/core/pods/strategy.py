@@ -6,12 +6,12 @@ from tarmac.api.kubernetes.changes import keep
 from tarmac.api.kubernetes.core.pods import status, update, validation
 from tarmac.api.kubernetes.core.pods.classfields import normalise_classes
 from tarmac.api.kubernetes.core.pods.defaults import default_pod
-from tarmac.api.kubernetes.core.pods.mirrors import is_mirror
 from tarmac.api.kubernetes.core.pods.phases import is_terminal
 from tarmac.api.kubernetes.core.pods.placement import merge_label_keys
 from tarmac.api.kubernetes.core.pods.podclasses import names_classes
 from tarmac.api.kubernetes.core.pods.podresources import qos_class
 from tarmac.api.kubernetes.core.pods.warnings import pod_warnings
+from tarmac.api.mirrorpods import is_mirror
 from tarmac.api.resource import Strategy
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors

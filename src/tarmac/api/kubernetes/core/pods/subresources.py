@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tarmac.api.kubernetes.changes import describe, keep
 from tarmac.api.kubernetes.core.pods.classfields import validate_classes_resized
-from tarmac.api.kubernetes.core.pods.mirrors import is_mirror
 from tarmac.api.kubernetes.core.pods.podresources import is_sidecar, qos_class
 from tarmac.api.kubernetes.core.pods.validation import validate_pod
+from tarmac.api.mirrorpods import is_mirror
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 

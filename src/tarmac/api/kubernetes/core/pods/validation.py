@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.api.kubernetes import checks
+from tarmac.api import checks
 from tarmac.api.kubernetes.core import nodeselection
 from tarmac.api.kubernetes.core.pods import (
     classfields,
@@ -13,8 +13,8 @@ from tarmac.api.kubernetes.core.pods import (
     security,
     volumes,
 )
-from tarmac.api.kubernetes.core.pods.mirrors import MIRROR, is_mirror
 from tarmac.api.kubernetes.core.pods.validationcache import Unremarkable, text_of
+from tarmac.api.mirrorpods import MIRROR, is_mirror
 from tarmac.api.schema import JsonObject
 from tarmac.base.digits import whole_number
 from tarmac.base.fielderrors import FieldErrors

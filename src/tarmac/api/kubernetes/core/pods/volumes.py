@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from tarmac.api.kubernetes import checks
+from tarmac.api import checks
 from tarmac.api.kubernetes.core import claims
 from tarmac.api.kubernetes.core.pods import environment
 from tarmac.api.kubernetes.resourcenames import ZERO, quantity

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tarmac.api.kubernetes import checks
+from tarmac.api import checks
 from tarmac.api.kubernetes.core.pods.validationcache import Unremarkable, text_of
 from tarmac.api.kubernetes.resourcenames import quantity
 from tarmac.api.schema import JsonObject

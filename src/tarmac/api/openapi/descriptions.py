@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import msgspec
 
-from tarmac.api.kubernetes.tables import read_generated
 from tarmac.api.openapi.naming import document_path
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
+from tarmac.api.tables import read_generated
 
 _VALUES = "\n\nPossible enum values:"  # part of a schema's description, not of a column's
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tarmac.api.kubernetes import checks
+from tarmac.api import checks
 from tarmac.api.kubernetes.core.pods.podclasses import POD_QOS, stored_type
 from tarmac.api.schema import JsonObject
 from tarmac.base import names

@@ -16,7 +16,7 @@ import msgspec
 
 from tarmac.api.schema import Schema, Type
 
-GENERATED = Path(__file__).parent / "_generated"
+GENERATED = Path(__file__).parent / "kubernetes" / "_generated"
 
 
 class TablesMissing(Exception):
