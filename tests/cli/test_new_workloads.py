@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tarmac.apps.commands import parser, run
-from tarmac.cli.verbs.newworkload import with_registry
+from tarmac.apps.newworkload import with_registry
 from tests.api.compute.making import causes
 
 

@@ -127,7 +127,7 @@ NEW = Command(
     help="write the manifest of a Workload: tarmac new NAME --image I --cities DFW,SEA | kubectl apply -f -",
     epilog="Exit codes: 0 written, 1 the file exists or cannot be written, 2 the command line is wrong.",
     flags=_new_flags,
-    run=root("tarmac.cli.verbs.newworkload"),
+    run=root("tarmac.apps.newworkload"),
 )
 WHY = Command(
     "why",
