@@ -8,12 +8,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from tarmac.apps.logfile import MAX_SIZE
+
 _STOP_TIMEOUT = 15.0
+_LOG_INTERVAL = 60.0  # seconds between looks at the size of a child's log
 RESTART_DELAY = 1.0
 """Delay between the end of a program and its restart."""
 
@@ -71,6 +75,31 @@ async def start(
             start_new_session=True,
             env={**os.environ, "PYTHONUNBUFFERED": "1"} if environment is None else environment,
         )
+
+
+async def ended(process: asyncio.subprocess.Process, log: Path, interval: float = _LOG_INTERVAL) -> int:
+    """Wait until a child ends, and keep its log small meanwhile; return its exit code."""
+    while True:
+        try:
+            return await asyncio.wait_for(process.wait(), interval)
+        except TimeoutError:
+            await asyncio.to_thread(bound_log, log)
+
+
+def bound_log(log: Path, most: int = MAX_SIZE) -> None:
+    """Move the lines of a log into one older file when there are too many.
+
+    Tenants cause lines, so without a bound they could fill the disk of the store. The program keeps the log open, so it
+    is copied and emptied; what is written in between is lost.
+    """
+    with contextlib.suppress(OSError):
+        if log.stat().st_size <= most:
+            return
+        older = log.with_name(f"{log.name}.1")
+        older.unlink(missing_ok=True)
+        with log.open("rb") as source, _private_log(older) as kept:
+            shutil.copyfileobj(source, kept)
+        os.truncate(log, 0)  # the program appends, so its next line is the first
 
 
 async def stop(process: asyncio.subprocess.Process) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tarmac.apps.cities.layout import CityLayout
-from tarmac.apps.processes import RESTART_DELAY, last_words, start, stop, told
+from tarmac.apps.processes import RESTART_DELAY, ended, last_words, start, stop, told
 from tarmac.base.log import log
 from tarmac.runtimes.parts import NodeParts
 
@@ -60,7 +60,7 @@ async def keep_running(city: CityLayout, arguments: Sequence[str]) -> None:
     while True:
         process = await start(arguments, city.log)
         try:
-            code = await process.wait()
+            code = await ended(process, city.log)
         except asyncio.CancelledError:
             await stop(process)
             raise

@@ -18,7 +18,7 @@ from typing import Literal, Protocol, Self
 
 from tarmac.apps.host.configuration import documents_in
 from tarmac.apps.host.hostlayout import Machine, SetupFailed, another_sets_up, pinned_containerd
-from tarmac.apps.processes import RESTART_DELAY, end, start, stop, told
+from tarmac.apps.processes import RESTART_DELAY, end, ended, start, stop, told
 from tarmac.base.clock import SystemClock
 from tarmac.base.tasks import background, supervise
 from tarmac.cli.configfile import BadConfigFile
@@ -112,7 +112,7 @@ class Foreground:
         while True:
             process = await start(command_of(self._machine, part), self._machine.log(part))
             try:
-                await process.wait()
+                await ended(process, self._machine.log(part))
             except asyncio.CancelledError:
                 await stop(process)
                 raise

@@ -21,7 +21,7 @@ from typing import Any, Final
 from tarmac.api.repositories import REGISTRY, TOKEN_ISSUER, TOKENS_PATH
 from tarmac.apps.control_plane import Running
 from tarmac.apps.layout import Layout
-from tarmac.apps.processes import RESTART_DELAY, end, last_words, start, stop
+from tarmac.apps.processes import RESTART_DELAY, end, ended, last_words, start, stop
 from tarmac.apps.registry.files import RegistryFiles, files_of, registries_of
 from tarmac.apps.registry.upkeep import Upkeep
 from tarmac.base.clock import Clock, SystemClock
@@ -125,7 +125,7 @@ async def _keep(registry: Registry, server: str, pki: Pki, upkeep: Upkeep) -> No
         process = await start(command, files.log, environment)
         try:
             async with asyncio.timeout(_MAX_CERTIFICATE_USE):
-                await first(_end_of(process), _set(upkeep.needed), _other_authority(pki))
+                await first(_end_of(process, files.log), _set(upkeep.needed), _other_authority(pki))
         except TimeoutError:
             pass
         finally:
@@ -137,8 +137,8 @@ async def _keep(registry: Registry, server: str, pki: Pki, upkeep: Upkeep) -> No
             await asyncio.sleep(RESTART_DELAY)
 
 
-async def _end_of(process: asyncio.subprocess.Process) -> None:
-    await process.wait()
+async def _end_of(process: asyncio.subprocess.Process, log: Path) -> None:
+    await ended(process, log)
 
 
 async def _other_authority(pki: Pki) -> None:

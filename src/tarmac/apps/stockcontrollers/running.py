@@ -16,7 +16,7 @@ from typing import Final
 
 from tarmac.apps.control_plane import Running
 from tarmac.apps.layout import Layout
-from tarmac.apps.processes import end, last_words, start, stop, told
+from tarmac.apps.processes import end, ended, last_words, start, stop, told
 from tarmac.base.clock import SystemClock
 from tarmac.base.log import log
 from tarmac.base.tasks import background, supervise
@@ -173,7 +173,7 @@ async def _keep(controllers: StockControllers, server: str, pki: Pki, clock: Sys
         began = clock.monotonic()
         process = await start(controllers.command, controllers.log)
         try:
-            code = await process.wait()
+            code = await ended(process, controllers.log)
         finally:
             await stop(process)  # also on cancellation: the program must not outlive the server
         if clock.monotonic() - began > _MIN_UPTIME:
