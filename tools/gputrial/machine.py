@@ -39,10 +39,11 @@ class Machine:
         again = run("dpkg", "--force-depends", "-i", str(package))
         if again.returncode != 0:
             raise TrialFailed(f"{package.name} cannot be installed: {again.stderr}")
-        return " ".join(line.strip() for line in done.stderr.splitlines() if "depends on" in line)
+        return " ".join(line.strip() for line in done.stderr.splitlines() if " depends on " in line)
 
     def start(self) -> float:
         """Run `tarmac up` with one real city; return the seconds until it is ready. Raises TrialFailed."""
+        self.stop()  # what an earlier trial left would be measured, too
         began = time.monotonic()
         DATA.mkdir(mode=0o700, parents=True, exist_ok=True)
         words = [

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from tarmac.api.kubernetes.runtimeclasses import PROXIED_PREFIX
 from tarmac.decide import reasons
 from tarmac.decide.scheduling.amounts import PODS, available, described
 from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.demand import Pod
 from tarmac.decide.scheduling.filters.rule import Brief, Check, Why
 from tarmac.decide.scheduling.nodeinfo import NodeInfo
+
+_NAMED: Final = 3
+"""Holders of devices that a refusal names."""
 
 
 class ResourceFilter:
@@ -40,8 +46,11 @@ class ResourceFilter:
         unhealthy = info.node.unhealthy or {}
         needs = " and ".join(described(name, amount) for name, amount, _ in short)
         tell = available if len(short) == 1 else described  # the unit is repeated only where it is needed
-        free = " and ".join(f"{tell(name, free)} free{_broken(unhealthy.get(name, 0))}" for name, _, free in short)
-        return Why(f"needs {needs}; {info.node.name} has {free}", _change(short, info))
+        free = " and ".join(
+            f"{tell(name, free)} free{_broken(unhealthy.get(name, 0))}{_held(name, pod, info)}"
+            for name, _, free in short
+        )
+        return Why(f"needs {needs}; {info.node.name} has {free}", _change(short, info, _own_holders(short, pod, info)))
 
 
 def _short(pod: Pod, info: NodeInfo) -> list[tuple[str, int, int]]:
@@ -52,10 +61,33 @@ def _short(pod: Pod, info: NodeInfo) -> list[tuple[str, int, int]]:
     ]
 
 
-def _change(short: list[tuple[str, int, int]], info: NodeInfo) -> str:
+def _held(name: str, pod: Pod, info: NodeInfo) -> str:
+    """Name the pods that have devices of a kind. Of other namespaces only their number: names are their tenants'."""
+    holders = _holders(name, info)
+    if not holders:
+        return ""
+    own = sorted(each.name for each in holders if each.namespace == pod.namespace)
+    more = len(holders) - min(len(own), _NAMED)
+    named = [*own[:_NAMED], *([f"{more} more {'pod' if more == 1 else 'pods'}"] if more and own else [])]
+    others = f"{len(holders)} {'pod' if len(holders) == 1 else 'pods'} of other namespaces"
+    return f", held by {', '.join(named) if own else others}"
+
+
+def _own_holders(short: list[tuple[str, int, int]], pod: Pod, info: NodeInfo) -> list[str]:
+    found = {each.name for name, _, _ in short for each in _holders(name, info) if each.namespace == pod.namespace}
+    return sorted(found)
+
+
+def _holders(name: str, info: NodeInfo) -> list[Pod]:
+    if name not in info.node.devices.resources and not name.startswith(PROXIED_PREFIX):
+        return []
+    return [each for each in info.pods.values() if dict(each.demand.requests).get(name)]
+
+
+def _change(short: list[tuple[str, int, int]], info: NodeInfo, holders: list[str]) -> str:
     missing = " and ".join(described(name, amount - free) for name, amount, free in short)
     asked = [described(name, free) for name, _, free in short if free and name != PODS]
-    freeing = f"free {missing} on {info.node.name}"
+    freeing = f"free {missing} on {info.node.name}{f' (delete {holders[0]})' if holders else ''}"
     return f"ask for at most {' and '.join(asked)}, or {freeing}" if len(asked) == len(short) else freeing
 
 

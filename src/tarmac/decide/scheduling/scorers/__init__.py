@@ -8,13 +8,21 @@ from __future__ import annotations
 
 from tarmac.decide.scheduling.scorers.affinity import PreferredNodes
 from tarmac.decide.scheduling.scorers.allocation import LeastAllocated
+from tarmac.decide.scheduling.scorers.devices import GpuAvoidance, GpuPacking
 from tarmac.decide.scheduling.scorers.images import ImageLocality
 from tarmac.decide.scheduling.scorers.neighbours import PreferredPods
 from tarmac.decide.scheduling.scorers.score import Score, Scorer
 from tarmac.decide.scheduling.scorers.spread import EvenSpread
 from tarmac.decide.scheduling.scorers.taints import FewTaints
 
-DEMAND_SCORERS: tuple[Scorer, ...] = (LeastAllocated(), PreferredNodes(), FewTaints(), ImageLocality())
+DEMAND_SCORERS: tuple[Scorer, ...] = (
+    LeastAllocated(),
+    GpuAvoidance(),
+    GpuPacking(),
+    PreferredNodes(),
+    FewTaints(),
+    ImageLocality(),
+)
 POD_SCORERS: tuple[Scorer, ...] = (EvenSpread(), PreferredPods())
 
 __all__ = ["DEMAND_SCORERS", "POD_SCORERS", "Score", "Scorer"]
