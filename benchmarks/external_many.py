@@ -57,15 +57,11 @@ def gateways() -> Iterator[JsonObject]:
     me = {"name": NODE, "address": ADDRESS, "city": "DFW"}
     for number in range(ADDRESSES):
         rule = {
-            "ports": ["8000:8000/TCP"],
+            "sourceip": _transit(number),
             "destinationip": TARGET,
-            "forwarders": [
-                {
-                    "name": forwarder_name("default", f"s{number % SERVICES}", NODE),
-                    "forwarderip": ADDRESS,
-                    "transitip": _transit(number),
-                }
-            ],
+            "destinationport": 8000,
+            "forwarderip": ADDRESS,
+            "forwarder": {"name": forwarder_name("default", f"s{number % SERVICES}", NODE), "namespace": NAMESPACE},
         }
         subnet = {"prefixLength": 21, "interface": "outside0"}
         spec = {"gatewayip": _source(number), "mark": number + 1, "subnet": subnet, "egressrules": [rule]}
@@ -79,16 +75,20 @@ def forwarders(uids: Iterable[str]) -> Iterator[JsonObject]:
     for number in range(SERVICES):
         rules = [
             {
-                "ports": ["8000:8000/TCP"],
+                "protocol": "TCP",
+                "sourceip": _pod(place),
+                "targetport": 8000,
                 "destinationip": TARGET,
+                "destinationport": 8000,
                 "gateway": {"name": _source(address), "namespace": NAMESPACE},
                 "gatewayip": _source(address),
-                "pods": [{"uid": uid, "ip": _pod(place)} for place, uid in pods if _address(number, place) == address],
+                "pod": uid,
                 "network": NETWORK,
                 "transitip": _transit(address),
                 "mark": address + 1,
             }
-            for address in sorted({_address(number, place) for place, _ in pods})
+            for place, uid in pods
+            for address in [_address(number, place)]
         ]
         name = forwarder_name("default", f"s{number}", NODE)
         labels = {"submariner.io/namespace": "default", "submariner.io/external-service": f"s{number}"}

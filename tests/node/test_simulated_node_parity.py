@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -243,6 +244,39 @@ def test_the_smallest_machine_runs_on_both(simulated: Place, real: Place) -> Non
         for place in (simulated, real):
             place.planet.kubectl.run("delete", "workload", name, "--wait", timeout=90)
     assert seen[0] == seen[1]
+
+
+def test_a_machine_that_asks_for_a_gpu_waits_on_both(simulated: Place, real: Place) -> None:
+    """Simulated nodes have GPUs, for sandboxes; the real ones have none. Machines get none on either."""
+    example = yaml.safe_load((ROOT / "examples" / "virtualmachine-minimum.yaml").read_text())
+    spec = example["spec"]["template"]["spec"]
+    gpu = {"cpu": "1", "memory": "256Mi", "datumcloud.com/nvidia-tesla-a100": "1"}
+    spec["runtime"]["resources"] = {"instanceType": "datumcloud/d1-custom", "requests": gpu}
+    example["spec"]["placements"][0]["cityCodes"] = ["DFW"]
+    example["metadata"]["name"] = NAME
+    seen: list[Seen] = []
+    try:
+        for place in (simulated, real):
+            place.planet.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(example))
+            eventually(partial(is_refused, place), 60, "a machine that no node takes")
+            (instance,) = refused(place)
+            seen.append(reasons_of(instance))
+    finally:
+        for place in (simulated, real):
+            place.planet.kubectl.run("delete", "workload", NAME, "--wait", timeout=90)
+    assert seen[0] == seen[1]
+
+
+def refused(place: Place) -> list[Json]:
+    """The instances that no node takes."""
+    found = place.planet.get("instances", "-l", f"compute.datumapis.com/workload-name={NAME}")["items"]
+    told = [each for each in found if each.get("status", {}).get("conditions")]
+    return [each for each in told if reasons_of(each)["Ready"][1] == "InsufficientCapacity"]
+
+
+def is_refused(place: Place) -> bool:
+    """No node takes an instance."""
+    return bool(refused(place))
 
 
 def workload(image: str) -> Json:

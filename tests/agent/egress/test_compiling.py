@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from benchmarks import external_many
 from tarmac.agent.egress import compiling
 from tarmac.agent.egress.compiling import NoOutsideInterface, compile_state, concerns, outside_of
 from tarmac.agent.egress.leases.addressconfig import address_config
@@ -209,3 +212,17 @@ def test_a_gateway_takes_packets_from_the_nodes_that_it_is_told_of_and_is_closed
     assert carrier(told("a", ADDRESS, SENDER, liar)) == (EncryptedPeer(HERE),), "two that claim one address"
     near = ("n9", HERE, "DFW", "key-9")
     assert carrier(told("a", ADDRESS, SENDER, near)) == (EncryptedPeer(HERE),)
+
+
+def test_the_objects_of_the_benchmark_are_rules_that_a_node_applies() -> None:
+    """The benchmark waits until its node applies them all, so rules of another form make it fail after minutes."""
+    uids = [f"uid-{number}" for number in range(external_many.PODS_EACH)]
+    gateways = [gateway(json.dumps(each)) for each in external_many.gateways()]
+    forwarders = [forwarder(json.dumps(each)) for each in external_many.forwarders(uids)]
+    pods = {uid: {(external_many.NETWORK, f"10.128.0.{10 + number}")} for number, uid in enumerate(uids)}
+    outside = {"outside0": ["192.168.120.2/21"]}
+    made = compile_state(external_many.NODE, external_many.ADDRESS, forwarders, gateways, pods, outside)
+    assert made.problems == {}
+    assert len(made.ownable) == external_many.ADDRESSES
+    assert sum(len(each.departures) for each in made.state.forwardings) == 3_000
+    assert sum(len(each.exits) for each in made.state.sources) == 500

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -34,19 +34,30 @@ def config_of(address: str) -> AddressConfig:
 
 
 class Kernel:
-    """Carries addresses until a moment, as a kernel does."""
+    """Carries addresses until a moment, as a kernel does. A call with an address that it refuses changes nothing."""
 
     def __init__(self, clock: ManualClock) -> None:
         self._clock, self.until, self.told = clock, dict[str, float](), Counter[str]()
+        self.owners: dict[str, str] = {}
+        self.refused: set[str] = set()
 
-    def follow(self, owners: Mapping[str, str]) -> None: ...
+    def follow(self, owners: Mapping[str, str]) -> None:
+        self._called("follow", owners)
+        self.owners |= owners
+
     def announce(self, addresses: Sequence[str]) -> None: ...
 
     def carry(self, seconds: Mapping[str, float]) -> None:
-        self.told["carry"] += 1
+        self._called("carry", seconds)
         self.until |= {each: self._clock.monotonic() + left for each, left in seconds.items()}
 
+    def _called(self, what: str, addresses: Iterable[str]) -> None:
+        self.told[what] += 1
+        if not self.refused.isdisjoint(addresses):
+            raise OSError("refused")
+
     def drop(self, addresses: Sequence[str]) -> None:
+        self._called("drop", addresses)
         for each in addresses:
             self.until.pop(each, None)
 
@@ -58,7 +69,10 @@ class Kernel:
 class Planet:
     """Four nodes and a network between them."""
 
-    def __init__(self, seed: int = 0, loss: float = 0.0, delay: float = 0.0) -> None:
+    def __init__(
+        self, seed: int = 0, loss: float = 0.0, delay: float = 0.0, addresses: Sequence[str] = ADDRESSES
+    ) -> None:
+        self._addresses = addresses
         self.clock, self.dice, self.loss, self.delay = ManualClock(), random.Random(seed), loss, delay
         self.kernels = {name: Kernel(self.clock) for name in NAMES}
         self.disks: dict[str, LeaseState] = {}
@@ -73,7 +87,7 @@ class Planet:
         node = LeaseParticipant(
             name, self.kernels[name], self.clock, known, lambda each: self._probed(name, each), _nothing
         )
-        own = {each: config_of(each) for each in ADDRESSES}
+        own = {each: config_of(each) for each in self._addresses}
         node.serve({each: replace(known, can_own=name in known.candidates) for each, known in own.items()})
         return node
 
@@ -144,6 +158,47 @@ def test_a_round_is_one_message_for_each_voter_and_the_kernel_is_told_of_all_at_
     rounds = 30 / 0.3
     assert 0 < planet.said["Renewal"] <= 3 * 3 * rounds, "three owners and at most three other voters of each"
     assert all(kernel.told["carry"] <= 2 * rounds for kernel in planet.kernels.values())
+
+
+MANY = [f"192.0.{third}.{last}" for third in range(2, 8) for last in range(3, 250, 6)]
+"""All with the candidates a and b, in this order, and the voters a, b and c."""
+
+
+def test_the_addresses_of_a_lost_gateway_move_by_few_kernel_calls() -> None:
+    """Each call costs milliseconds; one for each address would take longer than a lease lasts."""
+    planet = Planet(addresses=MANY)
+    planet.run(10)
+    assert planet.kernels["a"].live == set(MANY)
+    planet.kernels["b"].told.clear()
+    planet.paused["a"] = planet.clock.monotonic() + 4
+    planet.run(4)
+    assert planet.kernels["b"].live == set(MANY)
+    assert planet.kernels["b"].told.total() < len(MANY) / 4
+    planet.kernels["a"].told.clear()
+    planet.run(5)
+    assert set(planet.kernels["a"].owners.items()) == {(each, IDENTITIES["b"].address) for each in MANY}
+    assert planet.kernels["a"].told.total() < len(MANY) / 4
+    assert planet.kernels["b"].live == set(MANY)
+
+
+def test_an_address_that_the_kernel_refuses_costs_the_others_nothing() -> None:
+    planet = Planet(addresses=MANY)
+    planet.kernels["a"].refused = {MANY[7]}
+    planet.run(10)
+    assert planet.kernels["a"].live == {*MANY} - {MANY[7]}
+    assert planet.kernels["b"].live == {MANY[7]}
+
+
+def test_only_an_address_that_the_kernel_does_not_drop_stays_until_its_lease_ends() -> None:
+    planet = Planet(addresses=MANY)
+    planet.run(10)
+    planet.kernels["a"].refused = {MANY[7]}
+    planet.nodes["a"].hand_over()
+    assert planet.kernels["a"].live == {MANY[7]}
+    planet.run(0.5)
+    assert planet.kernels["b"].live == {*MANY} - {MANY[7]}
+    planet.run(3)
+    assert planet.kernels["b"].live == set(MANY)
 
 
 @pytest.mark.soak(minutes=3)

@@ -3,7 +3,7 @@
 Driven by messages of other nodes, by time, and by Gateways; it drives the kernel, and puts outgoing messages into
 `outbox`. Everything runs in one thread. Effects are executed in order: an address is dropped from the kernel before the
 promises that it rested on are released. If the kernel fails to drop it, nothing is released, so the lease expires
-everywhere before another node gets it.
+everywhere before another node gets it. Kernel updates of a step are made together at its end (`settle`).
 
 All leases of a node are renewed together: one message per voter for any number of addresses, and one kernel transaction
 for the answers. An unchanged address costs nothing by itself: it is `steady`, and checked only as part of the group
@@ -14,10 +14,17 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from tarmac.agent.egress.leases.addressconfig import AddressConfig, PeerIdentity
 from tarmac.agent.egress.leases.checkpoint import LeaseState, Owner
+from tarmac.agent.egress.leases.kernelupdates import (
+    Kernel,
+    KernelCallFailed,
+    PendingUpdates,
+    call_together,
+    carry_until,
+)
 from tarmac.agent.egress.leases.ownership import Cause, LastSign, Ownership
 from tarmac.agent.egress.leases.votes import VoterMetrics
 from tarmac.base.clock import Clock
@@ -64,19 +71,6 @@ _ANNOUNCEMENT_DELAYS: Final = (0.0, 0.1, 0.6, 1.6, *(float(10 * n) for n in rang
 _log = log("external")
 
 
-class Kernel(Protocol):
-    """Datapath calls used by leases."""
-
-    def follow(self, owners: Mapping[str, str]) -> None: ...
-    def carry(self, seconds: Mapping[str, float]) -> None: ...
-    def drop(self, addresses: Sequence[str]) -> None: ...
-    def announce(self, addresses: Sequence[str]) -> None: ...
-
-
-class KernelCallFailed(Exception):
-    """A kernel call failed."""
-
-
 class LeaseParticipant:
     """State of all leases.
 
@@ -115,6 +109,7 @@ class LeaseParticipant:
         self._signs: dict[str, LastSign] = {}  # by address
         self.kernel_until: dict[str, float] = {}  # address -> time until which the kernel serves it
         self._renewals: dict[str, float] = {}
+        self._pending = PendingUpdates()
         self._announcements: list[tuple[float, str]] = []
         self._follow_sent_at = float("-inf")
         self._renewed_at = float("-inf")  # start of the last round of renewals
@@ -150,7 +145,7 @@ class LeaseParticipant:
         gone = self._candidates.keys() - configs.keys()
         for address in sorted(gone):
             self._activate(address)
-            self._execute(address, self._candidates.pop(address).give_up())
+            self._execute(self._candidates.pop(address).give_up())
             self._active.pop(address, None)
         self.configs = dict(configs)
         shared: dict[tuple[tuple[PeerIdentity, str], ...], dict[PeerIdentity, str]] = {}
@@ -227,10 +222,10 @@ class LeaseParticipant:
         self.votes.answered(voter, "", answer.nonce, now)
         if isinstance(answer, Unlisted):
             for address in list(joint.members):
-                self._execute(address, self._candidates[address].unlisted(voter, now))
+                self._execute(self._candidates[address].unlisted(voter, now))
         else:
             for address in [each for each in self._active if each in joint.members]:  # steady addresses grow as a group
-                self._execute(address, self._candidates[address].renewed())
+                self._execute(self._candidates[address].renewed())
 
     def _send_joint_renewals(self, joints: Mapping[str, Joint], now: float) -> None:
         for voter, joint in joints.items():
@@ -262,7 +257,7 @@ class LeaseParticipant:
             if candidate := self._candidates.get(address):
                 candidate.allow(self._may_campaign(self.configs[address]))
         self.votes.tick(now)
-        self._execute("", self._voter.tick(now))
+        self._execute(self._voter.tick(now))
         renew = now - self._renewed_at >= Candidate.RENEWAL
         self._renewed_at = now if renew else self._renewed_at
         joints = self._joints.begin_round((*self._peers, self._node)) if renew else {}
@@ -273,9 +268,9 @@ class LeaseParticipant:
                 for address in list(group.members):
                     self._activate(address)
         for address, candidate in list(self._active.items()):
-            self._execute(address, candidate.tick(now, renew=renew, together=joints))
+            self._execute(candidate.tick(now, renew=renew, together=joints))
             if address in self.owned and self.kernel_until.get(address, now) < now:
-                self._execute(address, candidate.give_up())  # expired in the kernel: another candidate can serve it
+                self._execute(candidate.give_up())  # expired in the kernel: another candidate can serve it
             if candidate.steady:
                 del self._active[address]
                 self._steady.setdefault(candidate.voters, SteadyGroup()).add(
@@ -288,19 +283,21 @@ class LeaseParticipant:
                 self._send(self.configs[address].candidates, Follow(address, known.epoch))
         self.settle()
 
-    def probed(self, address: str, foreign_host: str) -> None:
+    def probed(self, address: str, foreign_host: str, *, settle: bool = True) -> None:
         """Handle a probe result.
 
-        `foreign_host` is the hardware address of a foreign host that uses the address; empty if none answered.
+        `foreign_host` is the hardware address of a foreign host that uses the address; empty if none answered. A caller
+        with several results passes `settle=False` and calls `settle` once.
         """
         self.foreign_hosts.pop(address, None)
         if foreign_host:
             self.foreign_hosts[address] = foreign_host
         if candidate := self._candidates.get(address):
             self._activate(address)
-            self._execute(address, candidate.probed(bool(foreign_host), self._clock.monotonic()))
+            self._execute(candidate.probed(bool(foreign_host), self._clock.monotonic()))
         self._moved(address)
-        self.settle()
+        if settle:
+            self.settle()
 
     def hand_over(self, *, force: bool = False) -> None:
         """Give addresses away for good: all, or only those with another candidate that was heard of lately."""
@@ -311,7 +308,7 @@ class LeaseParticipant:
             candidate.allow(False)
             others = self.configs[address].candidates.keys() - {self._node}
             if force or any(now - self._last_heard.get(each, float("-inf")) < _MAX_SILENCE for each in others):
-                self._execute(address, candidate.give_up())
+                self._execute(candidate.give_up())
         self.settle()
 
     def _update_candidate(self, address: str, config: AddressConfig) -> None:
@@ -326,9 +323,9 @@ class LeaseParticipant:
             self._candidates[address] = self._active[address] = candidate
         candidate.announced(max(config.epoch, self._owned_epochs.get(address, 0)))
         candidate.allow(self._may_campaign(config))
-        self._execute(address, candidate.change(list(config.candidates), list(config.voters), now))
+        self._execute(candidate.change(list(config.candidates), list(config.voters), now))
         if not config.can_own:
-            self._execute(address, candidate.give_up())
+            self._execute(candidate.give_up())
         if self._node not in config.candidates:
             del self._candidates[address]
             self._active.pop(address, None)
@@ -360,19 +357,19 @@ class LeaseParticipant:
             self._activate(message.address)
         match message:
             case Ask():
-                self._execute(message.address, [self._voter.asked(sender, message, now)])
+                self._execute([self._voter.asked(sender, message, now)])
             case Release():
                 if candidate is not None:
-                    self._execute(message.address, candidate.given_up(sender, now))
-                self._execute(message.address, self._voter.released(sender, message, now))
+                    self._execute(candidate.given_up(sender, now))
+                self._execute(self._voter.released(sender, message, now))
             case Announced():
                 self._on_announcement(sender, message, config)
             case Grant() if candidate is not None:
-                self._execute(message.address, candidate.granted(sender, message, now))
+                self._execute(candidate.granted(sender, message, now))
             case Refuse() if candidate is not None:
-                self._execute(message.address, candidate.refused(sender, message, now))
+                self._execute(candidate.refused(sender, message, now))
             case Vacant() if candidate is not None:
-                self._execute(message.address, candidate.vacant(sender, message, now))
+                self._execute(candidate.vacant(sender, message, now))
             case _:
                 pass
 
@@ -417,25 +414,25 @@ class LeaseParticipant:
 
     def _route_to(self, address: str, config: AddressConfig, owner: str) -> None:
         """Route packets that go out from an address to its owner on another node."""
-        if address not in self.owned:
-            try:
-                self._kernel.follow({address: config.candidates[owner].address})
-            except Exception as error:
-                _log.warning("route to another gateway cannot be set, will retry", address=address, why=repr(error))
-                self._followers[address] = Follower()  # so that its next announcement counts as a change
-                self._owners_changed += 1
+        if address not in self.owned and address not in self._pending.acquisitions:
+            self._pending.routes[address] = config.candidates[owner].address
 
-    def _execute(self, address: str, effects: Iterable[Effect]) -> None:
-        try:
-            for effect in effects:
+    def _execute(self, effects: Iterable[Effect]) -> None:
+        remaining = iter(effects)
+        for effect in remaining:
+            if isinstance(effect, Drop):
+                self._give_up(effect.address)
+                # The remaining effects are releases. They wait until the kernel has dropped the address.
+                self._pending.drop(effect.address, remaining)
+            else:
                 self._execute_one(effect)
-        except KernelCallFailed as fault:
-            # The remaining effects are skipped: promises that are not released expire after the kernel's own lease.
-            # This node pauses, or it would be the first to ask each time.
-            self._paused_until[address] = self._clock.monotonic() + _PAUSE
-            if candidate := self._candidates.get(address):
-                candidate.allow(False)
-            _log.warning("kernel rejected a lease update", address=address, why=str(fault.__cause__ or fault))
+
+    def _pause(self, address: str, fault: Exception) -> None:
+        """Campaign for an address that the kernel rejected only later: this node may be the first to ask each time."""
+        self._paused_until[address] = self._clock.monotonic() + _PAUSE
+        if candidate := self._candidates.get(address):
+            candidate.allow(False)
+        _log.warning("kernel rejected a lease update", address=address, why=str(fault.__cause__ or fault))
 
     def _execute_one(self, effect: Effect) -> None:
         match effect:
@@ -446,26 +443,36 @@ class LeaseParticipant:
                     if isinstance(message, Ask):
                         self.votes.requested(to, message.address, message.nonce, self._clock.monotonic())
                     self._send([to], message)
-            case Own(address, epoch, until):
-                try:
-                    self._acquire(address, epoch, until)
-                except KernelCallFailed:
-                    self._execute(address, self._candidates[address].give_up())  # so that the next candidate can try
-                    raise
+            case Own():
+                self._pending.acquire(effect)
             case Renew(address, until):
                 self._renewals[address] = until
-            case Drop(address):
-                self._give_up(address)
             case Probe(address):
                 _log.info("probing for foreign use of an address", address=address)
                 self._probe(address)
+            case Drop():
+                raise AssertionError("a drop holds the effects behind it back")
 
-    def _acquire(self, address: str, epoch: int, until: float) -> None:
+    def _acquire_pending(self) -> None:
+        pending = self._pending.take_acquisitions()
+
+        def serve(addresses: Sequence[str]) -> None:
+            self._update_kernel({each: pending[each].until for each in addresses})
+
+        # The kernel first: peers send packets here as soon as an address is announced.
+        failures = call_together(serve, list(pending))
+        for address, own in pending.items():
+            if address not in failures:
+                self._acquired(address, own.epoch)
+        for address, fault in failures.items():
+            if candidate := self._candidates.get(address):
+                self._execute(candidate.give_up())  # so that the next candidate can try
+            self._pause(address, fault)
+
+    def _acquired(self, address: str, epoch: int) -> None:
         now = self._clock.monotonic()
-        # The kernel first: peers send packets here as soon as the address is announced.
-        self._update_kernel({address: until})
         self.foreign_hosts.pop(address, None)
-        self.owned[address] = self._ownership(address, epoch, now)
+        own = self.owned[address] = self._ownership(address, epoch, now)
         self._record_owned_epoch(address, epoch)
         self._announcers[address].restart()
         self._unannounced.add(address)
@@ -474,7 +481,6 @@ class LeaseParticipant:
         if known := self._followers.get(address):
             known.epoch, known.owner = max(known.epoch, epoch), self._node
             self._owners_changed += 1
-        own = self.owned[address]
         _log.info("address acquired", address=address, epoch=epoch, cause=own.cause, former=own.former, gap=own.gap)
         self._moved(address)
 
@@ -494,28 +500,50 @@ class LeaseParticipant:
         return Ownership(epoch, self._clock.now(), former, cause, gap)
 
     def _give_up(self, address: str) -> None:
+        """Own an address no more; the kernel is told at the end of the step."""
         self._renewals.pop(address, None)
         self.kernel_until.pop(address, None)
         self._announcements = [each for each in self._announcements if each[1] != address]
         if self.owned.pop(address, None) is not None:
             _log.info("address given up", address=address)
             self._moved(address)
-        try:
-            self._kernel.drop([address])
-        except Exception as error:
-            raise KernelCallFailed from error
-        # The next owner may have announced itself before this node noticed that it owns nothing any more (a suspended
-        # agent or host). The follower knows that owner already, so no later announcement would count as a change.
-        known, config = self._followers.get(address), self.configs.get(address)
-        if known is not None and config is not None and known.owner != self._node and known.owner in config.candidates:
-            self._route_to(address, config, known.owner)
+
+    def _drop_pending(self) -> None:
+        """Drop addresses from the kernel, then release their promises."""
+        pending = self._pending.take_drops()
+        failures = call_together(self._kernel.drop, list(pending))
+        for address, waiting in pending.items():
+            if address in failures:
+                # Nothing is released: the promises expire after the kernel's own lease.
+                self._pause(address, failures[address])
+                continue
+            # The next owner may have announced itself before this node noticed its own loss (a suspended agent or
+            # host). The follower knows that owner already, so no later announcement would count as a change.
+            known, config = self._followers.get(address), self.configs.get(address)
+            if known is not None and config is not None and known.owner in config.candidates.keys() - {self._node}:
+                self._route_to(address, config, known.owner)
+            self._execute(waiting)
+
+    def _route_pending(self) -> None:
+        routes = self._pending.take_routes()
+        failures = call_together(lambda some: self._kernel.follow({each: routes[each] for each in some}), list(routes))
+        for address, fault in failures.items():
+            _log.warning("route to another gateway cannot be set, will retry", address=address, why=repr(fault))
+            if address in self._followers:
+                self._followers[address] = Follower()  # so that its next announcement counts as a change
+                self._owners_changed += 1
 
     def settle(self) -> None:
         """Deliver messages to itself, update the kernel once, and send announcements."""
-        while self._local_messages:
-            _, message = self._local_messages.popleft()
-            if message.address in self.configs:
-                self._handle(self._node, message, self.configs[message.address])
+        while self._local_messages or self._pending.drops or self._pending.acquisitions:
+            while self._local_messages:
+                _, message = self._local_messages.popleft()
+                if message.address in self.configs:
+                    self._handle(self._node, message, self.configs[message.address])
+            # Drops first: a drop that was decided before an acquisition of the same address must not undo it.
+            self._drop_pending()
+            self._acquire_pending()
+        self._route_pending()
         renewals, self._renewals = self._renewals, {}
         worth = {
             each: until
@@ -541,22 +569,10 @@ class LeaseParticipant:
         self._announce()
 
     def _update_kernel(self, expiries: Mapping[str, float]) -> None:
-        """Serve addresses until the given times. Raises KernelCallFailed.
-
-        Durations are computed right before the kernel call.
-        """
+        """Serve addresses until the given times. Raises KernelCallFailed."""
         if not expiries:
             return
-        now = self._clock.monotonic()
-        try:
-            self._kernel.carry({each: until - now for each, until in expiries.items() if until > now})
-            # The host may have been suspended between reading the clock and the kernel call. A lease that ended
-            # meanwhile would live on in the kernel for its remaining time, beside the next gateway's: drop it at once.
-            late = [each for each, until in expiries.items() if until <= self._clock.monotonic()]
-            if late:
-                self._kernel.drop(late)
-        except Exception as error:
-            raise KernelCallFailed from error
+        carry_until(self._kernel, self._clock, expiries)
         self.kernel_until |= expiries
 
     def _announce(self) -> None:

@@ -23,8 +23,9 @@ from typing import Final, Protocol
 
 from tarmac.agent.egress.leases.addressconfig import AddressConfig, PeerIdentity
 from tarmac.agent.egress.leases.checkpoint import LeaseCheckpoint, LeaseState
+from tarmac.agent.egress.leases.kernelupdates import Kernel
 from tarmac.agent.egress.leases.ownership import Ownership
-from tarmac.agent.egress.leases.participant import TICK, Kernel, LeaseParticipant
+from tarmac.agent.egress.leases.participant import TICK, LeaseParticipant
 from tarmac.agent.egress.leases.transport import PeerTransport
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
@@ -257,18 +258,28 @@ class _Worker:
             os.eventfd_read(self._wake)
         except BlockingIOError:
             return
+        completed: list[Future[None]] = []
         while self._commands:
             command, done = self._commands.popleft()
             if not done.set_running_or_notify_cancel():
                 continue  # the caller was cancelled before the command began; from here on it cannot be
             try:
                 command(self.participant)
-                self._update_peers()
-                # Before the caller continues: a stopping agent must have sent its releases by then.
-                self._flush_outbox()
             except Exception as error:
                 done.set_exception(error)
             else:
+                completed.append(done)
+        try:
+            # Once for all: results of many probes arrive together.
+            self.participant.settle()
+            self._update_peers()
+            # Before the caller continues: a stopping agent must have sent its releases by then.
+            self._flush_outbox()
+        except Exception as error:
+            for done in completed:
+                done.set_exception(error)
+        else:
+            for done in completed:
                 done.set_result(None)
 
     def _update_peers(self) -> None:
@@ -370,7 +381,8 @@ class _Worker:
             except OSError as error:
                 _log.warning("address probe failed", address=address, why=str(error))
                 foreign_host = ""
-            self._commands.append((lambda participant: participant.probed(address, foreign_host), Future()))
+            result = partial(LeaseParticipant.probed, address=address, foreign_host=foreign_host, settle=False)
+            self._commands.append((result, Future()))
             os.eventfd_write(self._wake, 1)
 
         self._probes.submit(probe)
