@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -13,17 +14,20 @@ from pathlib import Path
 
 import pytest
 
+from tarmac.apps.kubernetescontrollers import choose
+from tarmac.apps.main import main
 from tarmac.apps.stockcontrollers.running import (
     NOT_OFFERED,
     OWN,
     RUN,
-    controllers_flag,
+    controller_arguments,
     find_stock_controllers,
     left_running,
 )
 from tarmac.controllers.manager import CONTROLLERS
 from tarmac.runtimes.parts import PartMissing
 from tests.support.kubectl import kubectl_path
+from tests.support.peer import Peer
 from tests.support.tarmac_process import TarmacProcess
 
 IMAGE = "registry.local/tarmac/web:1"
@@ -33,7 +37,36 @@ def test_a_controller_of_tarmac_never_runs_there() -> None:
     assert not RUN & OWN.keys()
     assert not RUN & NOT_OFFERED
     assert set(OWN.values()) <= set(CONTROLLERS)
-    assert controllers_flag().split(",") == sorted(RUN)
+    assert f"--controllers={','.join(sorted(RUN))}" in controller_arguments(Path("x"), RUN)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("garbage-collector-controller", "Tarmac's own controller garbage does its work"),
+        ("ttl-controller", "its kind is not served"),
+        ("moon-controller", "there is none of this name"),
+    ],
+)
+def test_a_controller_that_may_not_run_there_is_refused_at_start(
+    name: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["kubernetes-controllers", f"--controllers=job-controller,{name}"]) == 2
+    printed = capsys.readouterr().err
+    assert f"--controllers: {name}" in printed
+    assert said in printed
+    assert "choose from cronjob-controller" in printed
+
+
+def test_chosen_controllers_run_alone() -> None:
+    assert choose(("job-controller",)) == {"job-controller"}
+    assert choose(()) == RUN
+
+
+@pytest.mark.peers
+def test_a_server_that_is_not_tarmacs_is_refused(peer: Peer, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["kubernetes-controllers", f"--kubeconfig={peer.kubeconfig}"]) == 2
+    assert "is not Tarmac's server" in capsys.readouterr().err
 
 
 @pytest.mark.peers
@@ -119,6 +152,95 @@ def test_stateful_sets_daemon_sets_and_jobs_get_their_pods(planet: TarmacProcess
     _eventually(planet, "job/once", "{.status.active}", "1")
     assert "statefulset-1" in _kubectl(planet, "get", "pods")
     _kubectl(planet, "delete", "statefulset/statefulset", "daemonset/daemonset", "job/once", "--wait")
+
+
+@pytest.mark.peers
+@pytest.mark.timeout(240)
+def test_a_stateful_set_gets_a_disk_for_each_pod_and_keeps_them_when_it_is_scaled_down(planet: TarmacProcess) -> None:
+    claim = "{storageClassName: tarmac-local, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}"
+    pod = f"{{containers: [{{name: c, image: '{IMAGE}', volumeMounts: [{{name: d, mountPath: /d}}]}}]}}"
+    db = (
+        "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: db}\nspec:\n  serviceName: db\n  replicas: 2\n"
+        f"  selector: {{matchLabels: {{app: db}}}}\n  template: {{metadata: {{labels: {{app: db}}}}, spec: {pod}}}\n"
+        f"  volumeClaimTemplates: [{{metadata: {{name: d}}, spec: {claim}}}]\n"
+    )
+    _kubectl(planet, "apply", "-f", "-", body=db)
+    _eventually(planet, "statefulset/db", "{.status.readyReplicas}", "2")
+    _eventually(planet, "pvc/d-db-1", "{.status.phase}", "Bound")
+    _kubectl(planet, "scale", "statefulset/db", "--replicas=1")
+    _kubectl(planet, "wait", "pod/db-1", "--for=delete", "--timeout=60s")
+    _eventually(planet, "pvc/d-db-1", "{.status.phase}", "Bound")
+    _kubectl(planet, "delete", "statefulset/db", "pvc/d-db-0", "pvc/d-db-1", "--wait=false")
+
+
+@pytest.mark.peers
+@pytest.mark.timeout(240)
+def test_an_autoscaler_reads_the_metrics_of_pods(planet: TarmacProcess) -> None:
+    _kubectl(planet, "create", "deployment", "busy", f"--image={IMAGE}", "--replicas=2")
+    _kubectl(planet, "set", "resources", "deployment/busy", "--requests=cpu=100m")  # of which a simulated pod uses 10 %
+    _kubectl(planet, "autoscale", "deployment", "busy", "--min=2", "--max=4", "--cpu-percent=5")
+    _eventually(planet, "deployment/busy", "{.spec.replicas}", "4")
+    _eventually(planet, "deployment/busy", "{.status.readyReplicas}", "4")
+    _kubectl(planet, "delete", "hpa/busy", "deployment/busy")
+
+
+@pytest.mark.peers
+@pytest.mark.timeout(240)
+def test_a_cron_job_starts_jobs_and_a_suspended_one_does_not(planet: TarmacProcess) -> None:
+    _kubectl(planet, "create", "cronjob", "tick", f"--image={IMAGE}", "--schedule=* * * * *")
+    _kubectl(planet, "create", "cronjob", "still", f"--image={IMAGE}", "--schedule=* * * * *")
+    _kubectl(planet, "patch", "cronjob/still", "-p", '{"spec": {"suspend": true}}')
+    _kubectl(planet, "wait", "cronjob/tick", "--for=jsonpath={.status.lastScheduleTime}", "--timeout=85s")
+    jobs = _kubectl(planet, "get", "jobs")
+    assert "tick-" in jobs
+    assert "still-" not in jobs
+    _kubectl(planet, "delete", "cronjob/tick", "cronjob/still")
+
+
+@pytest.mark.peers
+@pytest.mark.timeout(240)
+def test_a_daemon_set_reaches_a_node_that_joins_after_the_server_was_killed(tmp_path: Path) -> None:
+    first = ("--runtime=sim", "--sim-nodes=1", "--cities=DFW", "--with-kubernetes-controllers")
+    with _removed(tmp_path / "data"), TarmacProcess(tmp_path / "data", *first, command="up") as planet:
+        pod = f"{{containers: [{{name: c, image: '{IMAGE}'}}]}}"
+        _kubectl(
+            planet, "apply", "-f", "-",
+            body="apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: d}\nspec:\n"
+            "  selector: {matchLabels: {app: d}}\n"
+            f"  template: {{metadata: {{labels: {{app: d}}}}, spec: {pod}}}\n",
+        )  # fmt: skip
+        _eventually(planet, "daemonset/d", "{.status.numberReady}", "1")
+        planet.kill()
+        planet.flags = tuple(flag.replace("--sim-nodes=1", "--sim-nodes=2") for flag in first)
+        planet.start()
+        _eventually(planet, "daemonset/d", "{.status.numberReady}", "2")
+        assert planet.stop(timeout=40) == 0
+
+
+@pytest.mark.peers
+@pytest.mark.timeout(240)
+def test_controllers_beside_no_server_of_their_own_run_its_deployments(tmp_path: Path) -> None:
+    flags = ("--runtime=sim", "--sim-nodes=1", "--cities=DFW")
+    with TarmacProcess(tmp_path / "data", *flags, command="up") as planet:
+        assert "Warning: no controller runs deployments here" in _kubectl(
+            planet, "create", "deployment", "web", f"--image={IMAGE}"
+        )
+        assert "NoControllerRuns" in _tarmac(planet, "why", "deployment/web")
+        command = [sys.executable, "-m", "tarmac.apps.main", "kubernetes-controllers"]
+        with (tmp_path / "kcm.log").open("ab") as log:
+            controllers = subprocess.Popen([*command, f"--kubeconfig={planet.kubeconfig}"], stdout=log, stderr=log)
+        try:
+            _kubectl(planet, "rollout", "status", "deployment/web", "--timeout=60s")
+            assert "Kubernetes:    led by" in _tarmac(planet, "status")
+            assert "has 1 of 1 pods ready" in _tarmac(planet, "why", "deployment/web")
+        finally:
+            controllers.terminate()
+            controllers.wait(30)
+
+
+def _tarmac(planet: TarmacProcess, *words: str) -> str:
+    command = [sys.executable, "-m", "tarmac.apps.main", *words, f"--kubeconfig={planet.kubeconfig}"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=90, check=False).stdout
 
 
 @pytest.mark.peers

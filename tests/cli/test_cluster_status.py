@@ -109,6 +109,19 @@ def test_a_cluster_that_is_well_fits_a_screen() -> None:
         """))  # fmt: skip
 
 
+def test_stock_controllers_have_a_line_once_they_have_run() -> None:
+    found = lists(**{f"{LEASES}/kube-controller-manager": lease("kube-controller-manager", "host_2")})
+    code, text = shown(found)
+    assert code == 0
+    assert "Kubernetes:    led by host_2\n" in text
+    assert json.loads(shown(found, output="json")[1])["kubernetesControllers"] == "host_2"
+    found[f"{LEASES}/kube-controller-manager"] = lease("kube-controller-manager", "host_2", NOW - 61)
+    code, text = shown(found)
+    assert code == 1
+    assert "Kubernetes:    not led\n" in text
+    assert "Problems:      no kube-controller-manager leads" in text
+
+
 def test_the_worst_comes_first_and_the_rest_behind_it() -> None:
     found = lists()
     found["/api/v1/nodes"][1] = node("dfw-1", "Unknown", "NodeStatusUnknown", "0.1.0")

@@ -17,8 +17,8 @@ from tarmac.cli.commands.clustercommands import LOCATION, NODE, RESTORED, ROTATE
 from tarmac.cli.commands.logscommand import LOGS
 from tarmac.cli.commands.machinecommands import CONSOLE, MACHINE, VNC, add_dashboard_flags
 from tarmac.cli.commands.topcommand import TOP
-from tarmac.cli.commands.workloadcommands import EGRESS, NEW, PLAN, ROLLOUT, WHY
-from tarmac.cli.controllers import add_controllers_flags
+from tarmac.cli.commands.workloadcommands import CONVERT, EGRESS, NEW, PLAN, ROLLOUT, WHY
+from tarmac.cli.controllers import add_controllers_flags, add_kubernetes_controllers_flags
 from tarmac.cli.deviceplugin import DEVICE_PLUGIN_CODES, add_device_plugin_flags
 from tarmac.cli.flags import add_data_dir
 from tarmac.cli.host import HOST_CODES, add_init_flags, add_join_flags, add_leave_flags
@@ -95,6 +95,7 @@ COMMANDS: Final = (
     VNC,
     EGRESS,
     PLAN,
+    CONVERT,
     ROLLOUT,
     MACHINE,
     LOCATION,
@@ -168,6 +169,14 @@ COMMANDS: Final = (
         help="the controllers alone, for any Kubernetes API server",
         flags=add_controllers_flags,
         run=root("tarmac.apps.controllers"),
+    ),
+    Command(
+        "kubernetes-controllers",
+        group=Group.HOST,
+        help="stock kube-controller-manager for a server: runs Deployments, StatefulSets, DaemonSets and Jobs",
+        epilog="Exit codes: 1 no program, kubeconfig or server, 2 a wrong combination; else the program's.",
+        flags=add_kubernetes_controllers_flags,
+        run=root("tarmac.apps.kubernetescontrollers"),
     ),
     Command(
         "agent",

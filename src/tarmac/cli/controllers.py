@@ -33,6 +33,17 @@ def add_controllers_flags(command: argparse.ArgumentParser) -> None:
         )  # fmt: skip
 
 
+def add_kubernetes_controllers_flags(command: argparse.ArgumentParser) -> None:
+    """Add the flags of `tarmac kubernetes-controllers`."""
+    command.add_argument(
+        "--kubeconfig", metavar="FILE", help="the server and the credentials of the program (default: KUBECONFIG)"
+    )
+    command.add_argument(
+        "--controllers", type=names, default=(), metavar="NAME,NAME",
+        help="only these of the controllers that may run there (default: all of them)",
+    )  # fmt: skip
+
+
 def add_controller_flags(command: argparse.ArgumentParser) -> None:
     """Add the flags of every command that runs controllers."""
     command.add_argument(

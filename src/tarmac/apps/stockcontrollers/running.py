@@ -7,7 +7,7 @@ leader election that prevents this between hosts takes 15 s to notice.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -116,16 +116,23 @@ class StockControllers:
 
     @property
     def command(self) -> list[str]:
-        """The command line. Each controller uses a service account of its own, with the rights of its role."""
-        return [
-            str(self.program),
-            f"--kubeconfig={self.kubeconfig}",
-            f"--controllers={controllers_flag()}",
-            "--use-service-account-credentials",
-            "--secure-port=0",  # no port, so no lookup of clients' authorities either
-            "--leader-elect-resource-namespace=kube-system",
-            "--profiling=false",
-        ]
+        """The command line."""
+        return [str(self.program), *controller_arguments(self.kubeconfig, RUN)]
+
+
+def controller_arguments(kubeconfig: Path, chosen: Collection[str]) -> list[str]:
+    """Return the arguments of the program: the chosen controllers only, whatever it enables by default.
+
+    Each controller uses a service account of its own, with the rights of its role.
+    """
+    return [
+        f"--kubeconfig={kubeconfig}",
+        f"--controllers={','.join(sorted(chosen))}",
+        "--use-service-account-credentials",
+        "--secure-port=0",  # no port, so no lookup of clients' authorities either
+        "--leader-elect-resource-namespace=kube-system",
+        "--profiling=false",
+    ]
 
 
 def find_stock_controllers() -> Path:
@@ -187,8 +194,3 @@ async def _keep(controllers: StockControllers, server: str, pki: Pki, clock: Sys
 # The controllers of kube-controller-manager: those that run beside Tarmac, and those that never do.
 #
 # Two controllers of one kind would write against each other. So a controller that Tarmac has itself never runs there.
-
-
-def controllers_flag() -> str:
-    """Return the value of `--controllers`: only the listed ones, whatever the program enables by default."""
-    return ",".join(sorted(RUN))

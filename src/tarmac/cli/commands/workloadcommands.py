@@ -49,6 +49,20 @@ def _why(options: argparse.Namespace) -> int:
     return client_verb(module)(options)
 
 
+def _cities(text: str) -> list[str]:
+    codes = [code.strip().upper() for code in text.split(",")]
+    if not all(code.isalnum() for code in codes):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of cities, such as DFW,SEA")
+    return codes
+
+
+def _convert_flags(command: argparse.ArgumentParser) -> None:
+    command.add_argument("-f", "--filename", required=True, metavar="FILE", help="the manifest; - is standard input")
+    command.add_argument(
+        "--cities", type=_cities, required=True, metavar="CITY,CITY", help="cities of the Workload, such as DFW,SEA"
+    )
+
+
 def _plan_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument("-f", "--filename", required=True, metavar="FILE", help="the manifest; - is standard input")
     command.add_argument(
@@ -146,6 +160,14 @@ PLAN = Command(
     epilog="Exit codes: 0 everything in it would run, 1 failed, 2 a part would be rejected or could not run.",
     flags=_plan_flags,
     run=client_verb("tarmac.cli.verbs.plan"),
+)
+CONVERT = Command(
+    "convert",
+    group=Group.CHANGE,
+    help="print a Workload in place of a Deployment, and what has no equivalent",
+    epilog="Exit codes: 0 printed, 2 nothing in the file becomes a Workload, or the command line is wrong.",
+    flags=_convert_flags,
+    run=root("tarmac.apps.convert"),
 )
 ROLLOUT = Command(
     "rollout",

@@ -54,6 +54,7 @@ class ClusterStatus:
     servers: list[Member] | None = None
     store: dict[str, bool] | None = None  # check -> passes
     leader: str | None = None  # empty without a leader
+    kubernetes_controllers: str | None = None  # their leader; empty if they ran once and do not now
     cities: list[City] | None = None
     nodes: list[Member] | None = None
     tunnels: Tunnels | None = None
@@ -69,6 +70,11 @@ class ClusterStatus:
         found += [f"store: the check {name} fails" for name, passes in (self.store or {}).items() if not passes]
         if self.leader == "":
             found.append("no controllers lead: nothing is placed, scaled or repaired")
+        if self.kubernetes_controllers == "":
+            found.append(
+                "no kube-controller-manager leads: Deployments, Jobs and their like stay as they are; start it, or "
+                "delete its Lease in kube-system if none is to run"
+            )
         found += [f"node {each.name}: {each.trouble}" for each in self.nodes or () if each.trouble]
         found += [f"tunnel closed: {each}" for each in (self.tunnels.closed if self.tunnels else ())]
         found += [f"location {each.name}: {each.trouble}" for each in self.cities or () if each.trouble]
@@ -100,6 +106,7 @@ def status_document(status: ClusterStatus) -> dict[str, Any]:
         "servers": status.servers,
         "store": status.store,
         "leader": status.leader,
+        "kubernetesControllers": status.kubernetes_controllers,
         "cities": status.cities,
         "nodes": status.nodes,
         "tunnels": status.tunnels,
@@ -116,6 +123,7 @@ def status_screen(status: ClusterStatus) -> str:
         ("Servers", _members(status.servers)),
         ("Store", _store(status.store)),
         ("Leader", _unknown if status.leader is None else printable(status.leader) or "none"),
+        *_kubernetes(status.kubernetes_controllers),
         ("Cities", _cities(status.cities)),
         ("Nodes", _members(status.nodes)),
         ("Tunnels", _tunnels(status.tunnels)),
@@ -134,6 +142,11 @@ def status_screen(status: ClusterStatus) -> str:
 
 
 _unknown: Final = "?"
+
+
+def _kubernetes(leader: str | None) -> list[tuple[str, str]]:
+    """Return the row of kube-controller-manager; none where it has never run."""
+    return [] if leader is None else [("Kubernetes", f"led by {printable(leader)}" if leader else "not led")]
 
 
 def _members(members: list[Member] | None) -> str:

@@ -31,6 +31,7 @@ from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client
 from tarmac.client.targets.untyped import CONFIG_MAPS, LEASES, LOCATIONS, NODES
 from tarmac.client.transport import ClientRequest, Reply
+from tarmac.decide.stockcontrollers import LEASE, leads
 
 _NOT_FINE: Final = 1
 _MAX_CLOCK_SKEW: Final = 60.0
@@ -115,6 +116,7 @@ class _Gathering:
         return str(told.get("gitVersion", "")).partition("+tarmac-")[2]
 
     async def _leader(self) -> None:
+        await self._kubernetes_controllers()
         try:
             lease = await self._client.resource(LEASES).get(PROCESS, NAMESPACE)
         except NotFound:  # SQLite: the server itself leads
@@ -122,6 +124,14 @@ class _Gathering:
         spec = lease.get("spec") or {}
         leads = bool(spec.get("holderIdentity")) and self._is_fresh(spec)
         self._found.leader = spec["holderIdentity"] if leads else ""
+
+    async def _kubernetes_controllers(self) -> None:
+        try:
+            lease = await self._client.resource(LEASES).get(LEASE.rpartition("/")[2], NAMESPACE)
+        except NotFound:  # they have never run here, and need not
+            return
+        holder = (lease.get("spec") or {}).get("holderIdentity") or ""
+        self._found.kubernetes_controllers = holder if leads(lease, self._client.clock.now()) else ""
 
     def _is_fresh(self, spec: JsonObject) -> bool:
         """True unless the Lease is much too old: clocks differ."""
