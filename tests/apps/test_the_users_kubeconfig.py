@@ -60,6 +60,8 @@ async def test_a_file_that_is_not_there_is_made_for_its_owner_alone(layout: Layo
     assert done is not None
     assert (done.context, done.backup) == ("tarmac", None)
     assert (stat.S_IMODE(file.stat().st_mode), stat.S_IMODE(file.parent.stat().st_mode)) == (0o600, 0o700)
+    await unmerge(layout, CLOCK)
+    assert not file.exists()
 
 
 async def test_a_link_stays_a_link(layout: Layout, tmp_path: Path) -> None:

@@ -78,6 +78,10 @@ def test_a_context_that_the_user_chose_meanwhile_stays_the_current_one() -> None
     assert read(without(chosen, "/data") or "")["current-context"] == "work"
 
 
+def test_nothing_is_left_of_a_file_that_had_nothing_else() -> None:
+    assert without(merged("", OWN, "/data")[0], "/data") == ""
+
+
 def test_a_file_without_the_server_needs_no_change() -> None:
     assert without(WORK, "/data") is None
     assert without("", "/data") is None

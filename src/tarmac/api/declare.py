@@ -14,8 +14,9 @@ The docstring of a `Struct` is published: it is the description of its type in O
 `Field` of the referring field has a text of its own.
 
 A field without a default is required. Objects are stored as their authors wrote them; defaults apply in typed
-decoding. Only a default marked `stored` becomes part of the schema and of the stored object. JSON names are the
-camelCase of the Python names unless `msgspec.field` names them.
+decoding. Only a default marked `stored`, and the `filled` value of a field that is required in the stored object,
+becomes part of the schema and of that object. JSON names are the camelCase of the Python names unless `msgspec.field`
+names them.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class _Rules:
     atomic: bool = False  # an object or map that is applied as a whole
     or_name: bool = False  # an object that a manifest may abbreviate to its name
     stored: bool = False  # the default is stored when the field is omitted
+    filled: Json = None  # a required field: this is stored when an author omits it
     minimum: int | None = None
     maximum: int | None = None
     min_items: int | None = None
@@ -112,12 +114,19 @@ def schema_of(struct: type[msgspec.Struct]) -> Schema:
         Type.OBJECT,
         description=_text(struct.__doc__),
         fields={info.encode_name: _field(info) for info in infos},
-        required=tuple(info.encode_name for info in infos if info.required),
+        required=tuple(info.encode_name for info in infos if info.required and not _is_filled(info)),
     )
+
+
+def _is_filled(info: msgspec.structs.FieldInfo) -> bool:
+    rules = _rules_of(info.type)
+    return rules is not None and rules.filled is not None
 
 
 def _field(info: msgspec.structs.FieldInfo) -> Schema:
     schema, rules = _of_type(info.type), _rules_of(info.type)
+    if rules is not None and rules.filled is not None:
+        return replace(schema, default=rules.filled)
     if rules is None or not rules.stored:
         return schema
     made = info.default_factory is not msgspec.NODEFAULT
@@ -247,7 +256,7 @@ def fill_defaults(value: Json, schema: Schema) -> None:
             if name in value:
                 fill_defaults(value[name], field)
             elif field.default is not None:
-                value[name] = copy.copy(field.default)
+                value[name] = copy.deepcopy(field.default)
     elif isinstance(value, list) and schema.items is not None and _has_defaults(schema.items):
         for item in value:
             fill_defaults(item, schema.items)

@@ -66,8 +66,10 @@ async def unmerge(layout: Layout, clock: Clock) -> None:
     try:
         async with _locked(file, clock):
             left = without(file.read_text(), str(layout.data_dir))
-            if left is not None:
+            if left:
                 _replace(file, left)
+            elif left is not None:
+                file.resolve().unlink()  # an empty file would be an error to kubectl; it was made by `merge`
     except FileNotFoundError:
         return
     except (NotChanged, BadKubeconfig, OSError, UnicodeDecodeError) as error:

@@ -11,8 +11,6 @@ from tarmac.api.compute.validation.images import is_reference, means_latest, nam
 from tarmac.base.names import dns1123_label
 from tarmac.base.stderr import print_error, print_warning
 
-INSTANCE_TYPE = "datumcloud/d1-standard-2"
-NETWORK = "default"
 _HUB = "docker.io"
 _FAILED, _WRONG = 1, 2
 
@@ -54,13 +52,11 @@ def manifest(name: str, image: str, cities: list[str], port: int | None, replica
         "  template:",
         "    spec:",
         "      runtime:",
-        f"        resources: {{instanceType: {INSTANCE_TYPE}}}",
         "        sandbox:",
         "          containers:",
         f'            - name: "{name}"',
         f'              image: "{image}"',
         *ports,
-        f"      networkInterfaces: [{{network: {NETWORK}}}]",
         "  placements:",
         "    - name: main",
         f"      cityCodes: [{', '.join(cities)}]",

@@ -41,7 +41,10 @@ def merged(text: str, own: str, data_dir: str) -> tuple[str, str]:
 
 
 def without(text: str, data_dir: str) -> str | None:
-    """Return the kubeconfig without the server's entries, or None if it has none. Raises BadKubeconfig."""
+    """Return the kubeconfig without the server's entries; empty if it had no others, None if it has none of them.
+
+    Raises BadKubeconfig.
+    """
     document = _document(text)
     known = _context_of(document, data_dir)
     if known is None:
@@ -53,7 +56,8 @@ def without(text: str, data_dir: str) -> str | None:
         names = {each.get("name") for each in document["contexts"]}
         previous = _previous(known)
         document["current-context"] = previous if previous in names else ""
-    return _text_of(document)
+    others = any(value for key, value in document.items() if key not in ("apiVersion", "kind"))
+    return _text_of(document) if others else ""
 
 
 def has_context(text: str, data_dir: str) -> bool:

@@ -25,7 +25,7 @@ TEMPLATE: list[Row] = [
     ("A5 no runtime", {f"{T}.runtime.sandbox": GONE, f"{T}.volumes": GONE}, [f"Required {T}.runtime"]),
     ("A6 two runtimes", {V: {"volumeAttachments": []}}, [f"Forbidden {V}"]),
     ("A7 unknown type", {f"{R}.instanceType": "acme/huge"}, [f"NotSupported {R}.instanceType"]),
-    ("A7 no type", {R: {}}, [f"Required {R}.instanceType"]),
+    ("A7 no type", {R: {"instanceType": ""}}, [f"Required {R}.instanceType"]),
     ("A8 requests beside a fixed type", {f"{R}.requests": {"cpu": "2"}}, [f"Forbidden {R}.requests"]),
     ("label values", {"spec.template.metadata.labels": {"a": "-"}}, ["Invalid spec.template.metadata.labels"]),
     ("no template", {"spec.template": GONE}, ["Required spec.template"]),

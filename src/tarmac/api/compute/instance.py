@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from tarmac.api.compute.names import DEFAULT_INSTANCE_TYPE
 from tarmac.api.compute.probes import Lifecycle, Probe
 from tarmac.api.compute.volumes import Volume, VolumeAttachment
 from tarmac.api.declare import Field, Struct
@@ -186,7 +187,11 @@ class RuntimeResources(Struct):
     """Resources of one instance."""
 
     instance_type: Annotated[
-        str, Field("A type of the catalogue, such as datumcloud/d1-standard-2, or <family>-custom with `requests`.")
+        str,
+        Field(
+            f"A type of the catalogue, by default {DEFAULT_INSTANCE_TYPE}, or <family>-custom with `requests`.",
+            filled=DEFAULT_INSTANCE_TYPE,
+        ),
     ]
     requests: Annotated[
         ResourceList,
@@ -197,7 +202,9 @@ class RuntimeResources(Struct):
 class Runtime(Struct):
     """The runtime: a sandbox of containers, or a virtual machine. Exactly one is set."""
 
-    resources: Annotated[RuntimeResources, Field("Resources of one instance.")]
+    resources: Annotated[
+        RuntimeResources, Field("Resources of one instance.", filled={"instanceType": DEFAULT_INSTANCE_TYPE})
+    ]
     sandbox: Annotated[Sandbox | None, Field("Containers in a sandbox.")] = None
     virtual_machine: Annotated[VirtualMachine | None, Field("A virtual machine.")] = None
 
@@ -252,7 +259,14 @@ class InstanceTemplateSpec(Struct):
 
     runtime: Annotated[Runtime, Field("The runtime and its resources.")]
     network_interfaces: Annotated[
-        list[NetworkInterface], Field("Network interfaces in order.", key="name", min_items=1, max_items=100)
+        list[NetworkInterface],
+        Field(
+            "Network interfaces in order; by default one, on the Network `default`.",
+            key="name",
+            min_items=1,
+            max_items=100,
+            filled=[{"name": "eth0", "network": {"name": "default"}}],
+        ),
     ]
     volumes: Annotated[
         list[Volume], Field("Volumes that containers or the virtual machine attach.", key="name", max_items=250)

@@ -13,6 +13,9 @@ from tarmac.api import shared
 GROUP = shared.COMPUTE_GROUP
 API_VERSION = shared.COMPUTE_VERSION
 
+DEFAULT_INSTANCE_TYPE = "datumcloud/d1-standard-2"
+"""The type of instances whose template names none."""
+
 # On WorkloadDeployments, Instances and Pods.
 LABEL_WORKLOAD_UID = f"{GROUP}/workload-uid"
 LABEL_WORKLOAD_NAME = shared.LABEL_WORKLOAD_NAME
