@@ -33,8 +33,11 @@ class Meter:
         self._inner = inner
         self._clock = clock
         self.used: dict[str, tuple[int, int, float]] = {}
+        self.exposed: dict[str, str] = {}  # the metrics of a node, by name
 
     async def request(self, request: ClientRequest) -> Reply:
+        if request.path.endswith("/proxy/metrics") and (text := self.exposed.get(request.path.split("/")[4])):
+            return Reply(200, {}, text.encode())
         if not request.path.startswith(METRICS):
             return await self._inner.request(request)
         items = [
@@ -131,6 +134,27 @@ def test_workloads_and_instances_are_measured_against_what_they_asked_for() -> N
             "namespace": "default", "name": dfw, "city": "DFW", "node": "dfw-0", "cpu": "500m", "cpuPercent": 25,
             "memory": "1024Mi", "memoryPercent": 50, "stale": False,
         }  # fmt: skip
+
+    play(story)
+
+
+def test_gpus_are_rows_of_the_nodes_that_have_some() -> None:
+    async def story(planet: Planet) -> None:
+        one, _ = await desk(planet)
+        figures = 'gpu="GPU-1",index="0",model="NVIDIA H200",namespace="ml",pod="train-0"'
+        one.meter.exposed = {
+            "dfw-1": f'tarmac_gpu_utilization_ratio{{{figures}}} 0.4\ntarmac_gpu_healthy{{{figures},reason=""}} 1\n'
+        }
+        assert await one.top("--gpu", "--city", "DFW") == 0
+        assert [" ".join(row) for row in one.cells[1:]] == [
+            "dfw-0 8 of 8 tesla-a100 - - - - Unknown -",
+            "dfw-1 0 NVIDIA H200 40% - - - Healthy ml/train-0",
+        ]
+        assert await one.top("--gpu", "-o", "json") == 0
+        rows = json.loads(one.out.getvalue())["gpus"]
+        assert [(row["node"], row["utilization"], row["healthy"]) for row in rows][:2] == [
+            ("dfw-0", None, None), ("dfw-1", 0.4, True),
+        ]  # fmt: skip
 
     play(story)
 

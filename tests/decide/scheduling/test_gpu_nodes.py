@@ -24,7 +24,7 @@ def test_a_pod_without_gpus_runs_beside_gpus_where_there_is_no_other_place() -> 
 
 def test_pods_with_gpus_are_packed() -> None:
     world = World(gpus("a"), gpus("b"))
-    first = world.run(pod("first", {GPU: "1", "cpu": "8"}))
+    first = world.run(pod("first", {GPU: "1", "cpu": "8"})) or ""
     assert world.choose(pod("second", {GPU: "1", "cpu": "8"})).value == first
     other = {"a": "b", "b": "a"}[first]
     assert world.choose(pod("large", {GPU: "4"})).value == other

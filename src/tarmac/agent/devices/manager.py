@@ -229,6 +229,10 @@ class DeviceManager:
         """Return the uids of pods that have devices."""
         return set(self._holdings.uids)
 
+    def in_use(self, resource: str) -> dict[str, str]:
+        """Return the uid of the pod of each device of a kind."""
+        return self._holdings.in_use(resource)
+
     def shown(self, uid: str) -> dict[str, JsonObject]:
         """Return the devices for the statuses of a pod's containers."""
         found: dict[str, JsonObject] = {}

@@ -299,6 +299,7 @@ class NodeAgent:
             *([self._class_events.metrics] if self._class_events else []),
             *self._house.metrics(),
             parts.devices.metrics,
+            *([self._gpus.metrics(self.name, parts.devices.in_use, self._pod_hub.pods)] if self._gpus else []),
             disk_metrics(self._config.root_dir),
             certificate_metrics(self._identity.ends, self._clock),
             *([parts.cpus.metrics] if parts.cpus else []),

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from tarmac.agent.config.reading import BadConfig
 from tarmac.agent.config.settings import AgentConfig
 from tarmac.agent.devices.nvidia.driver import driver_version
+from tarmac.agent.devices.nvidia.metrics import InUse, gpu_metrics
 from tarmac.agent.devices.nvidia.names import checked_names
 from tarmac.agent.devices.nvidia.supervising import NvidiaSupervisor, Tell, command
 from tarmac.agent.model.gpus import GpuSandboxState
+from tarmac.agent.stats.summary import Sample
+from tarmac.api.schema import JsonObject
 from tarmac.apps.gpudriver import node_gpu_sandboxes
 from tarmac.base.clock import Clock
 from tarmac.base.gates import SANDBOXED_GPUS
@@ -49,6 +52,12 @@ class NodeGpus:
         if self._state is None:
             self._state = SWITCHED_OFF if self._closed else node_gpu_sandboxes(self._version)
         return self._state
+
+    def metrics(
+        self, node: str, in_use: InUse, pods: Callable[[], Sequence[JsonObject]]
+    ) -> Callable[[], Iterator[Sample]]:
+        """Return a source of the figures of each GPU."""
+        return gpu_metrics(node, lambda: self.supervisor.report, in_use, pods)
 
     def runs(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Return the tasks, by name."""

@@ -24,6 +24,9 @@ def _top_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--sort-by", choices=("cpu", "memory", "name"), default="cpu", help="sort order (default: most cpu)"
     )
+    command.add_argument(
+        "--gpu", action="store_true", help="a row for each GPU: usage, memory, power, health and the pod that has it"
+    )
     command.add_argument("-w", "--watch", action="store_true", help="show it again every 15 s")
     add_kubeconfig_flags(command)
     command.add_argument(
@@ -34,7 +37,7 @@ def _top_flags(command: argparse.ArgumentParser) -> None:
 TOP = Command(
     "top",
     group=Group.INSPECT,
-    help="CPU and memory usage of cities, nodes, workloads or instances",
+    help="CPU and memory usage of cities, nodes, workloads or instances; usage of GPUs",
     epilog="Exit codes: 0 shown, or Ctrl-C with -w; 1 failed, or no metrics; 2 the command line is wrong.",
     flags=_top_flags,
     run=client_verb("tarmac.cli.top.top", endless="watch"),

@@ -13,6 +13,7 @@ import msgspec
 from tarmac.api.schema import JsonObject
 from tarmac.base.selectors import LabelSelector
 from tarmac.cli.rendering.text import printable_json
+from tarmac.cli.top.gpus import gpu_document, gpu_rows, gpu_table
 from tarmac.cli.top.usage import Sample, Usage, by_city, by_instance, by_node, by_workload, samples
 from tarmac.cli.top.usagetable import sorted_rows, usage_document, usage_table
 from tarmac.cli.verbs.call import VerbCall
@@ -40,6 +41,8 @@ async def top(client: Client, namespace: str, options: argparse.Namespace, conso
         LabelSelector.parse(options.selector)
     except ValueError as error:
         raise BadObject(f"-l {options.selector!r} cannot be understood: {error}") from error
+    if options.gpu:
+        return await _gpus(client, options, console)
     asking = _Asking(client, "" if options.all_namespaces else namespace, options, console)
     painting = Painting(console)
     while True:
@@ -51,6 +54,29 @@ async def top(client: Client, namespace: str, options: argparse.Namespace, conso
     if any(row.measured for row in rows):
         return 0
     console.fail("nothing is measured yet: a node reports nothing before its second sample")
+    return _FAILED
+
+
+async def _gpus(client: Client, options: argparse.Namespace, console: Console) -> int:
+    """Show a row for each GPU, once or until interrupted; returns the exit code."""
+    listing, painting = Listing(client, console), Painting(console)
+    while True:
+        nodes = await listing.listed(NODES, labels=options.selector) or []
+        locations = await listing.listed(LOCATIONS) if options.city and needs_locations(nodes) else None
+        places = {row.name: row.cities for row in by_node(nodes, {}, None, location_cities(locations or ()))}
+        chosen = [each for each in nodes if not options.city or set(options.city) & {*places[each["metadata"]["name"]]}]
+        rows = await gpu_rows(client, chosen, console)
+        if options.output == "json":
+            console.show_json(gpu_document(rows))
+        else:
+            text = gpu_table(rows)
+            painting.paint(text) if options.watch and console.live else console.say(text)
+        if not options.watch:
+            break
+        await client.clock.sleep(INTERVAL)
+    if rows:
+        return 0
+    console.fail("no node has GPUs; see docs/how-to/use-gpus.md")
     return _FAILED
 
 

@@ -12,6 +12,7 @@
     running      the command: until a signal
     program      looks at the GPUs every few seconds, hears of XIDs, runs the plugins
     report       the figures of all GPUs as a file, which the agent reads
+    metrics      figures of GPUs as the agent's metrics
     supervising  the agent's side: runs the program, and turns its report into events and metrics
 
 The program is a process of its own, so that a crash of the driver's library ends nothing else. It knows no Tarmac API:

@@ -1,0 +1,90 @@
+"""Metrics of GPUs as the agent reports them, and as `tarmac top --gpu` reads them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tarmac.agent.devices.nvidia.gpus import GpuStates
+from tarmac.agent.devices.nvidia.metrics import gpu_metrics
+from tarmac.agent.devices.nvidia.report import report, write_report
+from tarmac.agent.devices.nvidia.supervising import NvidiaSupervisor
+from tarmac.base.clock import ManualClock
+from tarmac.cli.top.gpus import gpu_document, gpu_table, parsed
+from tests.agent.devices.nvidia.fakedriver import H200, VERSION, FakeDriver
+
+POD: dict[str, Any] = {
+    "metadata": {
+        "uid": "u", "namespace": "ml", "name": "train-0",
+        "labels": {"compute.datumapis.com/workload-name": "train", "compute.datumapis.com/city-code": "DFW"},
+        "ownerReferences": [{"kind": "Instance", "name": "train-0", "apiVersion": "v", "uid": "i"}],
+    }
+}  # fmt: skip
+
+
+def exposed(samples: list[Any]) -> str:
+    """The text of Prometheus' format."""
+    lines: list[str] = []
+    for name, _, labels, value in samples:
+        inner = ",".join(f'{key}="{text}"' for key, text in labels.items())
+        lines.append(f"{name}{{{inner}}} {value}")
+    return "\n".join(lines)
+
+
+def figures_of(tmp_path: Path) -> list[Any]:
+    """Two GPUs, one held by the pod and one unhealthy."""
+    driver = FakeDriver(tmp_path / "root", H200, H200)
+    states = GpuStates(driver.root, None, ManualClock().now)
+    states.apply(*states.look())
+    states.on_xid("GPU-00000001", 79)
+    content = report(states, VERSION, "", {})
+    content["gpus"][0] |= {"utilization": 0.4, "memoryUsed": 2 << 30, "memoryTotal": 140 << 30, "power": 350.0}
+    file = tmp_path / "report.json"
+    write_report(file, content)
+    supervisor = NvidiaSupervisor([], file, ManualClock(), lambda *_: None)
+    supervisor.read()
+    held = {"datumcloud.com/nvidia-h200": {"GPU-00000000": "u"}}
+    return list(gpu_metrics("n", lambda: supervisor.report, lambda resource: held[resource], lambda: [POD])())
+
+
+def test_each_gpu_has_its_figures_labelled_with_the_pod_that_has_it(tmp_path: Path) -> None:
+    found = {
+        (name, labels["gpu"], labels.get("state", "")): (labels, value)
+        for name, _, labels, value in figures_of(tmp_path)
+    }
+    labels, value = found["tarmac_gpu_utilization_ratio", "GPU-00000000", ""]
+    assert value == 0.4
+    assert labels == {
+        "node": "n", "gpu": "GPU-00000000", "index": "0", "model": "NVIDIA H200",
+        "resource": "datumcloud.com/nvidia-h200", "namespace": "ml", "pod": "train-0", "instance": "train-0",
+        "workload": "train", "city": "DFW",
+    }  # fmt: skip
+    assert found["tarmac_gpu_memory_bytes", "GPU-00000000", "used"][1] == 2 << 30
+    labels, value = found["tarmac_gpu_xid_total", "GPU-00000001", ""]
+    assert (labels["xid"], labels["pod"], value) == ("79", "", 1)
+    assert found["tarmac_gpu_healthy", "GPU-00000001", ""][1] == 0
+    assert ("tarmac_gpu_utilization_ratio", "GPU-00000001", "") not in found
+
+
+def test_top_reads_what_the_agent_reports(tmp_path: Path) -> None:
+    rows = parsed("n", exposed(figures_of(tmp_path)))
+    head, first_line, second_line = gpu_table(rows).splitlines()
+    assert head.split() == ["NODE", "GPU", "MODEL", "GPU%", "MEMORY", "POWER", "TEMPERATURE", "HEALTH", "POD"]
+    assert first_line.split("  ")[:1] == ["n"]
+    assert " ".join(first_line.split()) == "n 0 NVIDIA H200 40% 2.0/140Gi 350W - Healthy ml/train-0"
+    assert " ".join(second_line.split()) == "n 1 NVIDIA H200 - - - - XID 79: GPU has fallen off the bus -"
+    first, second = gpu_document(rows)["gpus"]
+    assert (first["utilization"], first["pod"], first["healthy"]) == (0.4, "train-0", True)
+    assert (second["utilization"], second["pod"], second["healthy"]) == (None, None, False)
+
+
+def test_top_leaves_out_lines_that_are_no_figures_and_gpus_beyond_a_nodes_limit() -> None:
+    lines = [f'tarmac_gpu_healthy{{gpu="g{number}",index="{number}"}} 1' for number in range(1000)]
+    wrong = [
+        'tarmac_gpu_healthy{gpu="x"} nan',
+        'tarmac_gpu_healthy{gpu="y"',
+        "tarmac_gpu_healthy 1",
+        'tarmac_gpu_a{gpu="z"} b',
+    ]
+    assert parsed("n", "\n".join(wrong)) == []
+    assert len(parsed("n", "\n".join(lines))) == 64
