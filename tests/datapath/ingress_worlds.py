@@ -19,7 +19,7 @@ from tarmac.datapath.egress import OutsideLink, Transport
 from tarmac.datapath.ingress import Backend, IngressState, OpenPort, PublicAddress
 from tarmac.datapath.interface import NetworkState, NodeNetworks
 from tarmac.datapath.linux.naming import outside_mac, virtual_mac
-from tests.datapath.egress_worlds import ADDRESSES, GATEWAYS, NETWORKS, ONE, PODS, RANGES, TWO
+from tests.datapath.egress_worlds import ADDRESSES, GATEWAYS, NETWORKS, PODS, RANGES
 from tests.datapath.eye import Frame
 from tests.datapath.segment import INTERFACE, SEGMENTS, SLACK, TARGET, TARGET6, Period, Segment
 from tests.datapath.worlds import DENIED_WITHIN, PATIENCE, FakeWorld, RealWorld, nic
@@ -81,7 +81,9 @@ def at(node: int) -> str:
 def state(node: int, *ways: Way) -> IngressState:
     """What a node should have of public addresses."""
     peers = tuple(map(at, NODES))
-    return IngressState(at(node), tuple(each.on(node) for each in ways), POOLS, peers, {ONE: RANGES, TWO: RANGES})
+    here = {PODS[pod] for each in ways for pod in (*each.pods, *each.draining)}
+    networks = {network: RANGES for home, network in sorted(here) if home == node}
+    return IngressState(at(node), tuple(each.on(node) for each in ways), POOLS, peers, networks)
 
 
 BASIC = (

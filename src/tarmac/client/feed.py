@@ -35,6 +35,11 @@ class Feed:
         assert not self._reflector.synced.is_set(), "a sink added later would miss earlier events"
         self._sinks.append(sink)
 
+    @property
+    def has_synced(self) -> bool:
+        """True if the sinks have a complete state."""
+        return self._reflector.synced.is_set()
+
     async def synced(self) -> None:
         """Wait until the sinks have a complete state."""
         await self._reflector.synced.wait()

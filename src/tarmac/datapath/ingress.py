@@ -61,8 +61,9 @@ class IngressState:
     """The whole desired state of public addresses on a node.
 
     `ranges` are those of all pools: the node's own packets to them never leave by another route. `peers` are the nodes
-    that may send packets of clients here. `networks` has the ranges of each Network with backends: a client with such
-    an address would be taken for an instance, and gets the address that represents the node.
+    that may send packets of clients here. `networks` has the ranges of each Network with endpoints here, draining
+    ones included: a client with such an address would be taken for an instance, and gets the address that represents
+    the node.
     """
 
     node_address: str

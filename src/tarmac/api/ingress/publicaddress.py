@@ -7,12 +7,14 @@ from typing import Annotated, Literal
 import msgspec
 
 from tarmac.api.declare import Field, Struct, Time
+from tarmac.api.egress.forwarding import GatewayNode
 from tarmac.api.egress.sourceip import AddressPhase, ReclaimPolicy
 from tarmac.api.shared import Conditions, Kind, ObservedGeneration
 
 HolderKind = Literal["Service", "Workload"]
 MAX_SHARED = 256  # Services beside the first
 MAX_NODES = 4096
+MAX_VOTERS = 7
 
 
 class HolderReference(Struct):
@@ -39,6 +41,22 @@ class PublicAddressSpec(Struct):
             "Further Services of the same namespace that hold it. For a protocol and port that several of them have, "
             "claimRef comes first, then this list in its order.",
             max_items=MAX_SHARED,
+        ),
+    ] = []
+    candidates: Annotated[
+        list[GatewayNode],
+        Field(
+            "Nodes that may own the address on its segment, the first in line first. Written by the controller.",
+            key="name",
+            max_items=MAX_NODES,
+        ),
+    ] = []
+    voters: Annotated[
+        list[GatewayNode],
+        Field(
+            "Nodes that promise the address to one candidate at a time. Written by the controller.",
+            key="name",
+            max_items=MAX_VOTERS,
         ),
     ] = []
     reclaim_policy: ReclaimPolicy = "Delete"

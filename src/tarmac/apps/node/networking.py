@@ -41,8 +41,10 @@ from tarmac.api.networking.names import TOPOLOGY_CITY_CODE
 from tarmac.api.networking.tunnels import MAX_NAMED
 from tarmac.api.schema import JsonObject
 from tarmac.apps.node.nodeegress import PRIVATE_KEY, NodeExternal
+from tarmac.apps.node.nodeingress import NodeIngress
 from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
+from tarmac.datapath.interface import NodeNetworks
 from tarmac.datapath.linux import LinuxDatapath
 from tarmac.datapath.linux.egress.wireguard import WireGuardPrograms
 from tarmac.runtimes.interface import Runtime
@@ -87,6 +89,10 @@ class Networking:
         self.taps = MachineTaps(self.datapath, self._interfaces)
         self.external = NodeExternal(config, client, informers, self.datapath.external, node.addresses, recorder)
         self._keeper.on_networks(self.external.networks_changed)
+        self.ingress = NodeIngress(
+            config, client, informers, self.datapath, node.addresses, lambda: _ranges(self._keeper.applied)
+        )
+        self._keeper.on_networks(self.ingress.networks_changed)
         self._probes = TunnelProbes(
             lambda: self._keeper.endpoints,
             self.datapath,
@@ -111,6 +117,7 @@ class Networking:
         """Hand the addresses of external services over to other nodes."""
         if self._serves:
             await self.external.stop()
+            await self.ingress.stop()
 
     def serve(self, runtime: Runtime, identify: Identify) -> Runs:
         """Return the tasks to run, by name."""
@@ -130,6 +137,7 @@ class Networking:
             "tunnel means": self._means.run,
             "underlay": UnderlayAnnotation(self._client, self._config.node_name, self._node.addresses).run,
             **self.external.runs(),
+            **self.ingress.runs(),
             **self._router_services(keeper, _Behind(self.datapath, self._pods, keeper), identify),
         }
 
@@ -174,6 +182,10 @@ class Networking:
         told = self._config.kubelet.resolv_conf
         servers = read_resolv_conf(Path(told)).servers if told else ()
         return Upstream([(server, PORT) for server in servers], self._clock, self._client.randomness)
+
+
+def _ranges(applied: NodeNetworks) -> dict[str, tuple[str, ...]]:
+    return {each.name: each.ranges for each in applied.networks}
 
 
 class _Behind:

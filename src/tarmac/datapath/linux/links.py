@@ -51,6 +51,8 @@ ENCRYPTED_PORT: Final = 4802
 
 INGRESS_PORT: Final = 4803
 """Port of the tunnel for connections to public addresses."""
+INGRESS_CONTROL_PORT: Final = 4804
+"""Port for lease messages of public addresses between agents."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from tarmac.decide.reach.routing import is_within, own_address, own_addresses, w
 from tarmac.decide.reach.selecting import Labels
 from tarmac.decide.reach.world import ReachWorld
 
-TUNNEL_PORTS: Final = (4789, 4800, 4801, 4803)
+TUNNEL_PORTS: Final = (4789, 4800, 4801, 4803, 4804)
 _MAX_NAMED: Final = 5
 
 Sees = Callable[[str], bool]

@@ -107,9 +107,7 @@ class LinuxIngressDatapath:
         ingress = self._namespace()
         legs = self._connected(ingress, sound, failures)
         for name, door in self._known_doors():
-            receptions = _receptions(addresses, name)
-            if receptions:
-                door.receive(receptions)
+            door.receive(_receptions(addresses, name))
         # After the doors: the node that chooses this one must find the translation in place.
         failures |= ingress.ensure(sound, legs)
         used = {router_name(network) for network in legs}
@@ -135,7 +133,10 @@ class LinuxIngressDatapath:
         """Connect router namespaces; return their links by Network. A failure concerns only the addresses there."""
         found: dict[str, str] = {}
         mtu = self._host().mtu(0, state.node_address)
-        for network in sorted({each for address in state.addresses for each in _networks(address)}):
+        wanted = {each for address in state.addresses for each in _networks(address)}
+        # Also without a backend: draining endpoints answer the connections that they have.
+        wanted |= {each for each in state.networks if namespaces.exists(self._routers / router_name(each))}
+        for network in sorted(wanted):
             path = self._routers / router_name(network)
             try:
                 ingress.connect(path, mtu)

@@ -1,0 +1,78 @@
+"""Services with public addresses, reduced to the fields that the datapath needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import ip_address, ip_network, summarize_address_range
+from typing import Final
+
+import msgspec
+
+from tarmac.api.ingress.addresspool import AddressPool
+from tarmac.decide.reach.facts import Fields, Metadata, ServicePortFacts
+
+_OLD_RANGES: Final = "service.beta.kubernetes.io/load-balancer-source-ranges"
+SERVICE_NAME: Final = "kubernetes.io/service-name"
+"""Label of an EndpointSlice: its Service."""
+
+
+class _IngressServiceSpec(Fields, frozen=True, gc=False):
+    type: str = "ClusterIP"
+    ports: list[ServicePortFacts] | None = None
+    session_affinity: str = "None"
+    external_traffic_policy: str = "Cluster"
+    load_balancer_source_ranges: list[str] | None = None
+
+
+class IngressService(Fields, frozen=True, gc=False):
+    """A Service of type LoadBalancer."""
+
+    metadata: Metadata
+    spec: _IngressServiceSpec
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def local(self) -> bool:
+        """True if a node uses only its own endpoints."""
+        return self.spec.external_traffic_policy == "Local"
+
+    def clients(self, version: int) -> tuple[str, ...] | None:
+        """Return the permitted ranges of a family; None if no range is set at all.
+
+        A family that no range names is closed.
+        """
+        old = (self.metadata.annotations or {}).get(_OLD_RANGES, "")
+        written = self.spec.load_balancer_source_ranges or [each.strip() for each in old.split(",") if each.strip()]
+        if not written:
+            return None
+        networks = (ip_network(each, strict=False) for each in written)
+        return tuple(sorted({str(each) for each in networks if each.version == version}))
+
+
+_decode = msgspec.json.Decoder(IngressService).decode
+
+
+def read_service(raw: bytes) -> IngressService | None:
+    """Return a Service of type LoadBalancer; None for all others."""
+    found = _decode(raw)
+    return found if found.spec.type == "LoadBalancer" else None
+
+
+def pool_ranges(pools: Iterable[AddressPool]) -> tuple[str, ...]:
+    """Return the ranges of pools as networks. Ranges that cannot be read are left out: admission has seen them."""
+    found: set[str] = set()
+    for pool in pools:
+        for each in pool.spec.ranges:
+            try:
+                if each.cidr:
+                    found.add(str(ip_network(each.cidr, strict=False)))
+                else:
+                    between = summarize_address_range(ip_address(each.start), ip_address(each.end))  # type: ignore[type-var]
+                    found.update(str(network) for network in between)
+            except (ValueError, TypeError):
+                continue
+    return tuple(sorted(found))

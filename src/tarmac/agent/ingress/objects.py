@@ -1,0 +1,199 @@
+"""The objects that public addresses on this node depend on, from the API server or, while it is away, a checkpoint.
+
+The checkpoint holds what the rules were last compiled from, so an agent that starts without the server computes the
+state that the kernel has, and changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from tarmac.agent.egress.leases.checkpoint import replace_file
+from tarmac.agent.ingress.compiling import IngressObjects, Place
+from tarmac.agent.ingress.facts import SERVICE_NAME, IngressService, read_service
+from tarmac.api.declare import decoder
+from tarmac.api.ingress.addresspool import AddressPool
+from tarmac.api.ingress.publicaddress import PublicAddress
+from tarmac.api.networking.tunnelendpoint import TunnelEndpoint
+from tarmac.base.log import log
+from tarmac.client.feed import Feed, Kept
+from tarmac.client.informer import Informers
+from tarmac.client.targets.target import Target
+from tarmac.client.targets.typed import ADDRESS_POOLS, PUBLIC_ADDRESSES
+from tarmac.client.targets.untyped import ENDPOINT_SLICES, PODS, SERVICES, TUNNEL_ENDPOINTS
+from tarmac.client.watch import Change
+from tarmac.decide.reach.facts import SliceFacts, decode_slice
+from tarmac.decide.reach.members import NetworkPod, member_of
+
+T = TypeVar("T")
+
+_log = log("ingress")
+
+
+class IngressCheckpoint(msgspec.Struct):
+    """Content of the checkpoint."""
+
+    addresses: list[PublicAddress] = []
+    pools: dict[str, AddressPool] = {}
+    services: dict[str, IngressService] = {}
+    slices: list[SliceFacts] = []
+    endpoints: dict[str, TunnelEndpoint] = {}
+    places: list[Place] = []
+
+
+_read = msgspec.json.Decoder(IngressCheckpoint).decode
+
+
+class IngressObjectSource:
+    """Watches these objects and calls `changed` whenever some of them may differ."""
+
+    def __init__(self, informers: Informers, node: str, path: Path, changed: Callable[[], None]) -> None:
+        self._path, self._changed, self._feeds = path, changed, list[Feed]()
+        self._saved = b""  # digest of the checkpoint's content
+        self._used: set[str] = set()  # Services that hold addresses
+
+        def kept(
+            target: Target[Any],
+            read: Callable[[bytes], T | None],
+            told: Callable[[str, T | None, T | None], None] = lambda *_: changed(),
+        ) -> Kept[T]:
+            sink = Kept[T](lambda change: read(change.raw), told)
+            feed = informers.feed(target)
+            feed.add(sink)
+            self._feeds.append(feed)
+            return sink
+
+        # The status of an address is this node's own word and that of others: rules do not depend on it.
+        self._addresses = kept(PUBLIC_ADDRESSES, _without_status)
+        self._pools = kept(ADDRESS_POOLS, _without_pool_status)
+        self._services = kept(SERVICES, read_service)
+        self._slices = kept(ENDPOINT_SLICES, _of_service, self._slice_changed)
+        self._endpoints = kept(TUNNEL_ENDPOINTS, decoder(TunnelEndpoint), self._endpoint_changed)
+        self._own_pods = informers.informer(PODS, fields=f"spec.nodeName={node}")
+        self._pods = Kept[NetworkPod](lambda change: member_of(change.raw), self._pod_changed)
+        self._own_pods.on_change(self._forward)
+
+    @property
+    def synced(self) -> bool:
+        """True if all watches have a complete state."""
+        return self._own_pods.has_synced and all(each.has_synced for each in self._feeds)
+
+    async def wait(self) -> None:
+        """Wait until all watches have a complete state."""
+        for each in self._feeds:
+            await each.synced()
+        await self._own_pods.synced()
+
+    def current(self) -> IngressObjects:
+        """Return the objects as the server has them."""
+        addresses = [self._addresses.by_key[key] for key in sorted(self._addresses.by_key)]
+        pools = dict(self._pools.by_key)
+        if not addresses and not pools:
+            self._used = set()
+            return IngressObjects()
+        named = {
+            f"{each.namespace}/{each.name}"
+            for address in addresses
+            for each in (address.spec.claim_ref, *address.spec.shared_by)
+            if each is not None and each.kind == "Service"
+        }
+        self._used = named
+        services = {key: each for key, each in self._services.by_key.items() if key in named}
+        slices = [each for each in self._slices.by_key.values() if _service_of(each) in services]
+        namespaces = {each.metadata.namespace for each in services.values()}
+        places = {
+            (pod.namespace, own.network, address.partition("/")[0])
+            for pod in self._pods.by_key.values()
+            if pod.namespace in namespaces
+            for own in pod.interfaces
+            for address in own.addresses
+        }
+        return IngressObjects(addresses, pools, services, slices, dict(self._endpoints.by_key), places)
+
+    def load_checkpoint(self) -> IngressObjects:
+        """Return the objects of the checkpoint; empty if there is none."""
+        try:
+            found = _read(self._path.read_bytes())
+        except FileNotFoundError:
+            return IngressObjects()
+        except (OSError, msgspec.DecodeError) as error:
+            _log.warning("checkpoint of public addresses cannot be read", file=str(self._path), why=str(error))
+            return IngressObjects()
+        return IngressObjects(
+            found.addresses, found.pools, found.services, found.slices, found.endpoints, set(found.places)
+        )
+
+    async def save(self, objects: IngressObjects) -> None:
+        """Write the checkpoint, or remove it if there is nothing to keep."""
+        if objects.empty:
+            self._path.unlink(missing_ok=True)
+            self._saved = b""
+            return
+        kept = IngressCheckpoint(
+            list(objects.addresses),
+            dict(objects.pools),
+            dict(objects.services),
+            sorted(objects.slices, key=lambda each: (each.metadata.namespace, each.metadata.name)),
+            dict(sorted(objects.endpoints.items())),
+            sorted(objects.places),
+        )
+        content = msgspec.json.encode(kept)
+        if (digest := sha256(content).digest()) != self._saved:
+            await asyncio.to_thread(replace_file, self._path, content)
+            # Only after the write: the next pass repeats a failed one.
+            self._saved = digest
+
+    def _forward(self, old: Any, new: Any) -> None:
+        item = new or old
+        assert item is not None
+        self._pods.changed(Change("DELETED" if new is None else "MODIFIED", item.metadata, item.raw))
+
+    def _slice_changed(self, _: str, old: SliceFacts | None, new: SliceFacts | None) -> None:
+        # Slices change all over the cluster: only those of Services with addresses count.
+        if any(each is not None and _service_of(each) in self._used for each in (old, new)):
+            self._changed()
+
+    def _endpoint_changed(self, _: str, old: TunnelEndpoint | None, new: TunnelEndpoint | None) -> None:
+        if self._used and (old is None or new is None or _place(old) != _place(new)):
+            self._changed()
+
+    def _pod_changed(self, _: str, old: NetworkPod | None, new: NetworkPod | None) -> None:
+        if self._used:
+            self._changed()
+
+
+_address, _pool = decoder(PublicAddress), decoder(AddressPool)
+
+
+def _without_status(raw: bytes) -> PublicAddress:
+    found = _address(raw)
+    found.status = None
+    found.metadata.resource_version = ""
+    return found
+
+
+def _without_pool_status(raw: bytes) -> AddressPool:
+    found = _pool(raw)
+    found.status = None
+    found.metadata.resource_version = ""
+    return found
+
+
+def _of_service(raw: bytes) -> SliceFacts | None:
+    found = decode_slice(raw)
+    return found if _service_of(found) else None
+
+
+def _service_of(each: SliceFacts) -> str:
+    name = (each.metadata.labels or {}).get(SERVICE_NAME, "")
+    return f"{each.metadata.namespace}/{name}" if name else ""
+
+
+def _place(endpoint: TunnelEndpoint) -> tuple[object, ...]:
+    return endpoint.addresses, endpoint.location

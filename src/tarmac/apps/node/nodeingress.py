@@ -1,0 +1,89 @@
+"""Composes public addresses of a node. With the feature off, the state of an earlier agent is removed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from contextlib import suppress
+
+from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.egress.facts import private_key
+from tarmac.agent.egress.leases.checkpoint import LeaseCheckpoint
+from tarmac.agent.egress.leases.thread import LeaseThread
+from tarmac.agent.ingress.leases import PORT, IngressLeaseKernel
+from tarmac.agent.ingress.objects import IngressObjectSource
+from tarmac.agent.ingress.reconciler import IngressReconciler, Networks
+from tarmac.agent.ingress.statuswriter import IngressStatusWriter
+from tarmac.apps.node.nodeegress import PRIVATE_KEY
+from tarmac.base.gates import WAY_IN
+from tarmac.client.client import Client
+from tarmac.client.informer import Informers
+from tarmac.datapath.interface import Datapath
+
+_FAREWELL = 2.0
+_OBJECTS, _LEASES = "ingress.json", "ingress-leases.json"
+
+
+class NodeIngress:
+    """Public addresses of a node. `networks` returns the ranges of each Network in force on it."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        client: Client,
+        informers: Informers,
+        datapath: Datapath,
+        addresses: Callable[[], Sequence[str]],
+        networks: Callable[[], Networks],
+    ) -> None:
+        self._datapath, self._root, node = datapath.ingress, config.root_dir, config.node_name
+        self._on = config.gates.enabled(WAY_IN)
+        if not self._on:
+            return
+        draw = client.randomness.randbytes
+        kernel = IngressLeaseKernel(datapath.ingress)
+        private = private_key(self._root / PRIVATE_KEY, draw)
+        file = LeaseCheckpoint(self._root / _LEASES)
+        self.leases = LeaseThread(node, kernel, private, file, client.clock, draw, self._moved, PORT)
+        self._status_writer = IngressStatusWriter(
+            client, node, lambda: self.leases.owned, lambda: self.leases.foreign_hosts
+        )
+        self._reconciler = IngressReconciler(
+            node,
+            datapath.ingress,
+            self.leases,
+            lambda changed: IngressObjectSource(informers, node, self._root / _OBJECTS, changed),
+            self._status_writer,
+            addresses,
+            networks,
+            lambda: datapath.external.interfaces(connected=True),
+            client.clock,
+        )
+
+    def runs(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        """Return the tasks to run, by name."""
+        if not self._on:
+            return {"public addresses": self._remove}
+        return {"public addresses": self._reconciler.run, "public address status": self._status_writer.run}
+
+    async def networks_changed(self, networks: Set[str]) -> None:
+        """Start a pass after a change of this node's Networks."""
+        if self._on:
+            self._reconciler.wake()
+
+    async def stop(self) -> None:
+        """Hand over the addresses of this node, before its agent ends or its machine goes down."""
+        if self._on:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_FAREWELL):
+                    await self._reconciler.stop()
+
+    def _moved(self, address: str) -> None:
+        self._status_writer.moved(address)
+
+    async def _remove(self) -> None:
+        """Remove the state of an agent with the gate on; its key stays for a later use."""
+        await self._datapath.remove()
+        for name in (_OBJECTS, _LEASES):
+            (self._root / name).unlink(missing_ok=True)
+        await asyncio.Event().wait()  # nothing more to do, but a task that ends would be restarted

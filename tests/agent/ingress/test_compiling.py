@@ -1,0 +1,236 @@
+"""A node's desired state of public addresses, from objects."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from tarmac.agent.ingress.compiling import Here, IngressObjects, compile_ingress
+from tarmac.agent.ingress.facts import read_service
+from tarmac.agent.ingress.leases import lease_configs
+from tarmac.api.declare import decode
+from tarmac.api.ingress.addresspool import AddressPool
+from tarmac.api.ingress.publicaddress import PublicAddress
+from tarmac.api.networking.tunnelendpoint import TunnelEndpoint
+from tarmac.datapath.egress import OutsideLink
+from tarmac.datapath.ingress import Backend, IngressState, OpenPort
+from tarmac.decide import reasons
+from tarmac.decide.reach.facts import SliceFacts, decode_slice
+
+ADDRESS, ADDRESS6 = "192.0.2.10", "2001:db8::10"
+NETWORK = "shop/default"
+HERE = Here("n1", "198.18.0.1", "dfw", {"outside0": ["192.0.2.201/24"]}, {NETWORK: ("10.128.0.0/9",)})
+
+
+def pool(**spec: Any) -> AddressPool:
+    own = {"ranges": [{"cidr": "192.0.2.0/25"}, {"start": "2001:db8::10", "end": "2001:db8::11"}]}
+    return decode(AddressPool, {"metadata": {"name": "public"}, "spec": own | spec})
+
+
+def address(value: str = ADDRESS, uid: str = "u1", name: str = "web", **spec: Any) -> PublicAddress:
+    own = {
+        "address": value,
+        "poolName": "public",
+        "claimRef": {"kind": "Service", "namespace": "shop", "name": name, "uid": uid},
+    }
+    return decode(PublicAddress, {"metadata": {"name": value.replace(":", "0")}, "spec": own | spec})
+
+
+def service(name: str = "web", uid: str = "u1", **spec: Any):
+    own = {"type": "LoadBalancer", "ports": [{"port": 80, "name": "http", "protocol": "TCP"}]}
+    raw = {"metadata": {"name": name, "namespace": "shop", "uid": uid}, "spec": own | spec}
+    found = read_service(msgspec.json.encode(raw))
+    assert found is not None
+    return found
+
+
+def endpoint(node: str, at: str, **conditions: bool) -> dict[str, Any]:
+    return {"addresses": [at], "nodeName": node, "conditions": {"ready": True} | conditions}
+
+
+def a_slice(*endpoints: dict[str, Any], name: str = "web", network: str = NETWORK, kind: str = "IPv4") -> SliceFacts:
+    raw = {
+        "metadata": {
+            "name": f"{name}-{kind}",
+            "namespace": "shop",
+            "labels": {"kubernetes.io/service-name": name},
+            "annotations": {"networking.datumapis.com/network": network},
+        },
+        "addressType": kind,
+        "endpoints": list(endpoints),
+        "ports": [{"port": 8080, "name": "http", "protocol": "TCP"}],
+    }
+    return decode_slice(msgspec.json.encode(raw))
+
+
+def tunnel_end(name: str, at: str, location: str = "dfw") -> TunnelEndpoint:
+    return decode(TunnelEndpoint, {"metadata": {"name": name}, "addresses": [at], "location": location, "ready": True})
+
+
+def place(at: str, namespace: str = "shop", network: str = NETWORK) -> tuple[str, str, str]:
+    return namespace, network, at
+
+
+ENDS = {
+    "n1": tunnel_end("n1", "198.18.0.1"),
+    "n2": tunnel_end("n2", "198.18.0.2"),
+    "far": tunnel_end("far", "198.18.0.9", "lhr"),
+}
+OBJECTS = IngressObjects(
+    [address(candidates=[{"name": "n1"}, {"name": "n2"}])],
+    {"public": pool()},
+    {"shop/web": service()},
+    [a_slice(endpoint("n1", "10.128.0.5"), endpoint("n2", "10.128.16.5"), endpoint("n2", "10.128.16.6"))],
+    ENDS,
+    {place("10.128.0.5")},
+)
+
+
+def port_of(objects: IngressObjects, here: Here = HERE) -> OpenPort:
+    (found,) = compile_ingress(here, objects).state.addresses
+    (port,) = found.ports
+    return port
+
+
+def test_without_pools_and_addresses_there_is_nothing():
+    assert compile_ingress(HERE, IngressObjects()).state == IngressState("198.18.0.1")
+
+
+def test_a_held_address_leads_to_the_endpoints_of_its_service():
+    compiled = compile_ingress(HERE, OBJECTS)
+    (found,) = compiled.state.addresses
+    backend = Backend(NETWORK, "10.128.0.5", 8080)
+    assert found.ports == (OpenPort("TCP", 80, (("198.18.0.1", 1), ("198.18.0.2", 2)), (backend,)),)
+    assert found.answerers == ("198.18.0.1", "198.18.0.2")
+    assert found.outside == OutsideLink("outside0", "192.0.2.0/24")
+    assert compiled.ownable == {ADDRESS}
+    assert compiled.state.networks == {NETWORK: ("10.128.0.0/9",)}
+    assert compiled.state.ranges == ("192.0.2.0/25", "2001:db8::10/127")
+    assert compiled.state.peers == ("198.18.0.1", "198.18.0.2"), "nodes of another Location are no peers"
+
+
+def test_only_the_holder_of_that_uid_counts():
+    for other in (address(uid="u2"), address(name="shop"), address(claimRef={"namespace": "shop"})):
+        assert compile_ingress(HERE, replace(OBJECTS, addresses=[other])).state.addresses == ()
+
+
+def test_services_share_an_address_and_the_first_holder_has_a_common_port():
+    second = service("second", "u2", ports=[{"port": 80, "name": "http"}, {"port": 81, "name": "http"}])
+    shared = address(sharedBy=[{"kind": "Service", "namespace": "shop", "name": "second", "uid": "u2"}])
+    slices = [*OBJECTS.slices, a_slice(endpoint("n2", "10.128.16.9"), name="second")]
+    services = {**OBJECTS.services, "shop/second": second}
+    (found,) = compile_ingress(
+        HERE, replace(OBJECTS, addresses=[shared], services=services, slices=slices)
+    ).state.addresses
+    assert [(each.port, each.nodes) for each in found.ports] == [
+        (80, (("198.18.0.1", 1), ("198.18.0.2", 2))),
+        (81, (("198.18.0.2", 1),)),
+    ]
+
+
+def test_a_slice_that_names_a_pod_of_another_namespace_leads_nowhere_here():
+    for places in (set(), {place("10.128.0.5", "other")}, {place("10.128.0.5", network="other/default")}):
+        found = port_of(replace(OBJECTS, places=places))
+        assert found.backends == ()
+        assert found.nodes == (("198.18.0.2", 2),)
+
+
+def test_hostile_addresses_in_slices_are_left_out():
+    bad = a_slice(endpoint("n2", "10.128.16.5; drop"), endpoint("n2", "010.128.16.5"), endpoint("", "10.128.16.7"))
+    assert port_of(replace(OBJECTS, slices=[bad])).nodes == ()
+
+
+def test_local_uses_only_own_endpoints_and_a_node_without_one_does_not_own_the_address():
+    local = {"shop/web": service(externalTrafficPolicy="Local")}
+    assert port_of(replace(OBJECTS, services=local)).nodes == (("198.18.0.1", 1),)
+    elsewhere = replace(OBJECTS, services=local, places=set())
+    compiled = compile_ingress(HERE, elsewhere)
+    assert compiled.ownable == frozenset()
+    assert compiled.reasons == {ADDRESS: reasons.NO_ENDPOINTS}
+
+
+def test_draining_endpoints_get_no_new_connections_and_may_answer():
+    slices = [a_slice(endpoint("n1", "10.128.0.5"), endpoint("n2", "10.128.16.5", ready=False))]
+    compiled = compile_ingress(HERE, replace(OBJECTS, slices=slices))
+    (found,) = compiled.state.addresses
+    assert found.ports[0].nodes == (("198.18.0.1", 1),)
+    assert found.answerers == ("198.18.0.1", "198.18.0.2")
+    slices = [a_slice(endpoint("n1", "10.128.0.5", ready=False), endpoint("n2", "10.128.16.5"))]
+    compiled = compile_ingress(HERE, replace(OBJECTS, slices=slices))
+    assert compiled.state.addresses[0].ports[0].backends == ()
+    assert compiled.state.networks.keys() == {NETWORK}, "its connections go on"
+
+
+def test_without_a_ready_endpoint_those_that_serve_while_terminating_are_used():
+    leaving = endpoint("n2", "10.128.16.5", ready=False, serving=True, terminating=True)
+    slices = [a_slice(leaving, endpoint("n2", "10.128.16.6", ready=False))]
+    assert port_of(replace(OBJECTS, slices=slices)).nodes == (("198.18.0.2", 1),)
+
+
+def test_source_ranges_are_split_by_family_and_an_unnamed_family_is_closed():
+    ranges = {"shop/web": service(loadBalancerSourceRanges=["10.1.2.3/16", "192.0.2.7/32"])}
+    assert port_of(replace(OBJECTS, services=ranges)).clients == ("10.1.0.0/16", "192.0.2.7/32")
+    six = replace(OBJECTS, services=ranges, addresses=[address(ADDRESS6)])
+    assert port_of(six).clients == ()
+
+
+def test_the_annotation_of_source_ranges_counts_without_the_field():
+    raw = {
+        "metadata": {
+            "name": "web",
+            "namespace": "shop",
+            "uid": "u1",
+            "annotations": {"service.beta.kubernetes.io/load-balancer-source-ranges": "10.0.0.0/8, 11.0.0.0/8"},
+        },
+        "spec": {"type": "LoadBalancer", "ports": [{"port": 80, "name": "http"}]},
+    }
+    found = read_service(msgspec.json.encode(raw))
+    assert found is not None
+    assert found.clients(4) == ("10.0.0.0/8", "11.0.0.0/8")
+    assert found.clients(6) == ()
+
+
+def test_an_address_of_the_other_family_uses_slices_of_that_family():
+    both = replace(OBJECTS, addresses=[address(ADDRESS6)])
+    assert port_of(both).nodes == ()
+    six = a_slice(endpoint("n2", "fd20::5"), kind="IPv6")
+    assert port_of(replace(both, slices=[*OBJECTS.slices, six])).nodes == (("198.18.0.2", 1),)
+
+
+def test_only_a_candidate_with_a_link_to_the_segment_owns_an_address():
+    assert compile_ingress(HERE, replace(OBJECTS, addresses=[address()])).ownable == frozenset()
+    blind = compile_ingress(HERE._replace(interfaces={"eth0": ["198.18.0.1/24"]}), OBJECTS)
+    assert blind.ownable == frozenset()
+    assert blind.reasons == {ADDRESS: reasons.NO_OUTSIDE_INTERFACE}
+
+
+def test_addresses_of_a_pool_with_bgp_have_no_lease():
+    routed = compile_ingress(HERE, replace(OBJECTS, pools={"public": pool(announce="bgp")}))
+    assert routed.ownable == frozenset()
+    assert routed.reasons == {ADDRESS: reasons.NOT_ANNOUNCED}
+
+
+def test_affinity_and_virtual_hardware_addresses_are_passed_on():
+    sticky = {"shop/web": service(sessionAffinity="ClientIP")}
+    assert port_of(replace(OBJECTS, services=sticky)).affinity
+    (found,) = compile_ingress(HERE, replace(OBJECTS, pools={"public": pool(announce="virtualMAC")})).state.addresses
+    assert found.outside is not None
+    assert found.outside.virtual
+
+
+def test_two_nodes_that_claim_one_tunnel_end_are_one_peer():
+    ends = {**ENDS, "n3": tunnel_end("n3", "198.18.0.2")}
+    slices = [a_slice(endpoint("n3", "10.128.16.5"))]
+    assert port_of(replace(OBJECTS, endpoints=ends, slices=slices)).nodes == ()
+
+
+def test_leases_concern_candidates_and_voters():
+    object_ = address(candidates=[{"name": "n1", "address": "198.18.0.1"}], voters=[{"name": "n2"}])
+    for node, can_own in (("n1", True), ("n2", True)):
+        configs = lease_configs(node, [object_], {ADDRESS} if can_own else set())
+        assert set(configs) == {ADDRESS}
+        assert list(configs[ADDRESS].candidates) == ["n1"]
+        assert list(configs[ADDRESS].voters) == ["n2"]
+    assert lease_configs("n3", [object_], {ADDRESS}) == {}
