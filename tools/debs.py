@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from tools.cache import cache_root, cached, digest, say
 _KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 
+RETRIES = (0, 5, 15)  # seconds before each attempt to fetch a package
 NEWEST = "newest"  # as a version: whatever the release has today, for when a point release withdrew the pinned one
 
 
@@ -71,11 +73,14 @@ def fetch(*choices: Deb) -> Path:
     for deb in choices:
         if deb is not choices[0]:
             say(f"FALLING BACK to {deb}{deb.remark}")
-        try:
-            return _fetch(deb)
-        except (subprocess.CalledProcessError, RuntimeError) as error:
-            say(f"{deb} could not be had: {_reason(error)}")
-    raise RuntimeError(f"no {choices[0].name} to be had")
+        for wait in RETRIES:
+            # apt also runs the hooks of the machine's own configuration, which fail while a second apt is running.
+            time.sleep(wait)
+            try:
+                return _fetch(deb)
+            except (subprocess.CalledProcessError, RuntimeError) as error:
+                say(f"{deb} could not be fetched: {_reason(error)}")
+    raise RuntimeError(f"{choices[0].name} could not be fetched")
 
 
 def mirror() -> str:
