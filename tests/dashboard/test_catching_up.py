@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +25,7 @@ REPLICAS = 2
 UNSEEN_CITIES, UNSEEN = (tuple(CITIES)[:20], 100) if SOAK else (("DFW", "SEA"), 2)
 """Where a tab does not see instances being replaced, and how many in each city: 4, or 2,000."""
 LOST = "The connection is lost"
+STALL_SECONDS = 5
 # Every row that was ever shown twice at a time; a mutation is looked at before anybody can see it.
 _TWICE = """() => {
   window.twice = [];
@@ -154,6 +157,22 @@ def test_the_bar_is_in_views_without_a_table_too_and_answers_are_asked_for_again
         expect(page.get_by_text(LOST)).to_have_count(0)  # it is there, and everything else is new
         page.unroute_all()
         expect(page.get_by_text("The server gives no newer answer")).to_have_count(0)
+
+
+def test_a_server_that_hangs_is_noticed_within_five_seconds(planet: TarmacProcess) -> None:
+    with dashboard(planet.kubeconfig) as address, browser_page() as page:
+        page.goto(address)
+        expect(page.locator("svg.map").get_by_text(f"DFW {REPLICAS}/{REPLICAS}")).to_be_visible()
+        page.wait_for_timeout(STALL_SECONDS * 1000)  # the heartbeat has had an answer, and repeats
+        expect(page.get_by_text(LOST)).to_have_count(0)
+        os.kill(planet.pid, signal.SIGSTOP)  # its connections stay open, and silent
+        try:
+            expect(page.get_by_text(LOST)).to_be_visible(timeout=STALL_SECONDS * 1000)
+            expect(page.get_by_text(re.compile(r"^No answer for \d+ s$"))).to_be_visible()
+        finally:
+            os.kill(planet.pid, signal.SIGCONT)
+        expect(page.get_by_text(LOST)).to_have_count(0)
+        expect(page.get_by_text("Live", exact=True)).to_be_visible()
 
 
 def test_a_tab_hidden_during_a_rollout_and_shown_again_is_as_a_page_opened_just_now(tmp_path: Path) -> None:

@@ -135,6 +135,13 @@ async def test_only_the_api_is_passed_on(door: Door, path: str) -> None:
     assert door.passed == []
 
 
+async def test_the_sign_of_life_of_the_server_is_asked_through_the_relay(door: Door) -> None:
+    assert (await door.ask("/livez")).status == 401
+    token = await door.enter()
+    assert (await door.ask("/livez", headers={"authorization": f"Bearer {token}"})).status == 200
+    assert [each.path for each in door.passed] == ["/livez"]
+
+
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'{"code": 1}', b'{"code": "x", "more": 1}', b"\xff"])
 async def test_a_body_that_is_no_code_is_refused_with_what_would_be(door: Door, body: bytes) -> None:
     answer = await door.ask("/dashboard/session", "POST", body)

@@ -29,7 +29,8 @@ export function beat(): void {
 /** Any answer of the server counts, also a refusal. 502 is the answer of `tarmac dashboard` while the server is away. */
 async function answers(): Promise<boolean> {
   try {
-    const answer = await fetch("/livez", { signal: AbortSignal.timeout(TIMEOUT), cache: "no-store" });
+    const headers = { authorization: `Bearer ${session.peek()?.token ?? ""}` }; // the relay passes nothing on without it
+    const answer = await fetch("/livez", { headers, signal: AbortSignal.timeout(TIMEOUT), cache: "no-store" });
     return answer.status !== 502;
   } catch {
     return false;

@@ -25,7 +25,7 @@ from tarmac.server.security.subprotocols import take_token
 
 CODE_SECONDS = 60.0
 SESSION = BELOW + "session"
-_RELAYED = ("/api", "/apis", "/openapi/v3", "/version")
+_RELAYED = ("/api", "/apis", "/openapi/v3", "/version", "/livez")
 _AGAIN = "Press Enter in the terminal where tarmac dashboard runs, and open the address that it prints."
 
 PassOn = Callable[[Request], Awaitable[Answer]]
