@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from tarmac.api.compute.explanations import Cause, CityPlan, Explanation, Line, Plan, Refused, Subject
-from tarmac.api.compute.instance import InstanceTemplate, InstanceTemplateSpec, Runtime, RuntimeResources
+from tarmac.api.compute.instance import InstanceRuntime, InstanceTemplate, InstanceTemplateSpec, RuntimeResources
 from tarmac.api.compute.workload import (
     ScaleSettings,
     WorkloadDeployment,
@@ -154,7 +154,9 @@ def test_instances_of_an_older_revision_of_the_workload_are_not_up_to_date() -> 
     status = WorkloadDeploymentStatus(
         ready_replicas=2, updated_replicas=2, desired_replicas=2, observed_generation=1, revision="old"
     )
-    template = InstanceTemplate(spec=InstanceTemplateSpec(Runtime(RuntimeResources("datumcloud/d1-standard-2")), []))
+    template = InstanceTemplate(
+        spec=InstanceTemplateSpec(InstanceRuntime(RuntimeResources("datumcloud/d1-standard-2")), [])
+    )
     deployment = WorkloadDeployment(
         ObjectMeta("web-dfw", generation=1),
         spec=WorkloadDeploymentSpec(

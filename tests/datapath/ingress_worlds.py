@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tarmac.datapath.egress import OutsideLink, Transport
-from tarmac.datapath.ingress import Backend, IngressState, OpenPort, PublicAddress
+from tarmac.datapath.ingress import IngressAddress, IngressState, LocalBackend, OpenPort
 from tarmac.datapath.interface import NetworkState, NodeNetworks
 from tarmac.datapath.linux.naming import outside_mac, virtual_mac
 from tests.datapath.egress_worlds import ADDRESSES, GATEWAYS, NETWORKS, PODS, RANGES
@@ -51,7 +51,7 @@ class Way:
     router: str = ""  # of the segment
     draining: Sequence[str] = ()  # pods that get no new connections
 
-    def on(self, node: int) -> PublicAddress:
+    def on(self, node: int) -> IngressAddress:
         """What a node has of it."""
         six = ":" in self.address
         weights: dict[str, int] = {}
@@ -62,7 +62,9 @@ class Way:
                 protocol,
                 port,
                 tuple(sorted(weights.items())),
-                tuple(Backend(PODS[each][1], ADDRESSES[each][six], to) for each in self.pods if PODS[each][0] == node),
+                tuple(
+                    LocalBackend(PODS[each][1], ADDRESSES[each][six], to) for each in self.pods if PODS[each][0] == node
+                ),
                 self.clients,
                 self.affinity,
             )
@@ -70,7 +72,7 @@ class Way:
         )
         outside = OutsideLink(INTERFACE, SEGMENTS[6 if six else 4], self.router, self.virtual)
         answerers = tuple(sorted({at(PODS[each][0]) for each in (*self.pods, *self.draining)}))
-        return PublicAddress(self.address, ports, answerers, outside if node in GATEWAYS else None)
+        return IngressAddress(self.address, ports, answerers, outside if node in GATEWAYS else None)
 
 
 def at(node: int) -> str:

@@ -22,13 +22,13 @@ from tarmac.base.clock import SystemClock
 from tarmac.base.tasks import Tasks
 from tarmac.runtimes.fake import FakeProgram, FakeRuntime
 from tarmac.runtimes.interface import (
-    Container,
     ContainerConfig,
     Device,
     ExecResult,
     Handler,
     PodIdentity,
     Runtime,
+    RuntimeContainer,
     SandboxConfig,
 )
 from tarmac.runtimes.qemu.driver import QemuRuntime
@@ -126,7 +126,7 @@ class Running:
     sandbox_id: str
     id: str
 
-    async def now(self) -> Container:
+    async def now(self) -> RuntimeContainer:
         """As it is now."""
         return await self.runtime.container(self.id)
 

@@ -18,7 +18,7 @@ import pytest
 from tarmac.runtimes import containerd
 from tarmac.runtimes.containerd import ContainerdSettings, config_text, processes, runsc_text, sandboxes
 from tarmac.runtimes.containerd.orphans import is_memory_backed, processes_naming, unmount_below
-from tarmac.runtimes.interface import Container, LinuxSecurity, Unreachable
+from tarmac.runtimes.interface import LinuxSecurity, RuntimeContainer, RuntimeUnreachable
 from tarmac.runtimes.parts import NodeParts
 from tests.runtimes.machine import RealMachine, Running
 from tests.support.containerd import ContainerdNode
@@ -104,7 +104,7 @@ class TestRunning:
         running = await machine.run(replace(machine.waits(), command=("sh", "-c", counts)))
         before = await running.now()
         await _kill(spare_node)
-        with pytest.raises(Unreachable):
+        with pytest.raises(RuntimeUnreachable):
             await running.now()
         await asyncio.sleep(0.5)
         await containerd.start(spare_node.settings)
@@ -236,11 +236,11 @@ async def _kill(node: ContainerdNode) -> None:
         await asyncio.sleep(0.01)
 
 
-async def _answer(running: Running) -> Container:
+async def _answer(running: Running) -> RuntimeContainer:
     """The container as it is, once the channel has found its way back."""
     async with asyncio.timeout(20):
         while True:
-            with contextlib.suppress(Unreachable):
+            with contextlib.suppress(RuntimeUnreachable):
                 return await running.now()
             await asyncio.sleep(0.05)
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from tarmac.runtimes import labels
-from tarmac.runtimes.interface import Container, NotFound, Resources, RuntimeFault, RuntimeRefused
+from tarmac.runtimes.interface import Resources, RuntimeContainer, RuntimeFault, RuntimeObjectNotFound, RuntimeRefused
 from tests.runtimes.machine import Machine, Running
 from tests.support.containerd import BUSYBOX
 
 
-async def ended(running: Running) -> Container:
+async def ended(running: Running) -> RuntimeContainer:
     """The container, once it is no more."""
     async with asyncio.timeout(20):
         while (now := await running.now()).state != "exited":
@@ -82,7 +82,7 @@ async def test_stopping_and_removing_twice_is_no_complaint(machine: Machine) -> 
     await machine.runtime.remove_container(running.id)
     await machine.runtime.remove_container(running.id)
     await machine.runtime.stop_container(running.id, 5)
-    with pytest.raises(NotFound):
+    with pytest.raises(RuntimeObjectNotFound):
         await running.now()
 
 
@@ -119,7 +119,7 @@ async def test_creating_a_container_without_a_sandbox_or_an_image_fails(machine:
     with pytest.raises(RuntimeFault):
         await machine.runtime.create_container("nonesuch", machine.waits(), pod)
     sandbox_id = await machine.make(pod)
-    with pytest.raises(NotFound):
+    with pytest.raises(RuntimeObjectNotFound):
         await machine.runtime.create_container(sandbox_id, replace(machine.waits(), image="x.test/none:1"), pod)
 
 

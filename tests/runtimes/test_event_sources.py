@@ -12,7 +12,7 @@ import pytest
 from tarmac.base.clock import ManualClock
 from tarmac.runtimes.cri import CriRuntime
 from tarmac.runtimes.cri.events import changed
-from tarmac.runtimes.interface import RuntimeEvent, Unreachable
+from tarmac.runtimes.interface import RuntimeEvent, RuntimeUnreachable
 from tests.support.cri_server import CriServer
 
 
@@ -123,13 +123,13 @@ async def test_after_a_lost_connection_everything_is_looked_at(
 
 async def test_a_runtime_that_is_still_starting_is_not_reachable_yet(runtime: CriRuntime, server: CriServer) -> None:
     server.starting = True
-    with pytest.raises(Unreachable):
+    with pytest.raises(RuntimeUnreachable):
         await runtime.sandboxes()
 
 
 async def test_a_runtime_that_is_not_there_is_not_reachable(tmp_path: Path) -> None:
     runtime = CriRuntime(f"unix://{tmp_path}/nobody")
-    with pytest.raises(Unreachable):
+    with pytest.raises(RuntimeUnreachable):
         await runtime.sandboxes()
     await runtime.close()
 

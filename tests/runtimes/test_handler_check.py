@@ -8,7 +8,7 @@ import pytest
 
 from tarmac.runtimes.fake import FakeRuntime
 from tarmac.runtimes.handlercheck import check_handlers
-from tarmac.runtimes.interface import RuntimeRefused, Unreachable
+from tarmac.runtimes.interface import RuntimeRefused, RuntimeUnreachable
 from tests.runtimes.machine import RealMachine
 
 
@@ -39,6 +39,6 @@ async def test_the_sandbox_of_an_interrupted_check_does_not_fail_the_next(tmp_pa
 
 async def test_a_runtime_that_goes_away_says_nothing_about_its_handlers(tmp_path: Path) -> None:
     runtime = FakeRuntime()
-    runtime.trouble("run_sandbox", Unreachable("connection lost"))
-    with pytest.raises(Unreachable):
+    runtime.trouble("run_sandbox", RuntimeUnreachable("connection lost"))
+    with pytest.raises(RuntimeUnreachable):
         await check_handlers(runtime, str(tmp_path), "/tarmac")

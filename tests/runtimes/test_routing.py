@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.runtimes.fake import FakeRuntime, RegistryImage
-from tarmac.runtimes.interface import Handler, Runtime, Unreachable
+from tarmac.runtimes.interface import Handler, Runtime, RuntimeUnreachable
 from tarmac.runtimes.routed import RoutedDriver, RoutedRuntime
 from tests.runtimes.machine import RoutedMachine, Running
 
@@ -63,9 +63,9 @@ async def test_an_unreachable_driver_is_not_taken_for_empty(tmp_path: Path) -> N
     pair = Pair(tmp_path)
     container, vm = await pair.start("runc"), await pair.start("vm")
     pair.other.unplug()
-    with pytest.raises(Unreachable):
+    with pytest.raises(RuntimeUnreachable):
         await pair.runtime.sandboxes()
-    with pytest.raises(Unreachable):
+    with pytest.raises(RuntimeUnreachable):
         await pair.runtime.sandboxes(vm.pod.pod.uid)
     assert [each.id for each in await pair.runtime.containers(container.pod.pod.uid)] == [container.id]
 
@@ -76,7 +76,7 @@ async def test_the_node_offers_the_handlers_of_all_that_can_work(tmp_path: Path)
     pair.other.unplug()
     assert [each.name for each in (await pair.runtime.status()).handlers] == ["gvisor", "runc"]
     pair.main.unplug()
-    with pytest.raises(Unreachable):
+    with pytest.raises(RuntimeUnreachable):
         await pair.runtime.status()
 
 

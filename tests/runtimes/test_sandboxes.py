@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tarmac.runtimes import labels
-from tarmac.runtimes.interface import NotFound, RuntimeRefused
+from tarmac.runtimes.interface import RuntimeObjectNotFound, RuntimeRefused
 from tests.runtimes.machine import Machine
 
 
@@ -53,9 +53,9 @@ async def test_a_removed_sandbox_is_gone_with_its_containers(machine: Machine) -
     await machine.runtime.stop_sandbox(running.sandbox_id)
     await machine.runtime.remove_sandbox(running.sandbox_id)
     await machine.runtime.remove_sandbox(running.sandbox_id)
-    with pytest.raises(NotFound):
+    with pytest.raises(RuntimeObjectNotFound):
         await machine.runtime.sandbox(running.sandbox_id)
-    with pytest.raises(NotFound):
+    with pytest.raises(RuntimeObjectNotFound):
         await running.now()
     assert await machine.runtime.containers(running.pod.pod.uid) == []
 
@@ -82,5 +82,5 @@ async def test_an_unknown_handler_is_refused_by_name(machine: Machine) -> None:
 async def test_stopping_and_removing_an_absent_sandbox_succeeds(machine: Machine) -> None:
     await machine.runtime.stop_sandbox("nonesuch")
     await machine.runtime.remove_sandbox("nonesuch")
-    with pytest.raises(NotFound):
+    with pytest.raises(RuntimeObjectNotFound):
         await machine.runtime.sandbox("nonesuch")

@@ -11,14 +11,14 @@ from dataclasses import replace
 
 from tarmac.runtimes.fake import FakeRuntime
 from tarmac.runtimes.interface import (
-    Container,
     ContainerConfig,
     Resources,
     RuntimeClasses,
     RuntimeClassType,
+    RuntimeContainer,
     RuntimeRefused,
+    RuntimeSandbox,
     RuntimeStatus,
-    Sandbox,
     SandboxConfig,
 )
 
@@ -56,7 +56,7 @@ class NativeRuntime(FakeRuntime):
         self._of_sandboxes[made] = asked
         return made
 
-    async def sandbox(self, id: str) -> Sandbox:
+    async def sandbox(self, id: str) -> RuntimeSandbox:
         return replace(await super().sandbox(id), classes=dict(self._of_sandboxes.get(id, {})))
 
     async def update_sandbox(self, id: str, classes: Mapping[str, str]) -> None:
@@ -70,7 +70,7 @@ class NativeRuntime(FakeRuntime):
         self._of_containers[made] = dict(config.classes)
         return made
 
-    async def container(self, id: str) -> Container:
+    async def container(self, id: str) -> RuntimeContainer:
         return replace(await super().container(id), classes=dict(self._of_containers.get(id, {})))
 
     async def update_container(

@@ -31,7 +31,7 @@ BYTES, PORTS = 100, 64_512
 """Bytes reported for each connection, and connections of an address to one port of a server."""
 
 
-class FakeNode(Protocol):
+class EgressFakeNode(Protocol):
     """The node of a fake: its pods, its networks, and the other nodes on the same wire."""
 
     attached: dict[str, tuple[AttachedInterface, ...]]
@@ -39,7 +39,7 @@ class FakeNode(Protocol):
     state: NodeNetworks
     external: FakeEgressDatapath
 
-    def neighbour(self, node_address: str) -> FakeNode | None:
+    def neighbour(self, node_address: str) -> EgressFakeNode | None:
         """Return the node on the same wire with this tunnel address, possibly itself."""
         ...
 
@@ -71,7 +71,7 @@ class FakeStateSync:
 class FakeEgressDatapath:
     """External services of one node. `announced` are the addresses that were announced on segments, in order."""
 
-    def __init__(self, node: FakeNode) -> None:
+    def __init__(self, node: EgressFakeNode) -> None:
         self._node = node
         self.state = EgressState("")
         self.owners: dict[str, str] = {}

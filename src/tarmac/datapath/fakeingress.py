@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from zlib import crc32
 
 from tarmac.api.networking.interfaces import AttachedInterface
-from tarmac.datapath.ingress import Backend, IngressState, OpenPort, PublicAddress
+from tarmac.datapath.ingress import IngressAddress, IngressState, LocalBackend, OpenPort
 from tarmac.datapath.interface import NodeNetworks
 from tarmac.decide.ingress.slots import SLOTS, slots
 from tarmac.decide.reach.evaluation import permits
@@ -20,7 +20,7 @@ from tarmac.decide.reach.marks import is_reserved, node_marks
 from tarmac.decide.reach.policyrules import Rules
 
 
-class Answered(NamedTuple):
+class AcceptedConnection(NamedTuple):
     """The pod that answers a client, the source that it sees, and the node that the connection entered by."""
 
     sandbox: str
@@ -28,7 +28,7 @@ class Answered(NamedTuple):
     gateway: str
 
 
-class FakeNode(Protocol):
+class IngressFakeNode(Protocol):
     """The node of a fake: its pods, its networks, and the other nodes on the same wire."""
 
     attached: dict[str, tuple[AttachedInterface, ...]]
@@ -36,7 +36,7 @@ class FakeNode(Protocol):
     state: NodeNetworks
     ingress: FakeIngressDatapath
 
-    def neighbour(self, node_address: str) -> FakeNode | None:
+    def neighbour(self, node_address: str) -> IngressFakeNode | None:
         """Return the node on the same wire with this tunnel address, possibly itself."""
         ...
 
@@ -44,7 +44,7 @@ class FakeNode(Protocol):
 class FakeIngressDatapath:
     """Public addresses of one node. `announced` are the addresses that were announced on segments, in order."""
 
-    def __init__(self, node: FakeNode) -> None:
+    def __init__(self, node: IngressFakeNode) -> None:
         self._node = node
         self.state = IngressState("")
         self.announced: list[str] = []
@@ -55,7 +55,7 @@ class FakeIngressDatapath:
         """Store the state; backends of a missing Network are left out, and their address fails."""
         here = {network.name for network in self._node.state.networks}
         failures: dict[str, Exception] = {}
-        addresses: list[PublicAddress] = []
+        addresses: list[IngressAddress] = []
         for each in state.addresses:
             ports = tuple(
                 replace(port, backends=tuple(own for own in port.backends if own.network in here))
@@ -100,16 +100,18 @@ class FakeIngressDatapath:
         """Reset everything."""
         self.state, self._carried = IngressState(""), {}
 
-    def answers(self, client: tuple[str, int], address: str, port: int, protocol: str = "TCP") -> Answered | None:
+    def answers(
+        self, client: tuple[str, int], address: str, port: int, protocol: str = "TCP"
+    ) -> AcceptedConnection | None:
         """Return the answer to a client outside, if this node serves the address."""
         return self._enters(client, address, port, protocol) if address in self._carried else None
 
-    def answers_node(self, own_port: int, address: str, port: int, protocol: str = "TCP") -> Answered | None:
+    def answers_node(self, own_port: int, address: str, port: int, protocol: str = "TCP") -> AcceptedConnection | None:
         """Return the answer to a client on the node itself."""
         own = node_marks(self.state.node_address)[":" in address]
         return self._enters((own, own_port), address, port, protocol)
 
-    def _enters(self, client: tuple[str, int], address: str, port: int, protocol: str) -> Answered | None:
+    def _enters(self, client: tuple[str, int], address: str, port: int, protocol: str) -> AcceptedConnection | None:
         found = self._port(address, port, protocol)
         if found is None or not self._admits(client[0], found):
             return None
@@ -121,7 +123,7 @@ class FakeIngressDatapath:
         if node is None:
             return None
         arrived = node.ingress.arrives(self.state.node_address, client[0], hashed, address, port, protocol)
-        return None if arrived is None else Answered(*arrived, self.state.node_address)
+        return None if arrived is None else AcceptedConnection(*arrived, self.state.node_address)
 
     def arrives(
         self, gateway: str, client: str, hashed: int, address: str, port: int, protocol: str
@@ -151,11 +153,11 @@ class FakeIngressDatapath:
         ports = (own for each in self.state.addresses if each.address == address for own in each.ports)
         return next((each for each in ports if (each.port, each.protocol) == (port, protocol)), None)
 
-    def _rules(self, backend: Backend) -> Rules:
+    def _rules(self, backend: LocalBackend) -> Rules:
         found = next((each for each in self._node.state.networks if each.name == backend.network), None)
         return Rules() if found is None else found.rules.get(backend.address, Rules())
 
-    def _holder(self, backend: Backend) -> str | None:
+    def _holder(self, backend: LocalBackend) -> str | None:
         for sandbox_id, interfaces in self._node.attached.items():
             for each in interfaces:
                 own = {str(ip_interface(address).ip) for address in each.addresses}

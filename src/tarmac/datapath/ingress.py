@@ -22,7 +22,7 @@ MAX_NODES = 255
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Backend:
+class LocalBackend:
     """A pod on this node, its address on a Network, and the port that it listens on."""
 
     network: str  # namespace/name
@@ -41,13 +41,13 @@ class OpenPort:
     protocol: Transport
     port: int
     nodes: tuple[tuple[str, int], ...] = ()
-    backends: tuple[Backend, ...] = ()
+    backends: tuple[LocalBackend, ...] = ()
     clients: tuple[str, ...] | None = None
     affinity: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class PublicAddress:
+class IngressAddress:
     """One public address. `answerers` are nodes whose answers are accepted: also those with draining endpoints only."""
 
     address: str
@@ -67,7 +67,7 @@ class IngressState:
     """
 
     node_address: str
-    addresses: tuple[PublicAddress, ...] = ()
+    addresses: tuple[IngressAddress, ...] = ()
     ranges: tuple[str, ...] = ()
     peers: tuple[str, ...] = ()
     networks: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])

@@ -8,7 +8,6 @@ from tarmac.api.schema import JsonObject
 from tarmac.runtimes.interface import (
     CommandStream,
     ConsoleOptions,
-    Container,
     ContainerConfig,
     Credentials,
     ExecResult,
@@ -17,10 +16,11 @@ from tarmac.runtimes.interface import (
     Progress,
     Resources,
     Runtime,
+    RuntimeContainer,
     RuntimeEvent,
+    RuntimeSandbox,
     RuntimeStatus,
     RuntimeUsage,
-    Sandbox,
     SandboxConfig,
     SessionOptions,
     StreamOptions,
@@ -48,10 +48,10 @@ class ForwardingRuntime:
     async def remove_sandbox(self, id: str) -> None:
         await self.runtime.remove_sandbox(id)
 
-    async def sandboxes(self, pod_uid: str | None = None) -> Sequence[Sandbox]:
+    async def sandboxes(self, pod_uid: str | None = None) -> Sequence[RuntimeSandbox]:
         return await self.runtime.sandboxes(pod_uid)
 
-    async def sandbox(self, id: str) -> Sandbox:
+    async def sandbox(self, id: str) -> RuntimeSandbox:
         return await self.runtime.sandbox(id)
 
     async def update_sandbox(self, id: str, classes: Mapping[str, str]) -> None:
@@ -69,10 +69,10 @@ class ForwardingRuntime:
     async def remove_container(self, id: str) -> None:
         await self.runtime.remove_container(id)
 
-    async def containers(self, pod_uid: str | None = None) -> Sequence[Container]:
+    async def containers(self, pod_uid: str | None = None) -> Sequence[RuntimeContainer]:
         return await self.runtime.containers(pod_uid)
 
-    async def container(self, id: str) -> Container:
+    async def container(self, id: str) -> RuntimeContainer:
         return await self.runtime.container(id)
 
     async def update_container(

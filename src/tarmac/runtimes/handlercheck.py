@@ -16,8 +16,8 @@ from tarmac.runtimes.interface import (
     Runtime,
     RuntimeFault,
     RuntimeStatus,
+    RuntimeUnreachable,
     SandboxConfig,
-    Unreachable,
 )
 
 # The host's network: a short-lived sandbox needs no addresses, and the network may not be ready at this time.
@@ -33,7 +33,7 @@ class HandlerCheck:
 
 
 async def check_handlers(runtime: Runtime, log_directory: str, cgroup_parent: str) -> HandlerCheck:
-    """Test every handler that has its own kernel. Raises Unreachable."""
+    """Test every handler that has its own kernel. Raises RuntimeUnreachable."""
     status = await runtime.status()
     failures: dict[str, str] = {}
     for handler in status.handlers:
@@ -44,14 +44,17 @@ async def check_handlers(runtime: Runtime, log_directory: str, cgroup_parent: st
 
 
 async def _try(runtime: Runtime, handler: str, log_directory: str, cgroup_parent: str) -> str:
-    """Return the failure of a handler; empty if it works. Raises Unreachable, which says nothing about the handler."""
+    """Return the failure of a handler; empty if it works.
+
+    Raises RuntimeUnreachable, which says nothing about the handler.
+    """
     uid = f"trial-{handler}"
     pod = PodIdentity("kube-system", uid, uid)
     config = SandboxConfig(pod, "trial", log_directory, f"{cgroup_parent}/pod{uid}", security=_BARE)
     try:
         await _remove(runtime, uid)  # left by an agent killed during a test
         await runtime.run_sandbox(config, handler)
-    except Unreachable:
+    except RuntimeUnreachable:
         raise
     except RuntimeFault as refusal:
         return str(refusal)

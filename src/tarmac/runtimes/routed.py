@@ -23,7 +23,6 @@ from tarmac.base.tasks import Tasks
 from tarmac.runtimes.interface import (
     CommandStream,
     ConsoleOptions,
-    Container,
     ContainerConfig,
     Credentials,
     ExecResult,
@@ -33,11 +32,12 @@ from tarmac.runtimes.interface import (
     Progress,
     Resources,
     Runtime,
+    RuntimeContainer,
     RuntimeEvent,
     RuntimeFault,
+    RuntimeSandbox,
     RuntimeStatus,
     RuntimeUsage,
-    Sandbox,
     SandboxConfig,
     SessionOptions,
     StreamOptions,
@@ -95,12 +95,12 @@ class RoutedRuntime:
     async def remove_sandbox(self, id: str) -> None:
         await self._of_id(id).remove_sandbox(id)
 
-    async def sandboxes(self, pod_uid: str | None = None) -> Sequence[Sandbox]:
+    async def sandboxes(self, pod_uid: str | None = None) -> Sequence[RuntimeSandbox]:
         if pod_uid is None:
             return await self._joined(lambda driver: driver.sandboxes())
         return await (await self._of_pod(pod_uid)).sandboxes(pod_uid)
 
-    async def sandbox(self, id: str) -> Sandbox:
+    async def sandbox(self, id: str) -> RuntimeSandbox:
         return await self._of_id(id).sandbox(id)
 
     async def update_sandbox(self, id: str, classes: Mapping[str, str]) -> None:
@@ -120,12 +120,12 @@ class RoutedRuntime:
     async def remove_container(self, id: str) -> None:
         await self._of_id(id).remove_container(id)
 
-    async def containers(self, pod_uid: str | None = None) -> Sequence[Container]:
+    async def containers(self, pod_uid: str | None = None) -> Sequence[RuntimeContainer]:
         if pod_uid is None:
             return await self._joined(lambda driver: driver.containers())
         return await (await self._of_pod(pod_uid)).containers(pod_uid)
 
-    async def container(self, id: str) -> Container:
+    async def container(self, id: str) -> RuntimeContainer:
         return await self._of_id(id).container(id)
 
     async def update_container(

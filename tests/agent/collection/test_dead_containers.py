@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import cast
 
 from tarmac.agent.collection.containers import DeadContainers, surplus
-from tarmac.runtimes.interface import Runtime, Sandbox
+from tarmac.runtimes.interface import Runtime, RuntimeSandbox
 from tests.agent.stats.scene import Scene
 
 
@@ -58,5 +58,5 @@ async def test_dead_sandboxes_go_unless_they_are_the_newest_or_hold_containers(t
     assert sorted(each.id for each in stage.all_sandboxes) == ["s10", "s20"]
 
 
-def _dead(sandbox: Sandbox, identity: str, age: float) -> Sandbox:
+def _dead(sandbox: RuntimeSandbox, identity: str, age: float) -> RuntimeSandbox:
     return replace(sandbox, id=identity, ready=False, created_at=sandbox.created_at - age)

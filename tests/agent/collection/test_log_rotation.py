@@ -10,7 +10,7 @@ import pytest
 
 from tarmac.agent.collection.logs import LogRotation
 from tarmac.agent.config.reading import API_VERSION, KIND, decode
-from tarmac.runtimes.interface import Runtime, Unreachable
+from tarmac.runtimes.interface import Runtime, RuntimeUnreachable
 from tests.agent.stats.scene import Scene
 
 
@@ -31,7 +31,7 @@ class Stage(Scene):
 
     async def reopen_log(self, id: str) -> None:
         if self.deaf:
-            raise Unreachable("away")
+            raise RuntimeUnreachable("away")
         assert id == "p-c0"
         self.log.touch()
 

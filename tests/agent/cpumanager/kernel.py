@@ -16,7 +16,7 @@ from tarmac.base.clock import Clock
 from tarmac.base.cpuset import CPUSet
 from tarmac.runtimes.fake import FakeRuntime
 from tarmac.runtimes.forwarding import ForwardingRuntime
-from tarmac.runtimes.interface import Container, RuntimeRefused, SandboxConfig
+from tarmac.runtimes.interface import RuntimeContainer, RuntimeRefused, SandboxConfig
 
 ALONE = "alone"
 """Containers of this name have processors to themselves."""
@@ -145,7 +145,7 @@ class KernelRuntime(ForwardingRuntime):
         self._kernel.begin(self._paths[made], None, "")
         return made
 
-    async def containers(self, pod_uid: str | None = None) -> Sequence[Container]:
+    async def containers(self, pod_uid: str | None = None) -> Sequence[RuntimeContainer]:
         if pod_uid is None:
             await self._clock.sleep(self._slowness())
         return await super().containers(pod_uid)

@@ -23,13 +23,13 @@ from tarmac.http.messages import Answer, Request, Response, UpgradeResponse
 from tarmac.runtimes.cri.streaming import open_stream
 from tarmac.runtimes.interface import (
     CommandStream,
-    Container,
     ContainerState,
     ExecResult,
-    NotFound,
     PodIdentity,
     Runtime,
-    Sandbox,
+    RuntimeContainer,
+    RuntimeObjectNotFound,
+    RuntimeSandbox,
     StreamOptions,
 )
 from tarmac.wire.channels import PROTOCOL_VERSION, STREAM_TYPE, V4, Channel, exited, failure
@@ -68,16 +68,16 @@ class ProcessRuntime:
     def as_runtime(self) -> Runtime:
         return cast("Runtime", self)
 
-    async def container(self, id: str) -> Container:
+    async def container(self, id: str) -> RuntimeContainer:
         if id not in self.states:
-            raise NotFound(id)
-        return Container(id, "sandbox", "main", 0, self.states[id], "image", "sha256:1", {}, {}, 0.0)
+            raise RuntimeObjectNotFound(id)
+        return RuntimeContainer(id, "sandbox", "main", 0, self.states[id], "image", "sha256:1", {}, {}, 0.0)
 
-    async def containers(self, pod_uid: str | None = None) -> Sequence[Container]:
+    async def containers(self, pod_uid: str | None = None) -> Sequence[RuntimeContainer]:
         return [await self.container(each) for each in self.states]
 
-    async def sandboxes(self, pod_uid: str | None = None) -> Sequence[Sandbox]:
-        return [Sandbox("sandbox", PodIdentity("default", "web", "u1"), True, 0.0, "runc", {}, {})]
+    async def sandboxes(self, pod_uid: str | None = None) -> Sequence[RuntimeSandbox]:
+        return [RuntimeSandbox("sandbox", PodIdentity("default", "web", "u1"), True, 0.0, "runc", {}, {})]
 
     async def exec(self, id: str, command: Sequence[str], timeout: float) -> ExecResult:
         pipe = asyncio.subprocess.PIPE
@@ -93,7 +93,7 @@ class ProcessRuntime:
 
     def _promise(self, id: str, command: Sequence[str], options: StreamOptions) -> str:
         if self.states.get(id) != "running":
-            raise NotFound(id)
+            raise RuntimeObjectNotFound(id)
         assert self.listener is not None
         token = f"t{len(self.asked)}"
         self.asked[token] = Asked(command, options.tty, frozenset(each.stream_type for each in options.channels()))

@@ -15,7 +15,7 @@ from tarmac.api.ingress.addresspool import AddressPool
 from tarmac.api.ingress.publicaddress import PublicAddress
 from tarmac.api.networking.tunnelendpoint import TunnelEndpoint
 from tarmac.datapath.egress import OutsideLink
-from tarmac.datapath.ingress import Backend, IngressState, OpenPort
+from tarmac.datapath.ingress import IngressState, LocalBackend, OpenPort
 from tarmac.decide import reasons
 from tarmac.decide.reach.facts import SliceFacts, decode_slice
 
@@ -101,7 +101,7 @@ def test_without_pools_and_addresses_there_is_nothing():
 def test_a_held_address_leads_to_the_endpoints_of_its_service():
     compiled = compile_ingress(HERE, OBJECTS)
     (found,) = compiled.state.addresses
-    backend = Backend(NETWORK, "10.128.0.5", 8080)
+    backend = LocalBackend(NETWORK, "10.128.0.5", 8080)
     assert found.ports == (OpenPort("TCP", 80, (("198.18.0.1", 1), ("198.18.0.2", 2)), (backend,)),)
     assert found.answerers == ("198.18.0.1", "198.18.0.2")
     assert found.outside == OutsideLink("outside0", "192.0.2.0/24")

@@ -7,7 +7,7 @@ from typing import Any, cast
 from tarmac.agent.node.runtimehealth import RuntimeHealth
 from tarmac.base.clock import ManualClock
 from tarmac.runtimes.handlercheck import HandlerCheck
-from tarmac.runtimes.interface import Handler, Runtime, RuntimeStatus, Unreachable
+from tarmac.runtimes.interface import Handler, Runtime, RuntimeStatus, RuntimeUnreachable
 
 FINE = RuntimeStatus("containerd", "1.7.24", True, True, (Handler("runc"),))
 SANDBOXED = RuntimeStatus("containerd", "1.7.24", True, True, (Handler("gvisor", own_kernel=True), Handler("runc")))
@@ -39,7 +39,7 @@ def health(
 
 
 async def test_before_the_first_answer_nothing_is_ready() -> None:
-    found, _, _ = health(Unreachable("connection refused"))
+    found, _, _ = health(RuntimeUnreachable("connection refused"))
     await found.refresh()
     assert "connection refused" in found.unready
 
@@ -48,7 +48,7 @@ async def test_a_short_silence_changes_nothing() -> None:
     found, runtime, clock = health(FINE)
     await found.refresh()
     assert found.unready == ""
-    runtime.answer = Unreachable("connection refused")
+    runtime.answer = RuntimeUnreachable("connection refused")
     clock.advance(29)
     await found.refresh()
     assert found.unready == ""
@@ -92,7 +92,7 @@ async def test_a_handler_that_fails_is_not_offered_and_tried_again_when_the_runt
         await found.refresh()
     assert found.handlers() == {"", "runc"}
     assert runtime.trials == 1
-    runtime.answer = Unreachable("gone")
+    runtime.answer = RuntimeUnreachable("gone")
     await found.refresh()
     runtime.answer = SANDBOXED
     await found.refresh()
@@ -103,7 +103,7 @@ async def test_a_runtime_that_dies_under_the_trial_proves_nothing_about_its_hand
     clock, runtime = ManualClock(), Answers(SANDBOXED)
 
     async def dies() -> HandlerCheck:
-        runtime.answer = Unreachable("connection reset")
+        runtime.answer = RuntimeUnreachable("connection reset")
         return HandlerCheck(FINE, {"gvisor": "connection reset"})
 
     found = RuntimeHealth(cast("Runtime", runtime), clock, dies)

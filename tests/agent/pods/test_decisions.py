@@ -21,7 +21,7 @@ from tarmac.agent.model.pod import AgentPod, is_sidecar
 from tarmac.agent.model.runtimestate import PodRuntimeState
 from tarmac.agent.pods.podactions import Kill, MakeSandbox, PodActions, Resize, Situation, Start, StopSandbox, decide
 from tarmac.api.schema import JsonObject
-from tarmac.runtimes.interface import Container, ContainerState, PodIdentity, Sandbox
+from tarmac.runtimes.interface import ContainerState, PodIdentity, RuntimeContainer, RuntimeSandbox
 
 STEPS = 60
 
@@ -54,8 +54,8 @@ class Model:
         self.chance = chance
         self.now = 1000.0
         self.ending = False
-        self.sandboxes: list[Sandbox] = []
-        self.containers: list[Container] = []
+        self.sandboxes: list[RuntimeSandbox] = []
+        self.containers: list[RuntimeContainer] = []
         self.started: dict[str, bool] = {}
         self.unhealthy: set[str] = set()
         self.replaced: set[str] = set()
@@ -89,7 +89,9 @@ class Model:
                 case MakeSandbox(attempt, _):
                     self.check_new_sandbox(attempt)
                     identity = PodIdentity("n", "p", "u", attempt)
-                    self.sandboxes.append(Sandbox(f"s{attempt}", identity, True, self.now, "", {}, {}, ("10.0.0.1",)))
+                    self.sandboxes.append(
+                        RuntimeSandbox(f"s{attempt}", identity, True, self.now, "", {}, {}, ("10.0.0.1",))
+                    )
                 case StopSandbox(id):
                     assert not self.seen.running, "a sandbox is stopped when its containers have ended"
                     self.stopped.add(id)
@@ -118,7 +120,9 @@ class Model:
         sandbox = self.sandboxes[-1].id
         state: ContainerState = "running" if self.chance.random() < 0.9 else "created"
         self.containers.append(
-            Container(new, sandbox, name, action.attempt, state, "app", "", {}, notes, self.now, started_at=self.now)
+            RuntimeContainer(
+                new, sandbox, name, action.attempt, state, "app", "", {}, notes, self.now, started_at=self.now
+            )
         )
 
     # --- what must hold ---------------------------------------------------------------------------------------------

@@ -8,7 +8,14 @@ from typing import Any, cast
 
 from tarmac.agent.stats.pods import PodStats
 from tarmac.base.clock import ManualClock
-from tarmac.runtimes.interface import Container, ContainerState, PodIdentity, Runtime, RuntimeUsage, Sandbox
+from tarmac.runtimes.interface import (
+    ContainerState,
+    PodIdentity,
+    Runtime,
+    RuntimeContainer,
+    RuntimeSandbox,
+    RuntimeUsage,
+)
 from tarmac.runtimes.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
 from tarmac.volumes.interface import Volumes
 from tarmac.volumes.interface import VolumeUsage as VolumeUsage
@@ -19,8 +26,8 @@ class Scene:
 
     def __init__(self, logs: Path) -> None:
         self.clock = ManualClock()
-        self.all_sandboxes: list[Sandbox] = []
-        self.all_containers: list[Container] = []
+        self.all_sandboxes: list[RuntimeSandbox] = []
+        self.all_containers: list[RuntimeContainer] = []
         self.usages: dict[str, RuntimeUsage] = {}
         self.volumes: dict[str, dict[str, VolumeUsage]] = {}
         self.looks = 0
@@ -32,7 +39,7 @@ class Scene:
         labels = {POD_NAMESPACE: "default", POD_NAME: name, POD_UID: uid}
         at = self.clock.now()
         pod = PodIdentity("default", name, uid)
-        self.all_sandboxes.append(Sandbox(f"s-{name}", pod, True, at, "runc", labels, {}))
+        self.all_sandboxes.append(RuntimeSandbox(f"s-{name}", pod, True, at, "runc", labels, {}))
         for each in containers:
             self.container(name, each)
             self.usages[f"{name}-{each}"] = RuntimeUsage(
@@ -45,20 +52,20 @@ class Scene:
 
     def container(
         self, pod: str, name: str, attempt: int = 0, state: ContainerState = "running", identity: str = ""
-    ) -> Container:
+    ) -> RuntimeContainer:
         labels = {POD_NAMESPACE: "default", POD_NAME: pod, POD_UID: f"uid-{pod}", CONTAINER_NAME: name}
-        made = Container(
+        made = RuntimeContainer(
             identity or f"{pod}-{name}", f"s-{pod}", name, attempt, state, "image", "sha256:1", labels, {},
             self.clock.now() + attempt,
         )  # fmt: skip
         self.all_containers.append(made)
         return made
 
-    async def sandboxes(self, pod_uid: str | None = None) -> list[Sandbox]:
+    async def sandboxes(self, pod_uid: str | None = None) -> list[RuntimeSandbox]:
         self.looks += 1
         return [each for each in self.all_sandboxes if pod_uid in (None, each.pod.uid)]
 
-    async def containers(self, pod_uid: str | None = None) -> list[Container]:
+    async def containers(self, pod_uid: str | None = None) -> list[RuntimeContainer]:
         return [each for each in self.all_containers if pod_uid in (None, each.labels[POD_UID])]
 
     async def container_usage(self) -> list[RuntimeUsage]:

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarmac.runtimes.interface.errors import RuntimeRefused, Unreachable
+from tarmac.runtimes.interface.errors import RuntimeRefused, RuntimeUnreachable
 from tarmac.runtimes.qemu.monitor import connected
 from tarmac.runtimes.qemu.qmp import (
     MAX_LINE,
@@ -192,7 +192,7 @@ async def test_an_answer_that_comes_too_late_is_nobodys_and_the_next_question_ge
         played.say({"return": "late", "id": late[0]}, {"return": "mine", "id": command["id"]})
 
     async with playing(answer, patience=1) as (_, monitor):
-        with pytest.raises(Unreachable, match="has not answered"):
+        with pytest.raises(RuntimeUnreachable, match="has not answered"):
             await monitor.execute("query-status")
         assert await monitor.execute("query-status") == "mine"
 
@@ -225,13 +225,13 @@ async def test_many_may_ask_at_once() -> None:
 async def test_a_machine_that_ends_is_unreachable_for_those_who_wait_and_for_all_after() -> None:
     async with playing(lambda played, command: "hang up") as (_, monitor):
         for _ in range(2):
-            with pytest.raises(Unreachable, match="closed the connection"):
+            with pytest.raises(RuntimeUnreachable, match="closed the connection"):
                 await monitor.execute("query-status")
 
 
 async def test_a_protocol_violation_ends_the_connection() -> None:
     async with playing(lambda played, command: played.say(b"HTTP/1.1 400 Bad Request\r\n")) as (_, monitor):
-        with pytest.raises(Unreachable, match="not a message"):
+        with pytest.raises(RuntimeUnreachable, match="not a message"):
             await monitor.execute("query-status")
 
 
@@ -250,6 +250,6 @@ async def test_descriptors_travel_with_their_command() -> None:
 
 
 async def test_a_socket_that_is_not_there_is_unreachable(tmp_path: Path) -> None:
-    with pytest.raises(Unreachable, match="cannot be reached"):
+    with pytest.raises(RuntimeUnreachable, match="cannot be reached"):
         async with connected(str(tmp_path / "none"), lambda event: None):
             pass

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.runtimes.interface import NO_EXEC, Container, Resources, RuntimeFault, RuntimeRefused
+from tarmac.runtimes.interface import NO_EXEC, Resources, RuntimeContainer, RuntimeFault, RuntimeRefused
 from tarmac.runtimes.qemu import process
 from tarmac.runtimes.qemu.records import MachineRecord
 from tests.runtimes.machine import QemuMachine, Running
@@ -223,7 +223,7 @@ async def test_a_folder_that_was_begun_and_never_written_down_is_swept(qemu: Qem
     assert not stray.parent.exists()
 
 
-async def over(running: Running) -> Container:
+async def over(running: Running) -> RuntimeContainer:
     async with asyncio.timeout(20):
         while (now := await running.now()).state != "exited":
             await asyncio.sleep(0.02)

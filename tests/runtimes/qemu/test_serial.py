@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tarmac.base.clock import ManualClock
 from tarmac.base.tasks import background
-from tarmac.runtimes.interface import NotFound
+from tarmac.runtimes.interface import RuntimeObjectNotFound
 from tarmac.runtimes.qemu.serial import KEPT, SerialFiles, SerialLog, SerialLogs, connect_keyboard
 from tarmac.runtimes.qemu.serial.log import MAX_LINE, log_lines
 from tarmac.runtimes.qemu.serial.logs import INTERVAL
@@ -258,7 +258,7 @@ async def test_a_flooding_machine_does_not_delay_the_logs_of_others(tmp_path: Pa
     await logs.finish("flood")
     assert (tmp_path / "flood" / "0.log").read_bytes().count(b"F y\n") == 500_000
     logs.release("flood")
-    with pytest.raises(NotFound):
+    with pytest.raises(RuntimeObjectNotFound):
         logs.reopen("flood")
 
 

@@ -8,7 +8,14 @@ import pytest
 
 from tarmac.apps.up import NODES
 from tarmac.base.tasks import Tasks
-from tarmac.runtimes.interface import CommandStream, ConsoleOptions, NotFound, NotOffered, SessionOptions, WrongState
+from tarmac.runtimes.interface import (
+    CommandStream,
+    ConsoleOptions,
+    NotOffered,
+    RuntimeObjectNotFound,
+    SessionOptions,
+    WrongState,
+)
 from tarmac.sim.sessions.api import SimulatedNodeApi
 from tarmac.sim.sessions.machines import SimulatedMachines
 from tarmac.wire.channels import Channel
@@ -74,7 +81,7 @@ def test_a_console_shows_the_boot_and_offers_a_shell(tmp_path: Path) -> None:
         await stage.pods.delete("vm", "default")
         await stage.wait(5)
         assert viewer.ended
-        with pytest.raises(NotFound):
+        with pytest.raises(RuntimeObjectNotFound):
             await machines.console_stream(uid, console())
 
     play(story)
@@ -88,7 +95,7 @@ def test_what_is_not_simulated_is_refused_by_name(tmp_path: Path) -> None:
         with pytest.raises(NotOffered, match="Pause"):
             await machines.power(uid, "Pause")
         stage.fleet.die("dfw-0")
-        with pytest.raises((NotFound, WrongState)):
+        with pytest.raises((RuntimeObjectNotFound, WrongState)):
             await machines.power(uid, "Reboot")
 
     play(story)

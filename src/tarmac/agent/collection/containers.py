@@ -12,7 +12,7 @@ from typing import Final
 
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
-from tarmac.runtimes.interface import Container, Runtime, RuntimeFault, Sandbox
+from tarmac.runtimes.interface import Runtime, RuntimeContainer, RuntimeFault, RuntimeSandbox
 from tarmac.runtimes.labels import POD_NAME, POD_NAMESPACE, POD_UID
 
 INTERVAL: Final = 60.0
@@ -50,28 +50,28 @@ class DeadContainers:
             await self._runtime.remove_sandbox(sandbox.id)
         return len(gone)
 
-    def _forget_log(self, container: Container) -> None:
+    def _forget_log(self, container: RuntimeContainer) -> None:
         labels = container.labels
         pod = f"{labels.get(POD_NAMESPACE)}_{labels.get(POD_NAME)}_{labels.get(POD_UID)}"
         for file in (self._logs / pod / container.name).glob(f"{container.attempt}.log*"):
             file.unlink(missing_ok=True)
 
 
-def surplus(containers: Sequence[Container]) -> list[Container]:
+def surplus(containers: Sequence[RuntimeContainer]) -> list[RuntimeContainer]:
     """Return dead containers beyond the newest of their pod and name, and its predecessor."""
-    by_name: dict[tuple[str, str], list[Container]] = {}
+    by_name: dict[tuple[str, str], list[RuntimeContainer]] = {}
     for container in containers:
         by_name.setdefault((container.labels.get(POD_UID, ""), container.name), []).append(container)
-    found: list[Container] = []
+    found: list[RuntimeContainer] = []
     for same in by_name.values():
         newest_first = sorted(same, key=lambda each: (-each.attempt, -each.created_at))
         found += [each for each in newest_first[1 + KEPT :] if each.state in ("exited", "unknown")]
     return found
 
 
-def surplus_sandboxes(sandboxes: Sequence[Sandbox], used: set[str]) -> list[Sandbox]:
+def surplus_sandboxes(sandboxes: Sequence[RuntimeSandbox], used: set[str]) -> list[RuntimeSandbox]:
     """Return dead sandboxes without containers that are not the newest of their pod."""
-    newest: dict[str, Sandbox] = {}
+    newest: dict[str, RuntimeSandbox] = {}
     for sandbox in sandboxes:
         known = newest.get(sandbox.pod.uid)
         if known is None or _order(sandbox) > _order(known):
@@ -79,6 +79,6 @@ def surplus_sandboxes(sandboxes: Sequence[Sandbox], used: set[str]) -> list[Sand
     return [each for each in sandboxes if not each.ready and each.id not in used and newest[each.pod.uid].id != each.id]
 
 
-def _order(sandbox: Sandbox) -> tuple[int, float]:
+def _order(sandbox: RuntimeSandbox) -> tuple[int, float]:
     """Order by attempt first: the clock may have been set back between two of them."""
     return sandbox.pod.attempt, sandbox.created_at

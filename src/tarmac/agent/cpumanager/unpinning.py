@@ -14,7 +14,7 @@ from tarmac.agent.cpumanager.statefile import StateFile
 from tarmac.base.clock import Clock
 from tarmac.base.cpuset import CPUSet
 from tarmac.base.log import log
-from tarmac.runtimes.interface import Resources, Runtime, RuntimeFault, Unreachable
+from tarmac.runtimes.interface import Resources, Runtime, RuntimeFault, RuntimeUnreachable
 
 _RETRY_INTERVAL = 1.0
 _log = log("processors")
@@ -59,7 +59,7 @@ class Unpinning:
     async def _update_runtime(self, id: str) -> None:
         try:
             await self._runtime.update_container(id, Resources(cpuset_cpus=str(self._online)))
-        except Unreachable:
+        except RuntimeUnreachable:
             raise
         except RuntimeFault as fault:
             _log.debug("runtime refused to change a container's CPUs", container=id, why=str(fault))  # or it has ended

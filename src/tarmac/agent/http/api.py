@@ -36,13 +36,13 @@ from tarmac.base.digits import port_number
 from tarmac.http.messages import Answer, Request, Response
 from tarmac.http.streams import stream_of
 from tarmac.runtimes.interface import (
-    NotFound,
     NotOffered,
     Runtime,
     RuntimeFault,
+    RuntimeObjectNotFound,
+    RuntimeUnreachable,
     StreamOptions,
     TooManyStreams,
-    Unreachable,
     WrongState,
 )
 
@@ -50,7 +50,7 @@ ExternalConnections = Callable[[str, str], Awaitable[NodeConnections]]
 """Returns the connections of an ExternalService known to this node, by namespace and name."""
 
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
-_CODES = ((NotFound, 404), (Unreachable, 503))
+_CODES = ((RuntimeObjectNotFound, 404), (RuntimeUnreachable, 503))
 _REFUSALS = ((NotOffered, 400), (WrongState, 409), (TooManyStreams, 429))
 _RUN_TIMEOUT = 50.0  # below the timeout of a request
 
@@ -156,7 +156,7 @@ class NodeApi:
             return False
         try:
             return (await self._runtime.container(identity)).state in ("created", "running")
-        except NotFound:
+        except RuntimeObjectNotFound:
             return False
         except RuntimeFault:  # containers keep running while their runtime is down
             return True

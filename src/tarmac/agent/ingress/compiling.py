@@ -20,7 +20,7 @@ from tarmac.api.networking.names import ANNOTATION_NETWORK
 from tarmac.api.networking.tunnelendpoint import TunnelEndpoint
 from tarmac.datapath import ingress as wanted
 from tarmac.datapath.egress import Transport
-from tarmac.datapath.ingress import MAX_NODES, Backend, IngressState, OpenPort
+from tarmac.datapath.ingress import MAX_NODES, IngressState, LocalBackend, OpenPort
 from tarmac.decide import reasons
 from tarmac.decide.ingress.targets import LOCAL, IngressEndpoint, Leads, usable, weights
 from tarmac.decide.reach.facts import SliceFacts
@@ -85,7 +85,7 @@ def compile_ingress(here: Here, objects: IngressObjects) -> CompiledIngress:
         return CompiledIngress(IngressState(here.address))
     ends = _tunnel_ends(here, objects.endpoints)
     slices = _by_service(objects.slices)
-    found: list[wanted.PublicAddress] = []
+    found: list[wanted.IngressAddress] = []
     ownable, told = set[str](), dict[str, str]()
     for each in sorted(objects.addresses, key=lambda one: one.spec.address):
         pool = objects.pools.get(each.spec.pool_name)
@@ -169,7 +169,7 @@ def _address(
     slices: Mapping[str, Sequence[SliceFacts]],
     ends: Mapping[str, str],
     places: Set[Place],
-) -> wanted.PublicAddress | None:
+) -> wanted.IngressAddress | None:
     """Return the address with its ports; None without a holder."""
     ports: dict[tuple[str, int], OpenPort] = {}
     answerers, held, version = set[str](), False, 6 if ":" in address.spec.address else 4
@@ -188,7 +188,7 @@ def _address(
     if not held:
         return None
     made = tuple(ports[key] for key in sorted(ports))
-    return wanted.PublicAddress(address.spec.address, made, tuple(sorted(answerers)))
+    return wanted.IngressAddress(address.spec.address, made, tuple(sorted(answerers)))
 
 
 def _targets(port: str, version: int, slices: Sequence[SliceFacts]) -> Iterator[_Target]:
@@ -221,7 +221,7 @@ def _port(
     chosen = weights(leads, here.name, here.location, list(endpoints.values()))
     able = usable(list(endpoints.values()))
     backends = {
-        Backend(each.network, each.address, each.port)
+        LocalBackend(each.network, each.address, each.port)
         for each, endpoint in endpoints.items()
         if each.node == here.name and endpoint in able
     }
@@ -232,8 +232,8 @@ def _port(
 
 
 def _on_its_segment(
-    here: Here, address: PublicAddress, pool: AddressPool, made: wanted.PublicAddress
-) -> tuple[wanted.PublicAddress, str]:
+    here: Here, address: PublicAddress, pool: AddressPool, made: wanted.IngressAddress
+) -> tuple[wanted.IngressAddress, str]:
     """Return the address with its segment, if this node is a candidate, and why it must not own it, if so."""
     way = announcement(pool.spec)
     if way == "bgp":

@@ -9,7 +9,7 @@ from typing import Protocol
 from tarmac.agent.model.allotment import PodAllotment
 from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.model.runtimestate import PodRuntimeState
-from tarmac.runtimes.interface import Containers, Resources, Sandbox
+from tarmac.runtimes.interface import Containers, Resources, RuntimeSandbox
 
 Classes = Mapping[str, str]
 """Type -> class."""
@@ -45,7 +45,7 @@ class RunningContainer:
 
     name: str
     id: str
-    sandbox: Sandbox
+    sandbox: RuntimeSandbox
 
 
 class PodClasses(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tarmac.runtimes.interface import Container, RuntimeEvent, Sandbox
+from tarmac.runtimes.interface import RuntimeContainer, RuntimeEvent, RuntimeSandbox
 
 _SINCE = {
     "created": ("created", "running", "exited"),
@@ -18,12 +18,12 @@ _SINCE = {
 class PodRuntimeState:
     """Sandboxes and containers of a pod, newest first."""
 
-    sandboxes: tuple[Sandbox, ...] = ()
-    containers: tuple[Container, ...] = ()
+    sandboxes: tuple[RuntimeSandbox, ...] = ()
+    containers: tuple[RuntimeContainer, ...] = ()
     broken: frozenset[str] = frozenset()
     """Ids of containers that never ran and can no longer be started."""
 
-    def latest(self, name: str, sandbox_id: str | None = None) -> Container | None:
+    def latest(self, name: str, sandbox_id: str | None = None) -> RuntimeContainer | None:
         """Return the newest container of this name, in any or in the given sandbox."""
         for container in self.containers:
             if container.name == name and sandbox_id in (None, container.sandbox_id):
@@ -35,7 +35,7 @@ class PodRuntimeState:
         return max((each.attempt + 1 for each in self.containers if each.name == name), default=0)
 
     @property
-    def running(self) -> tuple[Container, ...]:
+    def running(self) -> tuple[RuntimeContainer, ...]:
         """Containers that have or may have processes."""
         return tuple(each for each in self.containers if each.state in ("running", "unknown"))
 
@@ -46,7 +46,7 @@ class PodRuntimeState:
         state = next((each.state for each in self.containers if each.id == event.id), None)
         return state in _SINCE.get(event.what, ())
 
-    def usable_sandbox(self, host_network: bool) -> Sandbox | None:
+    def usable_sandbox(self, host_network: bool) -> RuntimeSandbox | None:
         """Return the sandbox that containers can be started in: the newest, the only ready one, with an address."""
         if not self.sandboxes or sum(each.ready for each in self.sandboxes) != 1:
             return None

@@ -14,7 +14,7 @@ from tarmac.base.duration import MAX_SECONDS
 from tarmac.base.log import log
 from tarmac.base.tasks import Tasks
 from tarmac.client.backoff import Backoff
-from tarmac.runtimes.interface import Container
+from tarmac.runtimes.interface import RuntimeContainer
 
 FIRST_RETRY = 1.0
 MAX_RETRY = 60.0
@@ -90,6 +90,6 @@ class PodCleanup:
             shutil.rmtree(home)
 
 
-def _grace(container: Container) -> float:
+def _grace(container: RuntimeContainer) -> float:
     stated = container.annotations.get(TERMINATION_GRACE, "")
     return max(MIN_GRACE, float(whole_number(stated, MAX_SECONDS) or 0))

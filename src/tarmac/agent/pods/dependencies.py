@@ -22,7 +22,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock
 from tarmac.base.randomness import Randomness
 from tarmac.client.events import Recorder
-from tarmac.runtimes.interface import Runtime, Sandbox
+from tarmac.runtimes.interface import Runtime, RuntimeSandbox
 from tarmac.volumes.interface import Volumes
 
 
@@ -57,7 +57,7 @@ class PodDependencies:
         listed = (self.node().get("status") or {}).get("addresses") or ()
         return [each["address"] for each in listed if each["type"] == "InternalIP"][:2]
 
-    def surroundings(self, sandbox: Sandbox, pod: AgentPod) -> PodEnvironment:
+    def surroundings(self, sandbox: RuntimeSandbox, pod: AgentPod) -> PodEnvironment:
         """Addresses, allocatable resources and Services, for the environment of a new container."""
         hosts = self.host_addresses()
         return PodEnvironment(

@@ -35,11 +35,11 @@ from tarmac.runtimes.interface import (
     NO_EXEC,
     ContainerConfig,
     Image,
-    NotFound,
     Runtime,
     RuntimeFault,
+    RuntimeObjectNotFound,
     RuntimeRefused,
-    Sandbox,
+    RuntimeSandbox,
     SandboxConfig,
 )
 from tarmac.volumes.claims import is_machine
@@ -200,7 +200,7 @@ class StepExecutor:
 
     # --- containers -------------------------------------------------------------------------------------------------
 
-    async def start(self, pod: AgentPod, action: Start, sandbox: Sandbox, seen: PodRuntimeState) -> str | None:
+    async def start(self, pod: AgentPod, action: Start, sandbox: RuntimeSandbox, seen: PodRuntimeState) -> str | None:
         """Start a container and return its id.
 
         Empty: it waits, with a recorded reason. None: its image is being pulled.
@@ -232,7 +232,9 @@ class StepExecutor:
             why = without_ids(str(error), name, sandbox.id)
             return self._fail(pod, name, "RunContainerError", why, f"Error: {why}")
 
-    async def _create(self, pod: AgentPod, action: Start, sandbox: Sandbox, seen: PodRuntimeState, image: Image) -> str:
+    async def _create(
+        self, pod: AgentPod, action: Start, sandbox: RuntimeSandbox, seen: PodRuntimeState, image: Image
+    ) -> str:
         container = action.container
         name = container["name"]
         self._outdated.clear()
@@ -263,14 +265,14 @@ class StepExecutor:
         self._event(pod, name, "Created", "Container created")
         return created
 
-    async def _run_created(self, pod: AgentPod, action: Start, sandbox: Sandbox) -> str:
+    async def _run_created(self, pod: AgentPod, action: Start, sandbox: RuntimeSandbox) -> str:
         """Start a container that an earlier agent had created.
 
         If that is impossible, remove it so a new one can be created.
         """
         try:
             return await self._run(pod, action.container, action.created, sandbox, fresh=False)
-        except (RuntimeRefused, NotFound):
+        except (RuntimeRefused, RuntimeObjectNotFound):
             await self._discard(pod, action, action.created)
             raise
 
@@ -291,7 +293,7 @@ class StepExecutor:
             resources=replace(config.resources, unified={**config.resources.unified, **asked.unified}),
         )
 
-    async def _run(self, pod: AgentPod, container: JsonObject, id: str, sandbox: Sandbox, *, fresh: bool) -> str:
+    async def _run(self, pod: AgentPod, container: JsonObject, id: str, sandbox: RuntimeSandbox, *, fresh: bool) -> str:
         name = container["name"]
         # Keep these two calls adjacent: a container must be in its classes when it starts, also if an earlier agent
         # made it.
@@ -308,7 +310,7 @@ class StepExecutor:
         return id
 
     async def _after_start(
-        self, pod: AgentPod, container: JsonObject, id: str, hook: JsonObject, sandbox: Sandbox
+        self, pod: AgentPod, container: JsonObject, id: str, hook: JsonObject, sandbox: RuntimeSandbox
     ) -> None:
         """Run the postStart hook. If it fails, stop the container."""
         address = next(iter(self._deps.surroundings(sandbox, pod).pod_addresses), "")
@@ -321,7 +323,7 @@ class StepExecutor:
             self._event(pod, container["name"], "Killing", "FailedPostStartHook")
             await self._deps.runtime.stop_container(id, pod.grace)
 
-    async def resize(self, pod: AgentPod, action: Resize, sandbox: Sandbox) -> bool:
+    async def resize(self, pod: AgentPod, action: Resize, sandbox: RuntimeSandbox) -> bool:
         """Apply new limits or new classes to a running container. Returns False on failure."""
         name = action.container["name"]
         allotment = self._deps.allocator.allot(pod)

@@ -16,7 +16,7 @@ from tarmac.agent.containers.notes import TERMINATION_PATH, TERMINATION_POLICY
 from tarmac.agent.containers.paths import PodPaths
 from tarmac.agent.model.runtimestate import PodRuntimeState
 from tarmac.agent.status.containers import LOST_REASON
-from tarmac.runtimes.interface import Container, NotFound, Runtime, Sandbox
+from tarmac.runtimes.interface import Runtime, RuntimeContainer, RuntimeObjectNotFound, RuntimeSandbox
 
 _UNKNOWN_CODE = 255
 _INTERRUPTED_START = ("context canceled", "signal: killed")
@@ -43,8 +43,8 @@ class PodInspector:
         self._runtime = runtime
         self._paths = paths
         self._uid = uid
-        self._containers: dict[str, Container] = {}
-        self._sandboxes: dict[str, Sandbox] = {}
+        self._containers: dict[str, RuntimeContainer] = {}
+        self._sandboxes: dict[str, RuntimeSandbox] = {}
         self._broken: set[str] = set()
 
     async def inspect(self) -> PodRuntimeState:
@@ -75,7 +75,7 @@ class PodInspector:
             frozenset(self._broken & self._containers.keys()),
         )
 
-    async def _sandbox(self, listed: Sandbox) -> Sandbox | None:
+    async def _sandbox(self, listed: RuntimeSandbox) -> RuntimeSandbox | None:
         known = self._sandboxes.get(listed.id)
         if known is not None and known.ready == listed.ready:
             return known
@@ -83,20 +83,20 @@ class PodInspector:
             return replace(listed, addresses=known.addresses if known else ())
         try:
             return await self._runtime.sandbox(listed.id)
-        except NotFound:
+        except RuntimeObjectNotFound:
             # Removed since the list: treated as not listed.
             return None
 
-    async def _container(self, listed: Container) -> Container | None:
+    async def _container(self, listed: RuntimeContainer) -> RuntimeContainer | None:
         known = self._containers.get(listed.id)
         if known is not None and (_is_as_known(known, listed) or known.id in self._broken):
             return known
         try:
             return self._normalised(await self._runtime.container(listed.id))
-        except NotFound:
+        except RuntimeObjectNotFound:
             return None
 
-    def _normalised(self, container: Container) -> Container:
+    def _normalised(self, container: RuntimeContainer) -> RuntimeContainer:
         """Return the container in the state that counts for the pod: one that never ran counts as created."""
         if container.state != "exited":
             return container
@@ -105,7 +105,7 @@ class PodInspector:
             return replace(container, state="created", exit_code=0, reason="", message="", finished_at=0.0)
         return self._ended(container)
 
-    def _ended(self, container: Container) -> Container:
+    def _ended(self, container: RuntimeContainer) -> RuntimeContainer:
         """Return the exited container with its termination message."""
         if container.exit_code == _UNKNOWN_CODE and container.reason == "Unknown":
             container = replace(container, reason=LOST_REASON, message=container.message or _EXIT_UNOBSERVED)
@@ -119,7 +119,7 @@ class PodInspector:
         return replace(container, message=": ".join(each for each in (container.message, said) if each))
 
 
-def _is_as_known(known: Container, listed: Container) -> bool:
+def _is_as_known(known: RuntimeContainer, listed: RuntimeContainer) -> bool:
     """Return True if the cached details are still valid.
 
     A running container may be paused, which lists report as reason.
@@ -127,7 +127,7 @@ def _is_as_known(known: Container, listed: Container) -> bool:
     return known.state == listed.state and (known.state != "running" or known.reason == listed.reason)
 
 
-def _never_ran(container: Container) -> bool:
+def _never_ran(container: RuntimeContainer) -> bool:
     """Return True if the start was interrupted: that is no failure of the container and must not count as a crash."""
     cut = any(words in container.message for words in _INTERRUPTED_START)
     return cut and container.reason == "StartError" and container.started_at == 0

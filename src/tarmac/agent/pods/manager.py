@@ -48,7 +48,7 @@ from tarmac.client.client import Client
 from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
 from tarmac.client.targets.untyped import PODS, RUNTIME_CLASSES, SERVICES
-from tarmac.runtimes.interface import Container, Runtime, RuntimeFault
+from tarmac.runtimes.interface import Runtime, RuntimeContainer, RuntimeFault
 from tarmac.volumes.interface import ObjectSources, VolumeError, Volumes
 
 _LOG_INTERVAL = 60.0  # while the runtime does not answer
@@ -500,7 +500,7 @@ class PodManager:
         known = worker.pod.static or self._restored.is_unknown(worker.pod.uid)
         return not known and self._pods.has_synced and not self._is_wanted(worker.pod)
 
-    def _containers(self, pod: JsonObject, container: str) -> list[Container]:
+    def _containers(self, pod: JsonObject, container: str) -> list[RuntimeContainer]:
         worker = self._workers.get(pod["metadata"]["uid"])
         return [each for each in worker.seen.containers if each.name == container] if worker else []
 

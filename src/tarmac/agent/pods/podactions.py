@@ -25,7 +25,7 @@ from tarmac.agent.model.qosclasses import Classes
 from tarmac.agent.model.runtimestate import PodRuntimeState
 from tarmac.api.schema import JsonObject
 from tarmac.base.duration import format_duration
-from tarmac.runtimes.interface import Container, Sandbox
+from tarmac.runtimes.interface import RuntimeContainer, RuntimeSandbox
 
 KillReason = Literal["", "LivenessProbe", "StartupProbe"]
 MAX_SANDBOX_DELAY = 30.0
@@ -65,7 +65,7 @@ class Start:
 class Kill:
     """End a container, once the containers `after` have ended."""
 
-    container: Container
+    container: RuntimeContainer
     message: str = ""
     reason: KillReason = ""
     restart: bool = False
@@ -144,7 +144,7 @@ def _wind_down(situation: Situation) -> PodActions:
     return PodActions([StopSandbox(each.id) for each in left], finished=not left)
 
 
-def _kills(situation: Situation, running: tuple[Container, ...]) -> list[Action]:
+def _kills(situation: Situation, running: tuple[RuntimeContainer, ...]) -> list[Action]:
     order = [each["name"] for each in situation.pod.init_containers if is_sidecar(each)]
     kills: list[Action] = []
     for container in running:
@@ -196,7 +196,7 @@ def _sandbox_not_before(seen: PodRuntimeState, now: float) -> float:
 class _Within:
     """Decides about containers, given a usable sandbox."""
 
-    def __init__(self, situation: Situation, sandbox: Sandbox) -> None:
+    def __init__(self, situation: Situation, sandbox: RuntimeSandbox) -> None:
         self._situation = situation
         self._pod = situation.pod
         self._seen = situation.seen
@@ -243,7 +243,7 @@ class _Within:
         self._start(init[index], self._seen.latest(init[index]["name"], self._sandbox.id))
         return False
 
-    def _step(self, container: JsonObject, last: Container) -> bool | None:
+    def _step(self, container: JsonObject, last: RuntimeContainer) -> bool | None:
         """Advance one init container that must exit with 0."""
         if last.state == "running":
             return False
@@ -256,7 +256,7 @@ class _Within:
         self._start(container, last)
         return False
 
-    def _kill_unknown(self, container: JsonObject, last: Container) -> bool | None:
+    def _kill_unknown(self, container: JsonObject, last: RuntimeContainer) -> bool | None:
         if not restarts_on_failure(self._pod, container):
             return None
         self._kill(last, 'Init container is in "unknown" state, try killing it before restart', restart=True)
@@ -267,7 +267,7 @@ class _Within:
             if is_sidecar(container):
                 self._sidecar(container, self._seen.latest(container["name"], self._sandbox.id))
 
-    def _sidecar(self, container: JsonObject, last: Container | None) -> bool:
+    def _sidecar(self, container: JsonObject, last: RuntimeContainer | None) -> bool:
         """Keep a sidecar running; return True if it has started."""
         name = container["name"]
         if last is None or last.state in ("created", "exited"):
@@ -305,7 +305,7 @@ class _Within:
             return True
         return self._check(container, last)
 
-    def _check(self, container: JsonObject, last: Container) -> bool:
+    def _check(self, container: JsonObject, last: RuntimeContainer) -> bool:
         """Kill a running container if its definition changed or a probe failed; return True if one runs or will run."""
         name = container["name"]
         restart = restarts_on_failure(self._pod, container)
@@ -324,7 +324,7 @@ class _Within:
         self._kill(last, f"{message}, will be restarted" if restart else message, reason, restart=restart)
         return restart
 
-    def _start(self, container: JsonObject, last: Container | None) -> None:
+    def _start(self, container: JsonObject, last: RuntimeContainer | None) -> None:
         name = container["name"]
         if last is not None and last.id in self._seen.broken:
             self._plan.actions.append(Start(container, last.attempt, instead=last.id))
@@ -352,7 +352,7 @@ class _Within:
                 return container.finished_at
         return None
 
-    def _kill(self, container: Container, message: str, reason: KillReason = "", *, restart: bool) -> None:
+    def _kill(self, container: RuntimeContainer, message: str, reason: KillReason = "", *, restart: bool) -> None:
         if container.id not in self._situation.killing:
             self._plan.actions.append(Kill(container, message, reason, restart=restart))
 
@@ -361,7 +361,7 @@ class _Within:
         classed = self._situation.classed.get(name)
         return classed is not None and classed != self._situation.classes.get(name, {})
 
-    def _resize(self, container: JsonObject, last: Container) -> None:
+    def _resize(self, container: JsonObject, last: RuntimeContainer) -> None:
         applied = self._situation.applied.get(container["name"])
         wanted = container.get("resources") or {}
         if applied is None or last.id in self._situation.killing:
@@ -385,6 +385,6 @@ class _Within:
             self._plan.actions.append(Resize(container, last.id, amounts=bool(changed)))
 
 
-def _changed(container: JsonObject, last: Container) -> bool:
+def _changed(container: JsonObject, last: RuntimeContainer) -> bool:
     noted = last.annotations.get(HASH)
     return noted is not None and noted != container_hash(container)

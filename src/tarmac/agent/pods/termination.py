@@ -21,7 +21,7 @@ from tarmac.agent.pods.podactions import Kill
 from tarmac.api.schema import JsonObject
 from tarmac.base.log import log
 from tarmac.base.tasks import Tasks
-from tarmac.runtimes.interface import Container, RuntimeFault
+from tarmac.runtimes.interface import RuntimeContainer, RuntimeFault
 
 MIN_GRACE = 2.0
 """Lower bound of every grace period: time for a process to handle the signal."""
@@ -93,7 +93,7 @@ class Terminator:
         self,
         pod: AgentPod,
         spec: JsonObject,
-        container: Container,
+        container: RuntimeContainer,
         grace: float,
         address: str,
         after: list[asyncio.Future[None]],
@@ -116,7 +116,7 @@ class Terminator:
             await clock.sleep(RETRY_INTERVAL)
 
     async def _run_hook(
-        self, pod: AgentPod, spec: JsonObject, container: Container, hook: JsonObject, address: str, grace: float
+        self, pod: AgentPod, spec: JsonObject, container: RuntimeContainer, hook: JsonObject, address: str, grace: float
     ) -> None:
         try:
             await within(self._deps.clock, grace, self._deps.hooks.run(pod, spec, container.id, hook, address))
@@ -127,7 +127,7 @@ class Terminator:
             self._deps.recorder.event(about, "Warning", "FailedPreStopHook", "PreStopHook failed")
 
 
-def _remembered(container: Container) -> JsonObject:
+def _remembered(container: RuntimeContainer) -> JsonObject:
     """Rebuild the hook and the ports of a missing spec from the container's annotations."""
     spec: JsonObject = {"name": container.name}
     if hook := container.annotations.get(PRE_STOP):

@@ -22,7 +22,7 @@ from tarmac.base.clock import Clock
 from tarmac.base.randomness import Randomness
 from tarmac.base.tasks import Tasks
 from tarmac.client.events import Recorder
-from tarmac.runtimes.interface import Container
+from tarmac.runtimes.interface import RuntimeContainer
 
 Kind = Literal["startup", "liveness", "readiness"]
 _KINDS: tuple[Kind, ...] = ("startup", "liveness", "readiness")
@@ -104,7 +104,7 @@ class Prober:
         self.ready.pop(id, None)
         self.unhealthy.discard(id)
 
-    def _begin(self, spec: JsonObject, container: Container) -> None:
+    def _begin(self, spec: JsonObject, container: RuntimeContainer) -> None:
         followed = self._followed[container.id] = _Followed(asyncio.Event())
         adopted = container.id in self.ready or container.id in self.started
         if "startupProbe" not in spec or self.started.get(container.id):
@@ -117,7 +117,7 @@ class Prober:
                 followed.tasks[kind] = self._tasks.begin(run, f"{kind} probe of {container.name}")
 
     async def _run(
-        self, kind: Kind, spec: JsonObject, container: Container, followed: _Followed, adopted: bool
+        self, kind: Kind, spec: JsonObject, container: RuntimeContainer, followed: _Followed, adopted: bool
     ) -> None:
         probe = spec[f"{kind}Probe"]
         period = float(probe.get("periodSeconds") or 10)
@@ -143,7 +143,7 @@ class Prober:
                     return
             await self._clock.sleep(period)
 
-    async def _try(self, kind: Kind, spec: JsonObject, container: Container, probe: JsonObject) -> bool | None:
+    async def _try(self, kind: Kind, spec: JsonObject, container: RuntimeContainer, probe: JsonObject) -> bool | None:
         """Return True if it passed; None if the probe could not be executed."""
         pod = self._pod
         assert pod is not None, "only containers of a pod are followed"

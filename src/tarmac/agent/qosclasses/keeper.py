@@ -37,7 +37,15 @@ from tarmac.decide.qosclasses import refusals
 from tarmac.decide.qosclasses.blockio import BlockioParameters, oci
 from tarmac.decide.qosclasses.iofiles import io_max_line, unified_weight
 from tarmac.decide.qosclasses.offers import NOTHING_FOUND, Catalogue, Owner
-from tarmac.runtimes.interface import Container, Resources, Runtime, RuntimeFault, RuntimeRefused, Sandbox, Unreachable
+from tarmac.runtimes.interface import (
+    Resources,
+    Runtime,
+    RuntimeContainer,
+    RuntimeFault,
+    RuntimeRefused,
+    RuntimeSandbox,
+    RuntimeUnreachable,
+)
 
 _TO_RUNTIME: Final = {kind: f"io.kubernetes.cri.{kind}-class" for kind in ANNOTATED_TYPES}
 _BETA: Final = ".resources.beta.kubernetes.io/"
@@ -153,7 +161,7 @@ class ClassKeeper:
         self._known.pop(uid, None)
         self._events.forget(uid)
 
-    def _take_out(self, allotment: PodAllotment, sandbox: Sandbox, running: list[Container]) -> None:
+    def _take_out(self, allotment: PodAllotment, sandbox: RuntimeSandbox, running: list[RuntimeContainer]) -> None:
         """Remove containers from classes that they do not request any more, also from those set by an earlier agent."""
         known = self._known.get(allotment.uid, set())
         for each in running:
@@ -166,7 +174,7 @@ class ClassKeeper:
                 self._placements.clear_leftover(place)
         self._known[allotment.uid] = {each.id for each in running}
 
-    async def _of_pod(self, pod: AgentPod, allotment: PodAllotment, sandbox: Sandbox) -> Classes:
+    async def _of_pod(self, pod: AgentPod, allotment: PodAllotment, sandbox: RuntimeSandbox) -> Classes:
         """Return the pod's classes in effect. Classes of whole pods exist only in runtimes with support for them."""
         requested = allotment.classes
         if not requested:
@@ -180,7 +188,7 @@ class ClassKeeper:
         return {kind: self._report(pod, "", kind, name, has) for kind, name in requested.items()}
 
     async def _of_container(
-        self, pod: AgentPod, allotment: PodAllotment, container: Container, sandbox: Sandbox
+        self, pod: AgentPod, allotment: PodAllotment, container: RuntimeContainer, sandbox: RuntimeSandbox
     ) -> Classes:
         place = self._place(allotment, container.id, sandbox)
         requested = self._requested(allotment, container, place)
@@ -241,14 +249,14 @@ class ClassKeeper:
         found = self._found.types.get(kind)
         return found is not None and not found.immutable
 
-    def _place(self, allotment: PodAllotment, id: str, sandbox: Sandbox) -> ClassGroup:
+    def _place(self, allotment: PodAllotment, id: str, sandbox: RuntimeSandbox) -> ClassGroup:
         """Return the cgroup of a container's processes: with its own kernel, the sandbox's cgroup holds all."""
         group = self._group(allotment)
         if self._own_kernel(sandbox.handler):
             return ClassGroup(allotment.uid, sandbox.id, self._kernel.holder(group, f"{group}/{sandbox.id}"))
         return ClassGroup(allotment.uid, id, f"{group}/{id}")
 
-    def _requested(self, allotment: PodAllotment, container: Container, place: ClassGroup) -> Classes:
+    def _requested(self, allotment: PodAllotment, container: RuntimeContainer, place: ClassGroup) -> Classes:
         given = allotment.containers.get(container.name)
         own = given.classes if given else {}
         return own if place.id == container.id else {**own, **self._of_all(allotment)}
@@ -261,7 +269,7 @@ class ClassKeeper:
     def _available(self, requested: Classes) -> Classes:
         """Return the offered classes. Raises RuntimeFault if a requested one is not offered and required."""
         if requested and self._discovery.catalogue is None:
-            raise Unreachable("which classes there are is not known until the runtime has answered")
+            raise RuntimeUnreachable("which classes there are is not known until the runtime has answered")
         if not self._discovery.lenient:
             for place in sorted(requested.items()):
                 if not self._found.offers(*place):

@@ -16,7 +16,7 @@ from typing import Final
 
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
-from tarmac.runtimes.interface import Container, Runtime, RuntimeUsage, Sandbox
+from tarmac.runtimes.interface import Runtime, RuntimeContainer, RuntimeSandbox, RuntimeUsage
 from tarmac.runtimes.labels import CONTAINER_NAME, POD_UID
 from tarmac.volumes.interface import VolumeError, Volumes
 from tarmac.volumes.interface import VolumeUsage as VolumeUsage
@@ -115,7 +115,7 @@ class PodStats:
         )
         measured = {each.id: self._measured(each) for each in (*of_containers, *of_sandboxes)}
         self._before = {each.id: each for each in (*of_containers, *of_sandboxes)}
-        by_pod: dict[str, list[Container]] = {}
+        by_pod: dict[str, list[RuntimeContainer]] = {}
         for container in containers:
             if container.state == "running" and container.id in measured:
                 by_pod.setdefault(container.labels.get(POD_UID, ""), []).append(container)
@@ -127,7 +127,7 @@ class PodStats:
         ]
 
     async def _pod(
-        self, sandbox: Sandbox, containers: Sequence[Container], measured: Mapping[str, Measured]
+        self, sandbox: RuntimeSandbox, containers: Sequence[RuntimeContainer], measured: Mapping[str, Measured]
     ) -> PodMetrics:
         pod = sandbox.pod
         folder = self._logs / f"{pod.namespace}_{pod.name}_{pod.uid}"

@@ -11,7 +11,7 @@ from tarmac.agent.model.pod import is_sidecar, restarts_after
 from tarmac.agent.status.facts import StatusFacts
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import rfc3339
-from tarmac.runtimes.interface import Container
+from tarmac.runtimes.interface import RuntimeContainer
 
 MAX_MESSAGE_BYTES = 12 * 1024
 LOST_REASON = "ContainerStatusUnknown"
@@ -81,7 +81,7 @@ class _Status:
             status["restartCount"] += 0 if self._facts.pod.deleted else 1
         return status
 
-    def _known(self, newest: Container) -> JsonObject:
+    def _known(self, newest: RuntimeContainer) -> JsonObject:
         status: JsonObject = {
             "name": self._name,
             "image": newest.image or self._spec["image"],
@@ -99,7 +99,7 @@ class _Status:
             status["user"] = {"linux": {"uid": uid, "gid": gid, "supplementalGroups": list(groups)}}
         return status
 
-    def _state(self, container: Container) -> JsonObject:
+    def _state(self, container: RuntimeContainer) -> JsonObject:
         if container.state == "running":
             return {"running": {"startedAt": rfc3339(container.started_at)}}
         if container.state == "exited":
@@ -150,7 +150,7 @@ class _Status:
             ready = self._facts.ready.get(identity, "readinessProbe" not in self._spec)
             status["ready"] = started and ready and not still
 
-    def _resources(self, newest: Container) -> JsonObject:
+    def _resources(self, newest: RuntimeContainer) -> JsonObject:
         """Return allocated and actual resources: those the node has allocated, and those applied to the container."""
         allocated: JsonObject = self._spec.get("resources") or {}
         shown = self._facts.applied.get(self._name, allocated) if newest.state == "running" else allocated
@@ -169,7 +169,7 @@ class _Status:
             return {}
         return {"volumeMounts": [_mount(each) for each in stated]}
 
-    def _id(self, container: Container) -> str:
+    def _id(self, container: RuntimeContainer) -> str:
         return f"{self._facts.runtime}://{container.id}"
 
     @property

@@ -199,7 +199,7 @@ class RuntimeResources(Struct):
     ] = {}
 
 
-class Runtime(Struct):
+class InstanceRuntime(Struct):
     """The runtime: a sandbox of containers, or a virtual machine. Exactly one is set."""
 
     resources: Annotated[
@@ -257,7 +257,7 @@ class Toleration(Struct):
 class InstanceTemplateSpec(Struct):
     """The spec of an instance."""
 
-    runtime: Annotated[Runtime, Field("The runtime and its resources.")]
+    runtime: Annotated[InstanceRuntime, Field("The runtime and its resources.")]
     network_interfaces: Annotated[
         list[NetworkInterface],
         Field(

@@ -61,7 +61,7 @@ from tarmac.client.informer import Informers
 from tarmac.client.targets.untyped import PODS
 from tarmac.decide.allocatable.nodestatus import sizes_in_status
 from tarmac.decide.allocatable.reservations import Reservations
-from tarmac.runtimes.interface import RuntimeStatus, Unreachable
+from tarmac.runtimes.interface import RuntimeStatus, RuntimeUnreachable
 from tarmac.runtimes.qemu.driver import HANDLER
 from tarmac.volumes.driver import PodVolumes
 from tarmac.volumes.interface import no_machines
@@ -433,5 +433,5 @@ async def _unless_the_runtime_is_away(name: str, run: Callable[[], Awaitable[Non
     """Run a task, and ignore an unreachable runtime: its other users report that once a minute."""
     try:
         await run()
-    except Unreachable as fault:
+    except RuntimeUnreachable as fault:
         _log.debug("task waits for the runtime", what=name, why=str(fault))

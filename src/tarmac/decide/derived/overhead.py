@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tarmac.api.compute.instance import Runtime
+from tarmac.api.compute.instance import InstanceRuntime
 from tarmac.api.compute.names import ANNOTATION_RUNTIME_CLASS
 from tarmac.api.kubernetes.core.pods.podresources import add
 from tarmac.api.kubernetes.runtimeclasses import MACHINE_CLASS, NVIDIA_HANDLER, SANDBOX_CLASS, overhead_of, proxied_in
@@ -18,14 +18,14 @@ from tarmac.api.shared import ResourceList
 from tarmac.base.quantity import Quantity
 
 
-def runtime_class_of(runtime: Runtime, annotations: Mapping[str, str]) -> str:
+def runtime_class_of(runtime: InstanceRuntime, annotations: Mapping[str, str]) -> str:
     """Return the name of the RuntimeClass of an instance's Pod."""
     if runtime.virtual_machine:
         return MACHINE_CLASS
     return annotations.get(ANNOTATION_RUNTIME_CLASS) or (NVIDIA_HANDLER if _asks_for_gpus(runtime) else SANDBOX_CLASS)
 
 
-def _asks_for_gpus(runtime: Runtime) -> bool:
+def _asks_for_gpus(runtime: InstanceRuntime) -> bool:
     containers = (*runtime.sandbox.containers, *runtime.sandbox.init_containers) if runtime.sandbox else ()
     shares = (each.resources.requests for each in containers if each.resources)
     return bool(proxied_in(runtime.resources.requests, *shares))

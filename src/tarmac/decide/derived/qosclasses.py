@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tarmac.api.compute.instance import InstanceTemplate, Runtime
+from tarmac.api.compute.instance import InstanceRuntime, InstanceTemplate
 from tarmac.api.kubernetes.core.pods.podclasses import class_annotations
 from tarmac.api.schema import JsonObject
 from tarmac.decide.derived.machines import MACHINE_CONTAINER
 from tarmac.decide.qosclasses.counting import Places, places
 
 
-def instance_places(annotations: Mapping[str, str], runtime: Runtime) -> Places:
+def instance_places(annotations: Mapping[str, str], runtime: InstanceRuntime) -> Places:
     """Return the number of places of each class that an Instance takes."""
     asked = class_annotations(annotations)
     return places({"metadata": {"annotations": asked}, "spec": _containers(runtime)}) if asked else {}
@@ -22,7 +22,7 @@ def template_places(template: InstanceTemplate) -> Places:
     return instance_places(template.metadata.annotations if template.metadata else {}, template.spec.runtime)
 
 
-def _containers(runtime: Runtime) -> JsonObject:
+def _containers(runtime: InstanceRuntime) -> JsonObject:
     if runtime.sandbox is None:
         return {"containers": [{"name": MACHINE_CONTAINER}]}
     return {

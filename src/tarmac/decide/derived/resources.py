@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tarmac.api.compute.instance import Container, Runtime
+from tarmac.api.compute.instance import Container, InstanceRuntime
 from tarmac.api.compute.instancetype import InstanceType, is_custom, object_name
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import ResourceList
@@ -17,7 +17,9 @@ from tarmac.api.shared import ResourceList
 _SHARED = ("cpu", "memory")
 
 
-def instance_amounts(runtime: Runtime, instance_type: Callable[[str], InstanceType | None]) -> ResourceList | None:
+def instance_amounts(
+    runtime: InstanceRuntime, instance_type: Callable[[str], InstanceType | None]
+) -> ResourceList | None:
     """Return the amounts of a runtime; None when its instance type does not exist."""
     written = runtime.resources.instance_type
     if is_custom(written):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from tarmac.api.compute.instance import Instance, Runtime, TemplateMeta
+from tarmac.api.compute.instance import Instance, InstanceRuntime, TemplateMeta
 from tarmac.api.compute.names import GATE_QUOTA, LABEL_CITY_CODE, LABEL_INSTANCE_INDEX
 from tarmac.api.kubernetes.core.pods.podresources import add
 from tarmac.api.shared import ObjectMeta, ResourceList
@@ -83,7 +83,7 @@ def _claim(snapshot: Snapshot, instance: Instance) -> Claim:
 
 
 def charged_at(
-    snapshot: Snapshot, runtime: Runtime, metadata: ObjectMeta | TemplateMeta | None, amounts: ResourceList
+    snapshot: Snapshot, runtime: InstanceRuntime, metadata: ObjectMeta | TemplateMeta | None, amounts: ResourceList
 ) -> ResourceList:
     """Return the amounts that quotas charge for an instance, including the overhead of its RuntimeClass."""
     name = runtime_class_of(runtime, metadata.annotations if metadata is not None else {})

@@ -1,8 +1,8 @@
 """Calls to the runtime's socket, with errors mapped to those of the interface.
 
-There is one connection, opened on demand and again after every loss. A call fails with `Unreachable` meanwhile; the
-caller decides on a retry. containerd returns most failures as UNKNOWN with a text, so texts are examined where codes do
-not suffice.
+There is one connection, opened on demand and again after every loss. A call fails with `RuntimeUnreachable` meanwhile;
+the caller decides on a retry. containerd returns most failures as UNKNOWN with a text, so texts are examined where
+codes do not suffice.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import aclosing
 from typing import Protocol, TypeVar
 
 from tarmac.http.grpc import Code, GrpcConnection, GrpcError, Metadata
-from tarmac.runtimes.interface import NotFound, RuntimeFault, RuntimeRefused, Unreachable
+from tarmac.runtimes.interface import RuntimeFault, RuntimeObjectNotFound, RuntimeRefused, RuntimeUnreachable
 
 _Reply = TypeVar("_Reply")
 
@@ -80,7 +80,7 @@ class CriChannel:
                 try:
                     made = await loop.create_unix_connection(lambda: GrpcConnection(_AUTHORITY), self._path)
                 except OSError as error:
-                    raise Unreachable(f"{self._path}: {error.strerror or error}") from error
+                    raise RuntimeUnreachable(f"{self._path}: {error.strerror or error}") from error
                 self._connection = made[1]
             return self._connection
 
@@ -89,9 +89,9 @@ def fault(error: GrpcError) -> RuntimeFault:
     """Map a gRPC error to the interface's; the text stays the runtime's own."""
     text = str(error)
     if error.code == Code.NOT_FOUND:
-        return NotFound(text)
+        return RuntimeObjectNotFound(text)
     if error.code == Code.UNIMPLEMENTED:
         return Unsupported(text)
     if error.code in _NO_ANSWER or _STARTING in text:
-        return Unreachable(text)
+        return RuntimeUnreachable(text)
     return RuntimeRefused(text)

@@ -6,14 +6,14 @@ import msgspec
 
 from tarmac.runtimes.cri._generated import cri_subset_pb2 as pb
 from tarmac.runtimes.interface import (
-    Container,
     ContainerState,
     Image,
     PodIdentity,
     RuntimeClasses,
     RuntimeClassType,
+    RuntimeContainer,
+    RuntimeSandbox,
     RuntimeUsage,
-    Sandbox,
 )
 from tarmac.runtimes.labels import SANDBOX_ID
 
@@ -26,9 +26,9 @@ _STATES: dict[int, ContainerState] = {
 }
 
 
-def listed_sandbox(item: pb.PodSandbox) -> Sandbox:
+def listed_sandbox(item: pb.PodSandbox) -> RuntimeSandbox:
     """Decode a sandbox of a list: without addresses."""
-    return Sandbox(
+    return RuntimeSandbox(
         id=item.id,
         pod=_pod(item.metadata),
         ready=item.state == pb.SANDBOX_READY,
@@ -39,10 +39,10 @@ def listed_sandbox(item: pb.PodSandbox) -> Sandbox:
     )
 
 
-def sandbox(status: pb.PodSandboxStatus) -> Sandbox:
+def sandbox(status: pb.PodSandboxStatus) -> RuntimeSandbox:
     """Decode the full status of a sandbox."""
     network = status.network
-    return Sandbox(
+    return RuntimeSandbox(
         id=status.id,
         pod=_pod(status.metadata),
         ready=status.state == pb.SANDBOX_READY,
@@ -55,9 +55,9 @@ def sandbox(status: pb.PodSandboxStatus) -> Sandbox:
     )
 
 
-def listed_container(item: pb.Container) -> Container:
+def listed_container(item: pb.Container) -> RuntimeContainer:
     """Decode a container of a list: without times, exit code and the like."""
-    return Container(
+    return RuntimeContainer(
         id=item.id,
         sandbox_id=item.pod_sandbox_id,
         name=item.metadata.name,
@@ -71,10 +71,10 @@ def listed_container(item: pb.Container) -> Container:
     )
 
 
-def container(status: pb.ContainerStatus) -> Container:
+def container(status: pb.ContainerStatus) -> RuntimeContainer:
     """Decode the full status of a container."""
     user = status.user.linux
-    return Container(
+    return RuntimeContainer(
         id=status.id,
         sandbox_id=status.labels.get(SANDBOX_ID, ""),
         name=status.metadata.name,

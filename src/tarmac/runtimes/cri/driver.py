@@ -22,26 +22,26 @@ from tarmac.runtimes.interface import (
     NOT_A_MACHINE,
     CommandStream,
     ConsoleOptions,
-    Container,
     ContainerConfig,
     Credentials,
     ExecResult,
     Image,
     ImageRefused,
-    NotFound,
     NotOffered,
     PowerAction,
     Progress,
     Resources,
+    RuntimeContainer,
     RuntimeEvent,
+    RuntimeObjectNotFound,
     RuntimeRefused,
+    RuntimeSandbox,
     RuntimeStatus,
+    RuntimeUnreachable,
     RuntimeUsage,
-    Sandbox,
     SandboxConfig,
     SessionOptions,
     StreamOptions,
-    Unreachable,
 )
 from tarmac.runtimes.labels import POD_UID
 
@@ -95,23 +95,23 @@ class CriRuntime:
 
     async def stop_sandbox(self, id: str) -> None:
         """Stop the sandbox's containers and release its network."""
-        with contextlib.suppress(NotFound):
+        with contextlib.suppress(RuntimeObjectNotFound):
             await self._notify("StopPodSandbox", pb.PodSandboxIdRequest(pod_sandbox_id=id), _SANDBOX_SECONDS)
 
     async def remove_sandbox(self, id: str) -> None:
         """Remove the sandbox and its containers."""
-        with contextlib.suppress(NotFound):
+        with contextlib.suppress(RuntimeObjectNotFound):
             await self._notify("RemovePodSandbox", pb.PodSandboxIdRequest(pod_sandbox_id=id), _SANDBOX_SECONDS)
 
-    async def sandboxes(self, pod_uid: str | None = None) -> Sequence[Sandbox]:
+    async def sandboxes(self, pod_uid: str | None = None) -> Sequence[RuntimeSandbox]:
         """Return all sandboxes, or those of a pod."""
         selector = {} if pod_uid is None else {POD_UID: pod_uid}
         request = pb.ListPodSandboxRequest(filter=pb.PodSandboxFilter(label_selector=selector))
         reply = await self._runtime("ListPodSandbox", request, pb.ListPodSandboxResponse.FromString)
         return [decode.listed_sandbox(item) for item in reply.items]
 
-    async def sandbox(self, id: str) -> Sandbox:
-        """Return a sandbox with its addresses. Raises NotFound."""
+    async def sandbox(self, id: str) -> RuntimeSandbox:
+        """Return a sandbox with its addresses. Raises RuntimeObjectNotFound."""
         request = pb.PodSandboxIdRequest(pod_sandbox_id=id)
         reply = await self._runtime("PodSandboxStatus", request, pb.PodSandboxStatusResponse.FromString)
         return decode.sandbox(reply.status)
@@ -142,23 +142,23 @@ class CriRuntime:
     async def stop_container(self, id: str, grace: float) -> None:
         """Stop a container, by force after `grace` seconds."""
         request = pb.StopContainerRequest(container_id=id, timeout=math.ceil(grace))
-        with contextlib.suppress(NotFound):
+        with contextlib.suppress(RuntimeObjectNotFound):
             await self._notify("StopContainer", request, grace + _CALL_SECONDS)
 
     async def remove_container(self, id: str) -> None:
         """Remove a container, stopping it first if it runs."""
-        with contextlib.suppress(NotFound):
+        with contextlib.suppress(RuntimeObjectNotFound):
             await self._notify("RemoveContainer", pb.ContainerIdRequest(container_id=id))
 
-    async def containers(self, pod_uid: str | None = None) -> Sequence[Container]:
+    async def containers(self, pod_uid: str | None = None) -> Sequence[RuntimeContainer]:
         """Return all containers, or those of a pod."""
         selector = {} if pod_uid is None else {POD_UID: pod_uid}
         request = pb.ListContainersRequest(filter=pb.ContainerFilter(label_selector=selector))
         reply = await self._runtime("ListContainers", request, pb.ListContainersResponse.FromString)
         return [decode.listed_container(item) for item in reply.containers]
 
-    async def container(self, id: str) -> Container:
-        """Return a container with all fields. Raises NotFound."""
+    async def container(self, id: str) -> RuntimeContainer:
+        """Return a container with all fields. Raises RuntimeObjectNotFound."""
         request = pb.ContainerStatusRequest(container_id=id)
         reply = await self._runtime("ContainerStatus", request, pb.ContainerStatusResponse.FromString)
         return decode.container(reply.status)
@@ -192,7 +192,7 @@ class CriRuntime:
         try:
             answer = pb.ExecSyncResponse.FromString
             reply = await self._runtime("ExecSync", request, answer, deadline, longest=MAX_EXEC_OUTPUT)
-        except (RuntimeRefused, Unreachable) as fault:
+        except (RuntimeRefused, RuntimeUnreachable) as fault:
             if "deadline exceeded" in str(fault).lower():
                 raise TimeoutError(str(fault)) from fault
             raise
@@ -253,7 +253,7 @@ class CriRuntime:
         async with self._downloads.reporting_to(progress):
             try:
                 reply = await self._image("PullImage", request, pb.PullImageResponse.FromString, None)
-            except (NotFound, RuntimeRefused) as refusal:
+            except (RuntimeObjectNotFound, RuntimeRefused) as refusal:
                 raise ImageRefused(str(refusal)) from refusal
         return reply.image_ref
 
@@ -270,7 +270,7 @@ class CriRuntime:
 
     async def remove_image(self, name: str, handler: str = "") -> None:
         """Remove an image by name or id, under all its names."""
-        with contextlib.suppress(NotFound):
+        with contextlib.suppress(RuntimeObjectNotFound):
             await self._image("RemoveImage", pb.ImageRequest(image=pb.ImageSpec(image=name)), pb.Nothing.FromString)
 
     async def image_space(self) -> tuple[str, int, int]:

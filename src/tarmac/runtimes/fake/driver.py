@@ -29,28 +29,28 @@ from tarmac.runtimes.interface import (
     NO_EXEC,
     CommandStream,
     ConsoleOptions,
-    Container,
     ContainerConfig,
     Credentials,
     ExecResult,
     Handler,
     Image,
     ImageRefused,
-    NotFound,
     NotOffered,
     PowerAction,
     Progress,
     Resources,
+    RuntimeContainer,
     RuntimeEvent,
     RuntimeFault,
+    RuntimeObjectNotFound,
     RuntimeRefused,
+    RuntimeSandbox,
     RuntimeStatus,
+    RuntimeUnreachable,
     RuntimeUsage,
-    Sandbox,
     SandboxConfig,
     SessionOptions,
     StreamOptions,
-    Unreachable,
 )
 from tarmac.runtimes.labels import container_labels, sandbox_labels
 
@@ -166,7 +166,7 @@ class FakeRuntime:
         number = len(self._sandboxes) + 1
         addresses = () if config.security.host_network else (f"10.0.0.{number}", f"fd00::{number:x}")
         annotations = dict(config.annotations)
-        shown = Sandbox(sandbox_id, config.pod, True, self._clock.now(), handler, labels, annotations, addresses)
+        shown = RuntimeSandbox(sandbox_id, config.pod, True, self._clock.now(), handler, labels, annotations, addresses)
         self._sandboxes[sandbox_id] = FakeSandbox(config, shown)
         if handler and handler == self._machine_handler:
             self._machines.made(sandbox_id)
@@ -189,14 +189,14 @@ class FakeRuntime:
             self._machines.remove(id)
             self._notify(sandbox.config.pod.uid, id, "deleted")
 
-    async def sandboxes(self, pod_uid: str | None = None) -> Sequence[Sandbox]:
+    async def sandboxes(self, pod_uid: str | None = None) -> Sequence[RuntimeSandbox]:
         """Return all sandboxes, or those of a pod."""
         await self._arrive("sandboxes", pod_uid or "")
         shown = [replace(each.shown, addresses=()) for each in self._sandboxes.values()]
         return [each for each in shown if pod_uid in (None, each.pod.uid)]
 
-    async def sandbox(self, id: str) -> Sandbox:
-        """Return a sandbox. Raises NotFound."""
+    async def sandbox(self, id: str) -> RuntimeSandbox:
+        """Return a sandbox. Raises RuntimeObjectNotFound."""
         await self._arrive("sandbox", id)
         return self._known_sandbox(id).shown
 
@@ -213,14 +213,14 @@ class FakeRuntime:
         self._known_sandbox(sandbox_id)
         image = self._image(config.image)
         if image is None:
-            raise NotFound(f'failed to resolve image "{config.image}": not found')
+            raise RuntimeObjectNotFound(f'failed to resolve image "{config.image}": not found')
         for other in self._inside(sandbox_id):
             if (other.config.name, other.config.attempt) == (config.name, config.attempt):
                 raise RuntimeRefused(f'failed to reserve container name "{config.name}": it is reserved')
         container_id = next(self._ids)
         labels = container_labels(sandbox.pod, sandbox_id, config.name, config.labels)
         log_path = f"{sandbox.log_directory}/{config.log_path}" if config.log_path else ""
-        shown = Container(
+        shown = RuntimeContainer(
             container_id, sandbox_id, config.name, config.attempt, "created", config.image, image.id, labels,
             dict(config.annotations), self._clock.now(), log_path=log_path,
         )  # fmt: skip
@@ -270,7 +270,7 @@ class FakeRuntime:
             self._forget(container)
             self._notify(container.sandbox.pod.uid, id, "deleted")
 
-    async def containers(self, pod_uid: str | None = None) -> Sequence[Container]:
+    async def containers(self, pod_uid: str | None = None) -> Sequence[RuntimeContainer]:
         """Return all containers, or those of a pod, without the fields that only `container` sets."""
         await self._arrive("containers", pod_uid or "")
         found = [each for each in self._containers.values() if pod_uid in (None, each.sandbox.pod.uid)]
@@ -278,8 +278,8 @@ class FakeRuntime:
         listed = [replace(each.shown, **bare) for each in found]
         return [each if each.state == "running" else replace(each, reason="") for each in listed]
 
-    async def container(self, id: str) -> Container:
-        """Return a container. Raises NotFound."""
+    async def container(self, id: str) -> RuntimeContainer:
+        """Return a container. Raises RuntimeObjectNotFound."""
         await self._arrive("container", id)
         return self._known(id).shown
 
@@ -422,7 +422,7 @@ class FakeRuntime:
         """Record a call and raise the fault prepared for it. Every call of the interface starts here."""
         self.calls.append((method, about))
         if not self._plugged:
-            raise Unreachable("the runtime does not answer")
+            raise RuntimeUnreachable("the runtime does not answer")
         trouble = self._troubles.get(method)
         if trouble is None or trouble.times == 0:
             return
@@ -446,12 +446,12 @@ class FakeRuntime:
 
     def _known_sandbox(self, id: str) -> FakeSandbox:
         if id not in self._sandboxes:
-            raise NotFound(f'an error occurred when try to find sandbox "{id}": not found')
+            raise RuntimeObjectNotFound(f'an error occurred when try to find sandbox "{id}": not found')
         return self._sandboxes[id]
 
     def _known(self, id: str) -> FakeContainer:
         if id not in self._containers:
-            raise NotFound(f'an error occurred when try to find container "{id}": not found')
+            raise RuntimeObjectNotFound(f'an error occurred when try to find container "{id}": not found')
         return self._containers[id]
 
     def _running(self, id: str) -> FakeContainer:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tarmac.base.clock import Clock, rfc3339_micro
 from tarmac.runtimes.fake.programs import FakeProgram
-from tarmac.runtimes.interface import Container, ContainerConfig, Resources, Sandbox, SandboxConfig
+from tarmac.runtimes.interface import ContainerConfig, Resources, RuntimeContainer, RuntimeSandbox, SandboxConfig
 
 KILLED = 137
 
@@ -18,7 +18,7 @@ class FakeSandbox:
     """A sandbox: its configuration and the state shown to callers."""
 
     config: SandboxConfig
-    shown: Sandbox
+    shown: RuntimeSandbox
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class FakeContainer:
     config: ContainerConfig
     sandbox: SandboxConfig
     program: FakeProgram
-    shown: Container
+    shown: RuntimeContainer
     resources: Resources
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     life: asyncio.Task[None] | None = None

@@ -16,23 +16,23 @@ from __future__ import annotations
 from typing import Protocol
 
 from tarmac.runtimes.interface.containers import (
-    Container,
     ContainerConfig,
     Containers,
     ContainerState,
     Device,
     Mount,
     Resources,
+    RuntimeContainer,
 )
 from tarmac.runtimes.interface.errors import (
     ImageMismatch,
     ImageRefused,
-    NotFound,
     NotOffered,
     RuntimeFault,
+    RuntimeObjectNotFound,
     RuntimeRefused,
+    RuntimeUnreachable,
     TooManyStreams,
-    Unreachable,
     WrongState,
 )
 from tarmac.runtimes.interface.events import EventSource, RuntimeEvent
@@ -47,7 +47,7 @@ from tarmac.runtimes.interface.machines import (
     SessionRecorder,
 )
 from tarmac.runtimes.interface.networks import Interfaces, NotConnected, WhyNotConnected
-from tarmac.runtimes.interface.sandboxes import PodIdentity, PortMapping, Sandbox, SandboxConfig, Sandboxes
+from tarmac.runtimes.interface.sandboxes import PodIdentity, PortMapping, RuntimeSandbox, SandboxConfig, Sandboxes
 from tarmac.runtimes.interface.security import LinuxSecurity
 from tarmac.runtimes.interface.status import Handler, RuntimeClasses, RuntimeClassType, RuntimeStatus
 from tarmac.runtimes.interface.streams import (
@@ -65,7 +65,6 @@ __all__ = [
     "NO_EXEC",
     "CommandStream",
     "ConsoleOptions",
-    "Container",
     "ContainerConfig",
     "ContainerState",
     "Containers",
@@ -83,7 +82,6 @@ __all__ = [
     "Machines",
     "Mount",
     "NotConnected",
-    "NotFound",
     "NotOffered",
     "PodIdentity",
     "PortMapping",
@@ -93,12 +91,15 @@ __all__ = [
     "Runtime",
     "RuntimeClassType",
     "RuntimeClasses",
+    "RuntimeContainer",
     "RuntimeEvent",
     "RuntimeFault",
+    "RuntimeObjectNotFound",
     "RuntimeRefused",
+    "RuntimeSandbox",
     "RuntimeStatus",
+    "RuntimeUnreachable",
     "RuntimeUsage",
-    "Sandbox",
     "SandboxConfig",
     "Sandboxes",
     "SessionOptions",
@@ -108,7 +109,6 @@ __all__ = [
     "Streams",
     "TerminalSize",
     "TooManyStreams",
-    "Unreachable",
     "UsageReports",
     "WhyNotConnected",
     "WrongState",

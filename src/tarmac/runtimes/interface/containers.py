@@ -80,7 +80,7 @@ ContainerState = Literal["created", "running", "exited", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
-class Container:
+class RuntimeContainer:
     """State of a container. `containers` leaves times, exit code, reason and paths unset; `container` sets them.
 
     A running container that is stalled (a paused machine, or one stopped by a full disk) has its reason in both.
@@ -130,11 +130,11 @@ class Containers(Protocol):
         """Remove a container, stopping it first if it runs."""
         ...
 
-    async def containers(self, pod_uid: str | None = None) -> Sequence[Container]:
+    async def containers(self, pod_uid: str | None = None) -> Sequence[RuntimeContainer]:
         """Return all containers, or those of a pod, without the fields that only `container` sets."""
         ...
 
-    async def container(self, id: str) -> Container:
+    async def container(self, id: str) -> RuntimeContainer:
         """Return a container with all fields. Raises NotFound."""
         ...
 

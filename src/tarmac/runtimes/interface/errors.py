@@ -6,9 +6,9 @@ from __future__ import annotations
 class RuntimeFault(Exception):
     """Root of a runtime's errors.
 
-    RuntimeFault ─┬─ NotFound          there is no such sandbox, container or image
-                  ├─ Unreachable       the runtime does not answer; the state is unknown
-                  └─ RuntimeRefused    the runtime rejects the call; the message is its own
+    RuntimeFault ─┬─ RuntimeObjectNotFound   there is no such sandbox, container or image
+                  ├─ RuntimeUnreachable      the runtime does not answer; the state is unknown
+                  └─ RuntimeRefused         the runtime rejects the call; the message is its own
                        ├─ ImageRefused     the image cannot be provided
                        │    └─ ImageMismatch   the image contradicts its definition
                        ├─ NotOffered       not supported by this kind of container
@@ -17,11 +17,11 @@ class RuntimeFault(Exception):
     """
 
 
-class NotFound(RuntimeFault):
+class RuntimeObjectNotFound(RuntimeFault):
     """There is no such sandbox, container or image."""
 
 
-class Unreachable(RuntimeFault):
+class RuntimeUnreachable(RuntimeFault):
     """The runtime does not answer; the call may or may not have taken effect."""
 
 

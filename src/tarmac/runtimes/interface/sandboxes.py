@@ -53,7 +53,7 @@ class SandboxConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Sandbox:
+class RuntimeSandbox:
     """State of a sandbox. Times are Unix seconds. The first of `addresses` is the pod's primary address."""
 
     id: str
@@ -82,11 +82,11 @@ class Sandboxes(Protocol):
         """Remove the sandbox and its containers."""
         ...
 
-    async def sandboxes(self, pod_uid: str | None = None) -> Sequence[Sandbox]:
+    async def sandboxes(self, pod_uid: str | None = None) -> Sequence[RuntimeSandbox]:
         """Return all sandboxes, or those of a pod, without addresses."""
         ...
 
-    async def sandbox(self, id: str) -> Sandbox:
+    async def sandbox(self, id: str) -> RuntimeSandbox:
         """Return a sandbox with its addresses. Raises NotFound."""
         ...
 

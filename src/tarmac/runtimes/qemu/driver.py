@@ -20,22 +20,22 @@ from tarmac.runtimes.interface import (
     NO_EXEC,
     CommandStream,
     ConsoleOptions,
-    Container,
     ContainerConfig,
     Credentials,
     ExecResult,
     Handler,
     Image,
-    NotFound,
     NotOffered,
     PowerAction,
     Progress,
     Resources,
+    RuntimeContainer,
     RuntimeEvent,
+    RuntimeObjectNotFound,
     RuntimeRefused,
+    RuntimeSandbox,
     RuntimeStatus,
     RuntimeUsage,
-    Sandbox,
     SandboxConfig,
     SessionOptions,
     StreamOptions,
@@ -171,11 +171,11 @@ class QemuRuntime:
         self.access.gone(id)
         self._notify(record, id, "deleted")
 
-    async def sandboxes(self, pod_uid: str | None = None) -> Sequence[Sandbox]:
+    async def sandboxes(self, pod_uid: str | None = None) -> Sequence[RuntimeSandbox]:
         found = [each for each in self._sandboxes.all() if pod_uid in (None, each.pod_uid)]
         return [shown(each, addresses=False) for each in found]
 
-    async def sandbox(self, id: str) -> Sandbox:
+    async def sandbox(self, id: str) -> RuntimeSandbox:
         return shown(self._sandboxes.known(id), addresses=True)
 
     async def update_sandbox(self, id: str, classes: Mapping[str, str]) -> None:
@@ -190,7 +190,7 @@ class QemuRuntime:
             raise NotOffered(NO_EXEC)
         image = await self._images.image(config.image, HANDLER)
         if image is None:
-            raise NotFound(f'failed to resolve image "{config.image}": not found')
+            raise RuntimeObjectNotFound(f'failed to resolve image "{config.image}": not found')
         try:
             made = self.machines.create(config, record, sandbox, image.id)
         except OSError as error:
@@ -220,11 +220,11 @@ class QemuRuntime:
         if sandbox is not None:
             self._notify(sandbox, id, "deleted")
 
-    async def containers(self, pod_uid: str | None = None) -> Sequence[Container]:
+    async def containers(self, pod_uid: str | None = None) -> Sequence[RuntimeContainer]:
         of_pod = {each.id for each in self._sandboxes.all() if pod_uid in (None, each.pod_uid)}
         return [self.machines.shown(each.id) for each in list(self.machines.all()) if each.sandbox_id in of_pod]
 
-    async def container(self, id: str) -> Container:
+    async def container(self, id: str) -> RuntimeContainer:
         return self.machines.shown(id)
 
     async def update_container(
@@ -316,7 +316,7 @@ class QemuRuntime:
     def _sandbox_of(self, id: str) -> SandboxRecord | None:
         try:
             return self._sandboxes.find(self.machines.known(id).sandbox_id)
-        except NotFound:
+        except RuntimeObjectNotFound:
             return None
 
     def _changed(self, id: str, what: str) -> None:

@@ -19,7 +19,14 @@ import msgspec
 
 from tarmac.base.log import log
 from tarmac.base.tasks import Tasks, first
-from tarmac.runtimes.interface import Container, ContainerConfig, NotFound, Resources, RuntimeRefused, SandboxConfig
+from tarmac.runtimes.interface import (
+    ContainerConfig,
+    Resources,
+    RuntimeContainer,
+    RuntimeObjectNotFound,
+    RuntimeRefused,
+    SandboxConfig,
+)
 from tarmac.runtimes.interface.errors import RuntimeFault
 from tarmac.runtimes.labels import DISK_VOLUMES, INSTANCE_UID, POD_NAME, POD_NAMESPACE, POD_UID, container_labels
 from tarmac.runtimes.qemu import endings
@@ -69,24 +76,27 @@ class MachineRegistry:
         return self._records.values()
 
     def known(self, id: str) -> MachineRecord:
-        """Return the record of a machine. Raises NotFound."""
+        """Return the record of a machine. Raises RuntimeObjectNotFound."""
         if id not in self._records:
-            raise NotFound(f'an error occurred when try to find container "{id}": not found')
+            raise RuntimeObjectNotFound(f'an error occurred when try to find container "{id}": not found')
         return self._records[id]
 
     def supervisor(self, id: str) -> MachineSupervisor:
-        """Return the supervisor of a running machine. Raises NotFound, RuntimeRefused."""
+        """Return the supervisor of a running machine. Raises RuntimeObjectNotFound, RuntimeRefused."""
         state = self.known(id).state
         if id not in self._supervisors or state != "running":
             raise RuntimeRefused(f"the machine is in {state.upper()} state")
         return self._supervisors[id]
 
-    def shown(self, id: str) -> Container:
-        """Return the machine as a container; a running machine's `reason` is its condition. Raises NotFound."""
+    def shown(self, id: str) -> RuntimeContainer:
+        """Return the machine as a container; a running machine's `reason` is its condition.
+
+        Raises RuntimeObjectNotFound.
+        """
         record = self.known(id)
         ended = record.state == "exited"
         waits = self._supervisors[id].condition if id in self._supervisors and not ended else ""
-        return Container(
+        return RuntimeContainer(
             id=record.id,
             sandbox_id=record.sandbox_id,
             name=record.name,

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from tarmac.base.tasks import background
-from tarmac.runtimes.interface.errors import RuntimeRefused, Unreachable
+from tarmac.runtimes.interface.errors import RuntimeRefused, RuntimeUnreachable
 from tarmac.runtimes.qemu.qmp import (
     Command,
     CommandFailure,
@@ -38,14 +38,14 @@ _CHUNK = 1 << 16
 async def connected(
     path: str, on_event: Callable[[QmpEvent], None], timeout: float = DEFAULT_TIMEOUT, user: int | None = None
 ) -> AsyncGenerator[Monitor]:
-    """Connect, negotiate capabilities and yield the monitor; disconnect after the block. Raises Unreachable.
+    """Connect, negotiate capabilities and yield the monitor; disconnect after the block. Raises RuntimeUnreachable.
 
     With `user`, the listening process must run as that user.
     """
     try:
         end = await connect(path, user, timeout)
     except (OSError, TimeoutError) as error:
-        raise Unreachable(f"the monitor cannot be reached: {error or 'no answer'}") from None
+        raise RuntimeUnreachable(f"the monitor cannot be reached: {error or 'no answer'}") from None
     with end:
         monitor = Monitor(end, on_event, timeout)
         async with background(monitor.listen(), "qemu monitor"):
@@ -70,16 +70,16 @@ class Monitor:
         """Set when the connection is lost."""
 
     async def greeted(self) -> Greeting:
-        """Wait for QEMU's greeting. Raises Unreachable."""
+        """Wait for QEMU's greeting. Raises RuntimeUnreachable."""
         return await self._within(self._greeting)
 
     async def execute(
         self, command: Command, arguments: dict[str, Any] | None = None, descriptors: Sequence[int] = ()
     ) -> Any:
-        """Execute a command and return its result. Raises RuntimeRefused with QEMU's error, Unreachable."""
+        """Execute a command and return its result. Raises RuntimeRefused with QEMU's error, RuntimeUnreachable."""
         async with self._turn:
             if self._lost:
-                raise Unreachable(self._lost)
+                raise RuntimeUnreachable(self._lost)
             self._numbers += 1
             answer = asyncio.get_running_loop().create_future()
             self._waiting = (self._numbers, answer)
@@ -95,7 +95,7 @@ class Monitor:
             async with asyncio.timeout(self._timeout):
                 return await asyncio.shield(answer)
         except TimeoutError:
-            raise Unreachable(f"the monitor has not answered for {self._timeout:g} s") from None
+            raise RuntimeUnreachable(f"the monitor has not answered for {self._timeout:g} s") from None
 
     async def _send(self, line: bytes, descriptors: Sequence[int]) -> None:
         loop, sent = asyncio.get_running_loop(), 0
@@ -108,7 +108,7 @@ class Monitor:
         except (OSError, TimeoutError) as error:
             # A part of the line may have been sent, so QEMU could not parse any command after it.
             self._lose(f"the monitor does not take commands: {error or 'it does not read'}")
-            raise Unreachable(self._lost) from None
+            raise RuntimeUnreachable(self._lost) from None
 
     async def listen(self) -> None:
         """Read messages until the connection closes or a message violates the protocol."""
@@ -149,5 +149,5 @@ class Monitor:
         waiting = [self._greeting, *([self._waiting[1]] if self._waiting else [])]
         for each in waiting:
             if not each.done():
-                each.set_exception(Unreachable(self._lost))
+                each.set_exception(RuntimeUnreachable(self._lost))
                 each.exception()  # marks it as retrieved: the waiter may have been cancelled

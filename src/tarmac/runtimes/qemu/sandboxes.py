@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Final
 
 from tarmac.base.clock import Clock
-from tarmac.runtimes.interface import NotFound, PodIdentity, RuntimeRefused, Sandbox, SandboxConfig
+from tarmac.runtimes.interface import PodIdentity, RuntimeObjectNotFound, RuntimeRefused, RuntimeSandbox, SandboxConfig
 from tarmac.runtimes.interface.networks import NotConnected
 from tarmac.runtimes.labels import sandbox_labels
 from tarmac.runtimes.qemu.dependencies import Taps
@@ -40,9 +40,9 @@ class SandboxStore:
         return self._records.get(id)
 
     def known(self, id: str) -> SandboxRecord:
-        """Return the record of a sandbox. Raises NotFound."""
+        """Return the record of a sandbox. Raises RuntimeObjectNotFound."""
         if id not in self._records:
-            raise NotFound(f'an error occurred when try to find sandbox "{id}": not found')
+            raise RuntimeObjectNotFound(f'an error occurred when try to find sandbox "{id}": not found')
         return self._records[id]
 
     async def make(self, config: SandboxConfig, handler: str) -> SandboxRecord:
@@ -107,9 +107,9 @@ class SandboxStore:
             self._folders.forget_sandbox(stray)
 
 
-def shown(record: SandboxRecord, *, addresses: bool) -> Sandbox:
+def shown(record: SandboxRecord, *, addresses: bool) -> RuntimeSandbox:
     """Return the sandbox as the runtime interface shows it."""
-    return Sandbox(
+    return RuntimeSandbox(
         id=record.id,
         pod=PodIdentity(record.namespace, record.name, record.pod_uid, record.attempt),
         ready=not record.stopped,

@@ -23,7 +23,7 @@ import msgspec
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.base.tasks import background, first
-from tarmac.runtimes.interface.errors import RuntimeFault, RuntimeRefused, Unreachable
+from tarmac.runtimes.interface.errors import RuntimeFault, RuntimeRefused, RuntimeUnreachable
 from tarmac.runtimes.labels import POD_NAME, POD_UID
 from tarmac.runtimes.qemu import endings
 from tarmac.runtimes.qemu.blockstats import DiskTraffic, disk_traffic
@@ -133,7 +133,7 @@ class MachineSupervisor:
     async def execute(self, command: Command, arguments: dict[str, Any] | None = None) -> Any:
         """Execute a QMP command and return its result. Raises RuntimeFault."""
         if self._monitor is None:
-            raise Unreachable("the machine's monitor does not answer at the moment")
+            raise RuntimeUnreachable("the machine's monitor does not answer at the moment")
         return await self._monitor.execute(command, arguments)
 
     async def _request_powerdown(self) -> None:

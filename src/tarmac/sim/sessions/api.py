@@ -32,9 +32,9 @@ from tarmac.http.streams import stream_of
 from tarmac.runtimes.interface import (
     NO_EXEC,
     CommandStream,
-    NotFound,
     NotOffered,
     RuntimeFault,
+    RuntimeObjectNotFound,
     StreamOptions,
     TooManyStreams,
     WrongState,
@@ -90,7 +90,7 @@ class SimulatedNodeApi:
             return text(error.status, str(error))
         except (NotOffered, WrongState, TooManyStreams) as fault:
             return refusal(next(code for kind, code in _CODES if isinstance(fault, kind)), str(fault))
-        except NotFound as fault:
+        except RuntimeObjectNotFound as fault:
             return text(404, str(fault))
         except (RuntimeFault, ApiError, ClientError) as fault:
             return text(500, str(fault))
@@ -159,7 +159,7 @@ class SimulatedNodeApi:
     async def _login(self, uid: str) -> Work:
         known = self._fleet.find(uid)
         if known is None:
-            raise NotFound("the machine is gone")
+            raise RuntimeObjectNotFound("the machine is gone")
         pod, _ = await self._find(known.namespace, known.name, uid)
         return await self._shell(pod, known, known.containers[0][0], ["sh"])
 

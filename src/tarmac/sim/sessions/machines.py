@@ -11,9 +11,9 @@ from tarmac.runtimes.consoles import MachineConsole
 from tarmac.runtimes.interface import (
     CommandStream,
     ConsoleOptions,
-    NotFound,
     NotOffered,
     PowerAction,
+    RuntimeObjectNotFound,
     SessionOptions,
     WrongState,
 )
@@ -97,7 +97,7 @@ class SimulatedMachines:
         self._guests: dict[str, asyncio.Task[None]] = {}
 
     async def console_stream(self, id: str, options: ConsoleOptions) -> CommandStream:
-        """Open the serial console. Raises TooManyStreams and NotFound."""
+        """Open the serial console. Raises TooManyStreams and RuntimeObjectNotFound."""
         self._pod(id)
         console = self._consoles.get(id)
         if console is None:
@@ -120,7 +120,7 @@ class SimulatedMachines:
     def _pod(self, id: str) -> SimulatedPod:
         pod = self._fleet.find(id)
         if pod is None:
-            raise NotFound("the machine is gone")
+            raise RuntimeObjectNotFound("the machine is gone")
         return pod
 
     def _changed(self, id: str) -> None:

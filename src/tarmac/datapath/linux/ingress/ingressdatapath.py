@@ -10,7 +10,7 @@ from dataclasses import replace
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 
-from tarmac.datapath.ingress import MAX_NODES, IngressState, OpenPort, PublicAddress
+from tarmac.datapath.ingress import MAX_NODES, IngressAddress, IngressState, OpenPort
 from tarmac.datapath.linux import namespaces
 from tarmac.datapath.linux.egress.encryption import Run
 from tarmac.datapath.linux.host import Host
@@ -148,10 +148,10 @@ class LinuxIngressDatapath:
                 found[network] = ingress_leg_name(path.name)
         return found
 
-    def _with_networks_here(self, addresses: Iterable[PublicAddress], failures: Failures) -> list[PublicAddress]:
+    def _with_networks_here(self, addresses: Iterable[IngressAddress], failures: Failures) -> list[IngressAddress]:
         """Leave backends out whose Network is not on this node yet; their address fails, and works elsewhere."""
         here: dict[str, bool] = {}
-        found: list[PublicAddress] = []
+        found: list[IngressAddress] = []
         for each in addresses:
             for network in _networks(each) - here.keys():
                 here[network] = namespaces.exists(self._routers / router_name(network))
@@ -181,11 +181,11 @@ class LinuxIngressDatapath:
         return [(name, self._door(self._routers / name)) for name in list(self._doors)]
 
 
-def _networks(address: PublicAddress) -> set[str]:
+def _networks(address: IngressAddress) -> set[str]:
     return {backend.network for port in address.ports for backend in port.backends}
 
 
-def _receptions(addresses: Iterable[PublicAddress], router: str) -> list[Reception]:
+def _receptions(addresses: Iterable[IngressAddress], router: str) -> list[Reception]:
     """Return the ports with backends in one Network, by the name of its router namespace."""
     return [
         Reception(each.address, port.protocol, port.port, here, port.affinity)
@@ -201,7 +201,7 @@ def _receptions(addresses: Iterable[PublicAddress], router: str) -> list[Recepti
     ]
 
 
-def _is_sound(each: PublicAddress, failures: Failures) -> bool:
+def _is_sound(each: IngressAddress, failures: Failures) -> bool:
     """Return True if every part may become nft text: canonical addresses of one family, and ports."""
     try:
         family = _version(each.address)

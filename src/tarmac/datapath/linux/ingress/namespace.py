@@ -13,7 +13,7 @@ from typing import Final
 
 from tarmac.base.clock import SystemClock
 from tarmac.datapath.egress import SourceAddress
-from tarmac.datapath.ingress import MAX_NODES, IngressState, PublicAddress
+from tarmac.datapath.ingress import MAX_NODES, IngressAddress, IngressState
 from tarmac.datapath.interface import Remote
 from tarmac.datapath.linux import conntrack, links, namespaces, routing
 from tarmac.datapath.linux.conntrack import TrackedConnection
@@ -277,7 +277,7 @@ class IngressNamespace:
 
     def _served(
         self,
-        each: PublicAddress,
+        each: IngressAddress,
         own: str,
         nodes: Mapping[str, int],
         legs: Mapping[str, int],
@@ -305,7 +305,7 @@ class IngressNamespace:
         return ServedAddress(each.address, self._numbers[each.address], way.mark if way else 0, tuple(ports))
 
 
-def _nodes_of(each: PublicAddress) -> set[str]:
+def _nodes_of(each: IngressAddress) -> set[str]:
     return {node for port in each.ports for node, _ in port.nodes}
 
 

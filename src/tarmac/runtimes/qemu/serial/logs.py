@@ -10,7 +10,7 @@ import asyncio
 
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
-from tarmac.runtimes.interface.errors import NotFound, RuntimeRefused
+from tarmac.runtimes.interface.errors import RuntimeObjectNotFound, RuntimeRefused
 from tarmac.runtimes.qemu.serial.log import SerialFiles, SerialLog
 
 INTERVAL = 0.1
@@ -50,7 +50,7 @@ class SerialLogs:
         """Reopen the log of a container after its rotation. Raises RuntimeFault."""
         found = self._logs.get(id)
         if found is None:
-            raise NotFound(f"no machine {id} runs")
+            raise RuntimeObjectNotFound(f"no machine {id} runs")
         try:
             found.reopen()
         except OSError as error:
