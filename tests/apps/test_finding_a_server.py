@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from tarmac.api.nodetokens import AUTHORITIES_PATH, NodeToken
 from tarmac.apps.host.checks import server_obstacles
 from tarmac.apps.host.discovery import FoundServer, WrongAuthority, discover, url_of
 from tarmac.apps.host.hostlayout import Machine, SetupFailed, setting_up
+from tarmac.apps.main import main
 from tarmac.base.clock import SystemClock
 from tarmac.http.authorities import key_hash
 from tarmac.server.security.pki import Pki
@@ -125,3 +127,21 @@ def test_one_command_at_a_time_sets_a_machine_up(tmp_path: Path) -> None:
         pass
     with setting_up(machine):
         pass
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("command", [["init"], ["leave"], ["image", "list"]])
+def test_commands_for_hosts_name_root_as_their_first_obstacle(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        Machine.__init__, "__defaults__", (tmp_path / "config.yaml", tmp_path / "data", tmp_path / "run")
+    )
+    monkeypatch.setenv("PATH", str(tmp_path))  # no containerd either: less important than root
+    os.seteuid(65534)  # nobody
+    try:
+        code = main([*command, *(["--data-dir", str(tmp_path / "data")] if "image" in command else [])])
+    finally:
+        os.seteuid(0)
+    assert code == 1
+    assert capsys.readouterr().err.splitlines()[-1].endswith("run this command as root")

@@ -35,8 +35,8 @@ class _NoCity(Exception):
 def main(options: argparse.Namespace) -> int:
     """Load or list; return the exit code."""
     try:
-        parts = find_parts()
         cities = _cities(layout_of(options).data_dir, options.city)
+        parts = find_parts()
         if options.action == "list":
             return asyncio.run(_list(cities, parts))
         return asyncio.run(_load(options.archive, options.name, cities, parts))
@@ -47,7 +47,7 @@ def main(options: argparse.Namespace) -> int:
 
 def _cities(data_dir: Path, wanted: Sequence[str]) -> list[CityLayout]:
     if os.geteuid() != 0:
-        raise _NoCity("the containerd of a city needs root; run this as root")
+        raise _NoCity("the containerd of a city needs root; run this command as root")
     underlay = underlay_of(data_dir)
     known = [host.name.upper() for host in underlay.cities]
     if not known:

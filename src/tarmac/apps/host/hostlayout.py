@@ -82,8 +82,11 @@ def pinned_containerd(machine: Machine) -> ContainerdSettings:
 @contextmanager
 def setting_up(machine: Machine) -> Generator[None]:
     """Hold the setup lock during the block. The kernel releases it with the process. Raises SetupFailed."""
-    machine.data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = open_lock(machine.lock)
+    try:
+        machine.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = open_lock(machine.lock)
+    except PermissionError as error:
+        raise SetupFailed(f"{error.filename}: permission denied; run this command as root") from error
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

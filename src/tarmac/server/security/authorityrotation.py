@@ -20,6 +20,9 @@ from tarmac.server.security.rotation import KeyRotation, named
 from tarmac.server.security.trusting import silent_nodes, silent_servers
 from tarmac.store.interface import Store
 
+_NEW_KUBECONFIGS = (
+    "tarmac user create writes a new kubeconfig; servers renew that of the administrator in their data directory"
+)
 _NODES = "system:node:"
 
 
@@ -59,5 +62,6 @@ class AuthorityRotation(KeyRotation):
         if nodes := await silent_nodes(self.store, self.clock, certified_by(record.signing)):
             found.append(f"certificates of nodes are of the old authority: {named(nodes)}")
         if users := [each for each in self._users.seen() if not each.startswith(_NODES)]:
-            found.append(f"seen with certificates of the old authority in the last 7 days: {named(users)}")
+            seen = f"seen with certificates of the old authority in the last 7 days: {named(users)}"
+            found.append(f"{seen}; {_NEW_KUBECONFIGS}")
         return found
