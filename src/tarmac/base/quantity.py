@@ -120,6 +120,12 @@ class Quantity:
 ZERO: Final = Quantity(0)
 
 
+def six_places(number: int, divisor: int) -> str:
+    """Format the quotient of two positive amounts as Go's %f does, without a float: it may be larger than any."""
+    whole, rest = divmod((2 * number * 10**6 + divisor) // (2 * divisor), 10**6)
+    return f"{whole}.{rest:06d}"
+
+
 def _divide_up(number: int, divisor: int) -> int:
     return -(-number // divisor) if number >= 0 else number // divisor
 

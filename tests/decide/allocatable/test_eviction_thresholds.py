@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from tarmac.decide.allocatable.thresholds import Measure, Threshold, thresholds
@@ -31,6 +33,9 @@ def test_soft_ones_have_a_grace_period_and_all_may_reclaim_more() -> None:
         (({"memory.available": "-1"}, {}, {}, {}), r"evictionHard\[memory.available\]: '-1' must be positive"),
         (({"memory.available": "101%"}, {}, {}, {}), "not between 0% and 100%"),
         (({"memory.available": "x%"}, {}, {}, {}), r"evictionHard\[memory.available\]"),
+        (({"memory.available": "nan%"}, {}, {}, {}), "'nan%' is not a share"),
+        (({"memory.available": "٣%"}, {}, {}, {}), "is not a share"),
+        (({"memory.available": "9" * 5000 + "%"}, {}, {}, {}), "is not a share"),
         (({}, {"pid.available": "10"}, {}, {}), "evictionSoftGracePeriod: there is none for pid.available"),
         (({}, {"pid.available": "10"}, {"pid.available": "0s"}, {}), "must be positive"),
         (({}, {}, {}, {"pid.available": "?"}), r"evictionMinimumReclaim\[pid.available\]"),
@@ -39,3 +44,22 @@ def test_soft_ones_have_a_grace_period_and_all_may_reclaim_more() -> None:
 def test_what_makes_no_sense_is_named(maps: tuple[dict[str, str], ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         thresholds(*maps)
+
+
+def share_of(text: str, capacity: int) -> int:
+    (found,) = thresholds({"memory.available": text}, {}, {}, {})
+    return found.least.of(capacity)
+
+
+@pytest.mark.parametrize("text", ["5%", "10%", "33.3%", "1e-3%", ".7%", "99.9%", "12.5%"])
+def test_a_share_of_a_capacity_is_what_a_kubelet_computes_with_floats(text: str) -> None:
+    def single(number: float) -> float:
+        return struct.unpack("f", struct.pack("f", number))[0]
+
+    share = single(single(float(text.removesuffix("%"))) / 100)
+    for capacity in (0, 1, 1000, 10 << 30, (10 << 30) + 7, 2**53 + 1, 2**63 - 1):
+        assert share_of(text, capacity) == int(float(capacity) * share)
+
+
+def test_a_share_of_more_than_any_float_is_exact() -> None:
+    assert share_of("50%", 2**4000) == 2**3999

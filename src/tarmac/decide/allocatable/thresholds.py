@@ -1,15 +1,17 @@
 """Eviction thresholds, as written in a kubelet's configuration.
 
 A threshold is an amount (`100Mi`) or a share of the capacity (`10%`). Shares are kept in single precision, as kubelet
-keeps them: 5 % of 10Gi is 536870920 there, not ...912, and both must compute the same value for a node. A share of 0 %
-or 100 % disables a signal.
+keeps them: 5 % of 10Gi is 536870920 there, not ...912, and both must compute the same value for a node. Kubelet rounds
+to floats, here fractions are rounded to the same bits, so no amount is too large. A share of 0 % or 100 % disables a
+signal.
 """
 
 from __future__ import annotations
 
-import struct
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Final
 
 from tarmac.base.duration import parse_duration
@@ -39,17 +41,23 @@ DEFAULT_HARD: Final[Mapping[str, str]] = {
     IMAGEFS_INODES: "5%",
 }
 
+_SINGLE, _DOUBLE = 24, 53  # significant bits of kubelet's numbers
+_MAX_LENGTH = 40  # characters of a share
+_PERCENT = re.compile(r"([+-]?[0-9]*\.?[0-9]*(?:[eE][+-]?[0-9]{1,2})?)%", re.ASCII)
+
 
 @dataclass(frozen=True, slots=True)
 class Measure:
     """An amount, or a share of a capacity."""
 
     amount: int = 0
-    share: float | None = None
+    share: Fraction | None = None
 
     def of(self, capacity: int) -> int:
         """Return the amount of the measure for this capacity."""
-        return self.amount if self.share is None else int(float(capacity) * self.share)
+        if self.share is None:
+            return self.amount
+        return int(_rounded(_rounded(Fraction(capacity), _DOUBLE) * self.share, _DOUBLE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +101,7 @@ def thresholds(
 
 def _measures(field: str, texts: Mapping[str, str]) -> list[tuple[str, Measure]]:
     parsed = [(signal, _measure(field, signal, text)) for signal, text in texts.items()]
-    return [(signal, measure) for signal, measure in parsed if measure.share not in (0.0, 1.0)]
+    return [(signal, measure) for signal, measure in parsed if measure.share not in (0, 1)]
 
 
 def _measure(field: str, signal: str, text: str) -> Measure:
@@ -106,10 +114,13 @@ def _measure(field: str, signal: str, text: str) -> Measure:
 
 
 def _share(text: str) -> Measure:
-    percent = float(text.removesuffix("%"))
+    match = _PERCENT.fullmatch(text[: _MAX_LENGTH + 1])
+    if match is None or not any(map(str.isdigit, text)):
+        raise ValueError(f"{text[:_MAX_LENGTH]!r} is not a share, for example 5%")
+    percent = Fraction(match[1])
     if not 0 <= percent <= 100:
         raise ValueError(f"{text!r} is not between 0% and 100%")
-    return Measure(share=_single(_single(percent) / 100))
+    return Measure(share=_rounded(_rounded(percent, _SINGLE) / 100, _SINGLE))
 
 
 def _amount(text: str) -> Measure:
@@ -129,5 +140,9 @@ def _grace(signal: str, text: str) -> float:
     return grace
 
 
-def _single(number: float) -> float:
-    return struct.unpack("f", struct.pack("f", number))[0]
+def _rounded(number: Fraction, bits: int) -> Fraction:
+    """Round a positive number to its first bits, half to even, as arithmetic with floats does."""
+    unit = Fraction(2) ** (number.numerator.bit_length() - number.denominator.bit_length() - bits)
+    if number >= unit * 2**bits:
+        unit *= 2
+    return round(number / unit) * unit

@@ -6,7 +6,6 @@ current CPUs are queried from QEMU each time, so after a crash in between, the n
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from tarmac.base.log import log
@@ -18,7 +17,7 @@ _log = log("qemu")
 
 def processors_of(limits: Resources) -> int:
     """Return the CPU count that a guest needs to use its whole limit."""
-    return max(1, math.ceil(limits.cpu_quota / limits.cpu_period)) if limits.cpu_period else 1
+    return max(1, -(-limits.cpu_quota // limits.cpu_period)) if limits.cpu_period else 1
 
 
 async def add_processors(supervisor: MachineSupervisor, wanted: int) -> None:

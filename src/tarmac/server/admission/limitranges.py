@@ -12,7 +12,7 @@ from tarmac.api.kubernetes.resourcenames import quantity
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import ResourceList
-from tarmac.base.quantity import Quantity
+from tarmac.base.quantity import Quantity, six_places
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.pods import BUCKET, containers_of, pod_of
 from tarmac.server.admission.refusal import refuse
@@ -152,5 +152,5 @@ def _ratio(name: str, bound: Quantity, kind: str, requests: ResourceList, limits
             return
     limit, request = limits[name].milli(), requests[name].milli()
     if limit * 1000 > bound.milli() * request:
-        ratio = min(limit, _MAX_INT64) / min(request, _MAX_INT64)  # only displayed: larger numbers do not fit a float
-        yield f"{text}, but provided ratio is {ratio:f}"
+        ratio = six_places(min(limit, _MAX_INT64), min(request, _MAX_INT64))  # Kubernetes shows 64 bits of each
+        yield f"{text}, but provided ratio is {ratio}"

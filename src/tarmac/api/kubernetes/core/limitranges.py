@@ -15,7 +15,7 @@ from tarmac.api.kubernetes.strategy import NativeStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors
-from tarmac.base.quantity import Quantity
+from tarmac.base.quantity import Quantity, six_places
 
 DEFAULT_CLASSES = "defaultClasses"
 _TYPES = ("Pod", "Container", "PersistentVolumeClaim")
@@ -113,11 +113,5 @@ def _validate_ratio(
         return
     # In integers: a quotient of quantities may be larger than any float.
     if ratio.milli() * low.milli() > high.milli() * 1000:
-        largest = _six_places(high.milli(), low.milli())
+        largest = six_places(high.milli(), low.milli())
         errors.invalid(path, str(ratio), f"ratio {ratio} is greater than max/min = {largest}")
-
-
-def _six_places(number: int, divisor: int) -> str:
-    """Return a quotient as Go's %f shows it."""
-    whole, rest = divmod((2 * number * 10**6 + divisor) // (2 * divisor), 10**6)
-    return f"{whole}.{rest:06d}"
