@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.datapath.linux.links import EXTERNAL_PORT
+from tarmac.api.networking.ports import EXTERNAL_PORT
 from tarmac.datapath.linux.naming import tunnel_mac
 from tarmac.datapath.linux.tables.admission import EXTERNAL_VNI
 from tests.datapath.egress_worlds import (

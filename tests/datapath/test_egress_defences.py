@@ -60,9 +60,9 @@ LIVING = (Rule("passing", "ct mark != @live drop"), Rule("guard", "saddr != @liv
 LIVING_NEIGHBOURS = (Rule("output", "arp saddr ip != @live drop"), Rule("guard", "saddr != @live"))
 COUNTED = Rule("refuse", "ct count over 2")
 LIVE_SOURCES_ONLY = Rule("guard", "saddr != @live")
-OWN_ERRORS = Rule("own", 'oifname "uplink" ct mark != 0')
+OWN_ERRORS = Rule("own", 'oifname "uplink" ct mark & 0x1ffff != 0')
 UPLINKS_ONLY = Rule("forward", "saddr != ")
-BY_EGRESS_ONLY = Rule("guard", "ct mark != 0 oifname !=")
+BY_EGRESS_ONLY = Rule("guard", "ct mark & 0x1ffff != 0 oifname !=")
 
 
 def first_pod(of: Family) -> Service:

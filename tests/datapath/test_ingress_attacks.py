@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.datapath.linux.links import INGRESS_PORT
+from tarmac.api.networking.ports import INGRESS_PORT
 from tarmac.datapath.linux.naming import outside_mac, tunnel_mac
 from tarmac.datapath.linux.tables.ingressadmission import INGRESS_VNI
 from tests.datapath.frames import udp_frame

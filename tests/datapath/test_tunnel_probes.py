@@ -10,7 +10,8 @@ from contextlib import AsyncExitStack, suppress
 import pytest
 
 from tarmac.agent.network.tunnels import losses, probes
-from tarmac.agent.network.tunnels.probes import PORT, TunnelProbes
+from tarmac.agent.network.tunnels.probes import TunnelProbes
+from tarmac.api.networking.ports import PROBE_PORT
 from tarmac.api.networking.tunnelendpoint import TunnelEndpoint
 from tarmac.api.shared import ObjectMeta
 from tarmac.base.clock import SystemClock
@@ -125,14 +126,14 @@ async def test_pods_and_other_nodes_cannot_answer_for_a_node(town: Town) -> None
     with lab.socket(town.world.namespace("pod1"), socket.AF_INET6, socket.SOCK_DGRAM) as pod:
         for _ in range(100):
             with suppress(OSError):
-                pod.sendto(packet, (here, PORT))
+                pod.sendto(packet, (here, PROBE_PORT))
     await until(lambda: town.said(1) == "4789/udp to n2 is closed", lambda: town.said(1))
     # Not even from inside the router namespace of the peer, with the right address: it does not know the nonce.
     router = lab.folder / "run-2" / "netns" / router_name(NET)
     forged = lab.inside(router, lambda: _sender(probe_address(address(2))))
     with forged:
         for _ in range(100):
-            forged.sendto(packet, (here, PORT))
+            forged.sendto(packet, (here, PROBE_PORT))
         await asyncio.sleep(3 * _INTERVAL)
     assert town.said(1) == "4789/udp to n2 is closed"
 

@@ -11,8 +11,8 @@ from functools import cached_property
 from pathlib import Path
 
 from tarmac.agent.cgroups.mounted import mounted
-from tarmac.agent.egress.leases.thread import PORT
 from tarmac.api.compute.names import LABEL_WORKLOAD_NAME
+from tarmac.api.networking.ports import LEASE_PORT
 from tarmac.apps.cities.layout import CityLayout, city_of, pods_cgroup
 from tarmac.apps.cities.removing import underlay_of
 from tarmac.apps.processes import told
@@ -122,7 +122,7 @@ class Outside:
 
     def votes(self, node: str) -> bool:
         """Whether its agent has come so far that it takes part in leases: it listens to others."""
-        listening = f":{PORT:04X} "
+        listening = f":{LEASE_PORT:04X} "
         return any(listening in Path(f"/proc/{pid}/net/udp").read_text() for pid in self.agents(node))
 
 

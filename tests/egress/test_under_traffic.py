@@ -18,7 +18,7 @@ from math import inf
 
 import pytest
 
-from tarmac.datapath.linux.links import ENCRYPTED_PORT, VXLAN_PORT
+from tarmac.api.networking.ports import ENCRYPTED_PORT, TUNNEL_PORT
 from tests.egress.calling import Call, Kind, Row, Target, Traffic, rows, table, traffic
 from tests.egress.planet import CITIES, ORDERS, SERVICE, Outside
 from tests.egress.test_faults import MENDED, SILENT, in_city, mend_routes
@@ -254,7 +254,7 @@ def cordon(outside: Outside, node: str) -> None:
 
 def close_ports(outside: Outside, node: str) -> None:
     """Drop tunnel packets that come to a node."""
-    rule = f"add rule inet closed in udp dport {{ {VXLAN_PORT}, {ENCRYPTED_PORT} }} drop"
+    rule = f"add rule inet closed in udp dport {{ {TUNNEL_PORT}, {ENCRYPTED_PORT} }} drop"
     chain = "add chain inet closed in { type filter hook input priority -200; }"
     place = outside.cities[node].host.namespace
     nft = ["nsenter", f"--net={place}", "nft"]

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import Final
 
 from tarmac.agent.egress.leases.addressconfig import AddressConfig, PeerIdentity, read_key
 from tarmac.api.egress.forwarding import GatewayNode
 from tarmac.api.ingress.publicaddress import PublicAddress
 from tarmac.datapath.ingress import IngressDatapath
-
-PORT: Final = 4804
-"""UDP port of the lease messages of public addresses; those of SourceIPs have their own."""
 
 
 class IngressLeaseKernel:

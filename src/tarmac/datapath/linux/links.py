@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from tarmac.api.networking.ports import TUNNEL_PORT
 from tarmac.datapath.linux.netlink import (
     CREATE,
     EXCLUSIVE,
@@ -41,19 +42,6 @@ _MACVLAN_MODE, _BRIDGE = 1, 4
 
 _WIREGUARD: Final = nested(_INFO_LINK, text(_KIND, "wireguard"))
 
-VXLAN_PORT: Final = 4789
-EXTERNAL_PORT: Final = 4800
-"""Port of the tunnel of external services, separate from that of networks."""
-CONTROL_PORT: Final = 4801
-"""Port for lease messages between agents."""
-ENCRYPTED_PORT: Final = 4802
-"""Port of WireGuard, which carries the tunnel of external services between cities."""
-
-INGRESS_PORT: Final = 4803
-"""Port of the tunnel for connections to public addresses."""
-INGRESS_CONTROL_PORT: Final = 4804
-"""Port for lease messages of public addresses between agents."""
-
 
 @dataclass(frozen=True, slots=True)
 class Link:
@@ -82,7 +70,7 @@ def veth(name: str, mac: str, mtu: int, peer: str, peer_mac: str, peer_namespace
 
 
 def vxlan(
-    name: str, mac: str, mtu: int, vni: int, local: str, namespace: int, port: int = VXLAN_PORT
+    name: str, mac: str, mtu: int, vni: int, local: str, namespace: int, port: int = TUNNEL_PORT
 ) -> NetlinkMessage:
     """Create a tunnel end in the namespace of an open file; its outer packets stay in this socket's namespace."""
     info = nested(_INFO_LINK, text(_KIND, "vxlan"), nested(_DATA, _vxlan_data(vni, local, port)))
@@ -103,7 +91,7 @@ def wireguard(name: str) -> NetlinkMessage:
     return NetlinkMessage(_NEWLINK, CREATE | EXCLUSIVE, _INFO.pack(0, 0, 0, 0, 0) + text(_NAME, name) + _WIREGUARD)
 
 
-def is_vxlan(link: Link, vni: int, local: str, port: int = VXLAN_PORT) -> bool:
+def is_vxlan(link: Link, vni: int, local: str, port: int = TUNNEL_PORT) -> bool:
     """Return True if a link is this tunnel end."""
     wanted, found = attributes(_vxlan_data(vni, local, port)), attributes(link.data)
     return link.kind == "vxlan" and all(found.get(kind) == value for kind, value in wanted.items())

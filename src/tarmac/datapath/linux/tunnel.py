@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from tarmac.api.networking.ports import TUNNEL_PORT
 from tarmac.datapath.interface import Remote
 from tarmac.datapath.linux import links, routing
 from tarmac.datapath.linux.host import Host
@@ -23,7 +24,7 @@ NO_HOPS: Final[Mapping[str, str]] = {}
 
 
 def ensure_tunnel(
-    host: Host, namespace: Path, netlink: Netlink, vni: int, mtu: int, node_address: str, port: int = links.VXLAN_PORT
+    host: Host, namespace: Path, netlink: Netlink, vni: int, mtu: int, node_address: str, port: int = TUNNEL_PORT
 ) -> links.Link | None:
     """Return the tunnel end of a router namespace; None without a VNI, which identifies the Network's packets."""
     found = links.link(netlink, TUNNEL)

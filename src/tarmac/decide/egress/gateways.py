@@ -1,19 +1,16 @@
-"""The Gateway spec of one address: candidates, voters, limits, and the rules of all ExternalServices that use it.
-
-Agents do not read other Nodes: they learn the addresses and keys of peers from Gateways. Each entry is taken from the
-peer's own Node, looked up by name, never by an address that a different node could claim too.
-"""
+"""The Gateway spec of one address: its members, limits, and the rules of all ExternalServices that use it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence
 
 from tarmac.api.egress.forwarding import Gateway, GatewayNode, GatewayRule, GatewaySpec
 from tarmac.api.egress.sourceip import AddressLimits, SourceIP, SourceIPClass
 from tarmac.base.quantity import Quantity
-from tarmac.decide.egress.candidates import next_voters, partners, voters
+from tarmac.decide.egress.candidates import partners, voters
 from tarmac.decide.egress.compiling import GatewayPart
 from tarmac.decide.egress.views import NodeView
+from tarmac.decide.pooled.members import Members, gateway_node, next_members
 
 
 def rules_of(namespace: str, name: str) -> Callable[[GatewayRule], bool]:
@@ -45,7 +42,7 @@ def senders(spec: GatewaySpec, node: Callable[[str], NodeView | None]) -> list[G
     rules = (*spec.egress_rules, *spec.ingress_rules)
     digits = {rule.forwarder.name.rpartition(".")[2] for rule in rules if rule.forwarder is not None}
     found = [each for each in map(node, digits) if each is not None]
-    return [_gateway_node(each) for each in sorted(found, key=lambda each: each.name)]
+    return [gateway_node(each) for each in sorted(found, key=lambda each: each.name)]
 
 
 def _copied(spec: GatewaySpec) -> GatewaySpec:
@@ -60,37 +57,28 @@ def gateway_spec(
     able: Sequence[NodeView],
     nodes: Iterable[NodeView],
 ) -> GatewaySpec:
-    """Compute the Gateway's spec; its rules stay.
-
-    If no node is able to carry the address, the previous candidates stay: an unreachable node may still be the owner.
-    Voters change by one step towards the wanted set, and only after all candidates, including former ones, have
-    acknowledged the last step: an isolated node keeps using the voters it knows. Deleting its Node ends the wait.
-    """
-    every = {node.name: node for node in nodes}
+    """Compute the Gateway's spec; its rules stay. Its members follow `next_members`."""
+    every = list(nodes)
     before = known.spec if known is not None else GatewaySpec()
-    current = [each.name for each in before.voters]
-    wanted = [node.name for node in voters(offered.spec, able, every.values(), current)] if able else []
-    settled = known is not None and bool(able) and is_acknowledged(known, every)
-    chosen = next_voters(current, wanted, acknowledged=settled)
-    old = {each.name: each for each in before.voters}
     made = _copied(before)
     made.gateway_ip = address.spec.address
     made.mark = address.status.id if address.status is not None else 0
     made.announce, made.subnet = offered.spec.announce, offered.spec.subnet
     made.limits = lowest([offered.spec.limits, *limits])
-    pairs = partners(able)
-    stay = [_gateway_node(every[each.name]) if each.name in every else each for each in before.candidates]
-    made.candidates = [_gateway_node(node, pairs.get(node.name, "")) for node in able] or stay
-    made.leaving = _leaving(known, {each.name for each in made.candidates}, every)
-    made.voters = [_gateway_node(every[name]) if name in every else old[name] for name in chosen]
+    chosen = next_members(
+        _members(before),
+        _acknowledging(known),
+        able,
+        every,
+        lambda current: voters(offered.spec, able, every, current),
+        partners(able),
+    )
+    made.candidates, made.voters, made.leaving = map(list, chosen)
     return made
 
 
-def is_acknowledged(gateway: Gateway, nodes: Iterable[str]) -> bool:
-    """Return True if every existing current or leaving candidate has applied the newest generation."""
-    there = set(nodes)
-    asked = {each.name for each in (*gateway.spec.candidates, *gateway.spec.leaving)} & there
-    return asked <= _acknowledging(gateway)
+def _members(spec: GatewaySpec) -> Members:
+    return Members(spec.candidates, spec.voters, spec.leaving)
 
 
 def sharing(gateway: Gateway | None, owner: str) -> str | None:
@@ -105,23 +93,11 @@ def sharing(gateway: Gateway | None, owner: str) -> str | None:
     return partner if said.get(partner) == owner else ""
 
 
-def _acknowledging(gateway: Gateway) -> set[str]:
+def _acknowledging(gateway: Gateway | None) -> set[str]:
+    if gateway is None:
+        return set()
     said, newest = gateway.status.nodes if gateway.status is not None else (), gateway.metadata.generation
     return {each.name for each in said if each.applied_generation == newest}
-
-
-def _leaving(known: Gateway | None, candidates: Set[str], every: Mapping[str, NodeView]) -> list[GatewayNode]:
-    """Return the former candidates that have not acknowledged their removal yet, sorted by name."""
-    if known is None:
-        return []
-    heard = {each.name for each in known.spec.leaving} & _acknowledging(known)
-    were = {each.name for each in (*known.spec.candidates, *known.spec.leaving)}
-    return [_gateway_node(every[name]) for name in sorted((were - candidates - heard) & every.keys())]
-
-
-def _gateway_node(node: NodeView, partner: str = "") -> GatewayNode:
-    key = node.facts.public_key if node.facts is not None else ""
-    return GatewayNode(node.name, node.address, node.city, key, partner)
 
 
 def lowest(limits: Iterable[AddressLimits | None]) -> AddressLimits | None:

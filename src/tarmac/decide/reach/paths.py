@@ -16,6 +16,7 @@ from tarmac.api.compute.explanations import Answer, Line, ReachPath
 from tarmac.api.compute.names import LABEL_WORKLOAD_NAME
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.api.networking.names import DIALLED, METADATA_ADDRESS, RESOLVERS, SERVICE_RANGES
+from tarmac.api.networking.ports import NODES_OWN
 from tarmac.api.networking.tunnels import closed_ways, reports_open
 from tarmac.api.schema import JsonObject
 from tarmac.decide import reasons
@@ -27,7 +28,6 @@ from tarmac.decide.reach.routing import is_within, own_address, own_addresses, w
 from tarmac.decide.reach.selecting import Labels
 from tarmac.decide.reach.world import ReachWorld
 
-TUNNEL_PORTS: Final = (4789, 4800, 4801, 4803, 4804)
 _MAX_NAMED: Final = 5
 
 Sees = Callable[[str], bool]
@@ -61,7 +61,7 @@ class Walk:
             self._yes("always", f"{address} is {said}")
             yield self._end(interface.network, source, address, port, "Yes")
             return
-        if self.protocol == "UDP" and port in TUNNEL_PORTS:
+        if self.protocol == "UDP" and port in NODES_OWN:
             message = f"UDP port {port} is of the nodes' tunnels, and not let out of pods"
             yield self._no(interface.network, source, address, port, "route", reasons.TUNNEL_PORT, message)
             return

@@ -27,11 +27,11 @@ from tarmac.agent.egress.leases.kernelupdates import Kernel
 from tarmac.agent.egress.leases.ownership import Ownership
 from tarmac.agent.egress.leases.participant import TICK, LeaseParticipant
 from tarmac.agent.egress.leases.transport import PeerTransport
+from tarmac.api.networking.ports import LEASE_PORT
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.decide.egress.lease.messages import Ask, Grant, Together, Word
 
-PORT: Final = 4801
 _MAX_DATAGRAM: Final = 4096
 _MAX_BURST: Final = 64  # datagrams read before the timer is checked again
 _MAX_PROBES: Final = 8  # addresses probed on their segments concurrently
@@ -63,7 +63,7 @@ class LeaseThread:
         clock: Clock,
         draw: Callable[[int], bytes],
         moved: Callable[[str], None],
-        port: int = PORT,
+        port: int = LEASE_PORT,
         begin: Callable[[], None] = lambda: None,
     ) -> None:
         """`begin` is called in the thread before anything else, for example to enter the node's network namespace."""

@@ -21,6 +21,7 @@ from typing import Final, NoReturn
 from tarmac.agent.model.tunnels import TunnelState
 from tarmac.agent.network.tunnels.losses import INTERVAL, MAX_LOST, ProbedPeer, TunnelLosses, TunnelProbe, TunnelRoute
 from tarmac.agent.routerservices import RouterService, RouterServices
+from tarmac.api.networking.ports import ENCRYPTED_PORT, PROBE_PORT, TUNNEL_PORT
 from tarmac.api.networking.tunnelendpoint import TunnelEndpoint
 from tarmac.api.networking.tunnels import closed_message
 from tarmac.base.clock import Clock
@@ -30,9 +31,6 @@ from tarmac.datapath.interface import Datapath, NetworkState, NodeNetworks
 from tarmac.decide import reasons
 from tarmac.decide.reach.marks import probe_address
 
-PORT: Final = 4803
-TUNNEL_PORT: Final = 4789
-ENCRYPTED_PORT: Final = 4802
 _PACKET: Final = struct.Struct(">4sB3x8s")  # magic, kind, nonce
 _MAGIC: Final = b"TmTp"
 _PROBE, _ANSWER = 1, 2
@@ -91,7 +89,7 @@ class TunnelProbes:
 
     async def _probe_from(self, address: str) -> None:
         """Probe until the node's address changes."""
-        service = RouterService("tunnel probes", probe_address(address), PORT, "udp", self._serve)
+        service = RouterService("tunnel probes", probe_address(address), PROBE_PORT, "udp", self._serve)
         services = RouterServices(self._datapath, self._clock, [service])
         await first(services.run(), self._rounds(address, services))
 
@@ -171,7 +169,7 @@ class TunnelProbes:
 
     def _put(self, made: socket.socket, kind: int, nonce: bytes, to: str) -> None:
         with suppress(OSError):  # no route yet, or a full queue: counts as lost
-            made.sendto(_PACKET.pack(_MAGIC, kind, nonce), (to, PORT))
+            made.sendto(_PACKET.pack(_MAGIC, kind, nonce), (to, PROBE_PORT))
 
     def _notify(self) -> None:
         state = self.state()

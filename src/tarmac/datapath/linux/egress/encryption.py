@@ -20,6 +20,7 @@ from pathlib import Path
 from subprocess import SubprocessError
 from typing import Final, Protocol, TypeVar
 
+from tarmac.api.networking.ports import EXTERNAL_PORT
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.log import log
 from tarmac.datapath.egress import EncryptedPeer, InstanceTunnels, Means
@@ -255,9 +256,7 @@ class Encryption:
     def _wanted_rules(self, netlink: Netlink) -> set[RoutingRule]:
         """Return the wanted rules; for a user that has not called yet, the present ones."""
         present = present_rules(netlink)
-        external = {
-            RoutingRule(_PRIORITY, TABLE, to=each.address, port=links.EXTERNAL_PORT) for each in self._egress or ()
-        }
+        external = {RoutingRule(_PRIORITY, TABLE, to=each.address, port=EXTERNAL_PORT) for each in self._egress or ()}
         if self._egress is None:
             external = {each for each in present if each.to}
         leads = bool(self._instances.numbers) if self._instances is not None else _LEAD in present

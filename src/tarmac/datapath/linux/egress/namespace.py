@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tarmac.api.networking.names import TRANSITS
+from tarmac.api.networking.ports import EXTERNAL_PORT
 from tarmac.base.clock import SystemClock
 from tarmac.datapath.egress import EgressState, GatewayTraffic, SourceAddress, TranslatedConnection
 from tarmac.datapath.interface import Remote
@@ -223,7 +224,7 @@ class EgressNamespace:
 
     def _tunnel(self, state: EgressState) -> links.Link:
         own, mtu = state.node_address, self._host.mtu(0, state.node_address)
-        made = ensure_tunnel(self._host, self._path, self._netlink, EXTERNAL_VNI, mtu, own, links.EXTERNAL_PORT)
+        made = ensure_tunnel(self._host, self._path, self._netlink, EXTERNAL_VNI, mtu, own, EXTERNAL_PORT)
         assert made is not None, "it has a number"
         nodes = {node for each in state.sources for node in each.candidates}
         nodes |= {way.node for each in state.sources for way in (*each.exits, *each.entrances)}

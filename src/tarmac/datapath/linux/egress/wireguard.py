@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tarmac.api.networking.ports import ENCRYPTED_PORT
 from tarmac.datapath.egress import EncryptedPeer, Means
 from tarmac.datapath.linux import links
 from tarmac.datapath.linux.egress.programs import DetachedProgram
@@ -91,7 +92,7 @@ class WireGuardLink:
         `now` is in Unix seconds.
         """
         said = [f"[Interface]\nPrivateKey = {base64.b64encode(private_key).decode()}\n"]
-        said.append(f"ListenPort = {links.ENCRYPTED_PORT}\n")
+        said.append(f"ListenPort = {ENCRYPTED_PORT}\n")
         met = self._recent_peers(now)
         for each in peers:
             end = f"[{each.address}]" if ":" in each.address else each.address
@@ -99,7 +100,7 @@ class WireGuardLink:
             # Also triggers a handshake at once: the side that learned of the peer, or lost its session, begins.
             said.append(f"PersistentKeepalive = {_KEEPALIVE}\n")
             # A peer behind NAT is reached at the endpoint it last sent from: its own address is unreachable from here.
-            said.append(f"Endpoint = {end}:{links.ENCRYPTED_PORT}\n" if each.public_key not in met else "")
+            said.append(f"Endpoint = {end}:{ENCRYPTED_PORT}\n" if each.public_key not in met else "")
         # Keys go in by standard input: command lines are visible to all users.
         # `setconf` would end the sessions of all peers.
         self._wg("syncconf", self.name, "/dev/stdin", stdin="".join(said))

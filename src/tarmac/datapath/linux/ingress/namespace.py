@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tarmac.api.networking.ports import INGRESS_PORT
 from tarmac.base.clock import SystemClock
 from tarmac.datapath.egress import SourceAddress
 from tarmac.datapath.ingress import MAX_NODES, IngressAddress, IngressState
@@ -214,7 +215,7 @@ class IngressNamespace:
 
     def _tunnel(self, state: IngressState) -> links.Link:
         own, mtu = state.node_address, self._host.mtu(0, state.node_address)
-        made = ensure_tunnel(self._host, self._path, self._netlink, INGRESS_VNI, mtu, own, links.INGRESS_PORT)
+        made = ensure_tunnel(self._host, self._path, self._netlink, INGRESS_VNI, mtu, own, INGRESS_PORT)
         assert made is not None, "it has a number"
         peers = [Remote(node, ()) for node in state.peers if node != own]
         ensure_ends(self._netlink, made, INGRESS_VNI, peers, {_HOP: EGRESS_MAC})

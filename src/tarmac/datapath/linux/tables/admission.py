@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
-from tarmac.datapath.linux.links import EXTERNAL_PORT
+from tarmac.api.networking.ports import EXTERNAL_PORT
 from tarmac.datapath.linux.nftables import Table
 from tarmac.datapath.linux.tables.text import FAMILIES, WORDS, chain, declaration, version
 

@@ -13,23 +13,14 @@ from __future__ import annotations
 from typing import Final
 
 from tarmac.api.networking.names import DIALLED
-from tarmac.datapath.linux.links import (
-    CONTROL_PORT,
-    ENCRYPTED_PORT,
-    EXTERNAL_PORT,
-    INGRESS_CONTROL_PORT,
-    INGRESS_PORT,
-    VXLAN_PORT,
-)
+from tarmac.api.networking.ports import NODES_OWN
 from tarmac.datapath.linux.naming import END_PREFIX
 from tarmac.datapath.linux.nftables import Table
 from tarmac.datapath.linux.tables.text import FAMILIES, WORDS, chain
 from tarmac.decide.reach.marks import NODES
 
 NAME: Final = "tarmac-egress"
-_PORTS: Final = (
-    f"{VXLAN_PORT}, {EXTERNAL_PORT}, {CONTROL_PORT}, {ENCRYPTED_PORT}, {INGRESS_PORT}, {INGRESS_CONTROL_PORT}"
-)
+_PORTS: Final = ", ".join(map(str, NODES_OWN))
 _BEHIND_TRANSLATION: Final = "filter hook prerouting priority -99"
 
 

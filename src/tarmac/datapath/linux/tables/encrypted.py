@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Set
 from typing import Final
 
-from tarmac.datapath.linux.links import EXTERNAL_PORT, VXLAN_PORT
+from tarmac.api.networking.ports import EXTERNAL_PORT, TUNNEL_PORT
 from tarmac.datapath.linux.nftables import Table
 from tarmac.datapath.linux.tables.host import NETWORK_NUMBER
 from tarmac.datapath.linux.tables.text import FAMILIES, WORDS, chain, in_order, version
@@ -51,7 +51,7 @@ def instances(name: str, link: str, always: Set[int], between: Set[int], plain: 
 def _numbers(numbers: Set[int]) -> Iterator[str]:
     if numbers:
         listed = ", ".join(str(number) for number in sorted(numbers))
-        yield f"udp dport {VXLAN_PORT} {NETWORK_NUMBER} {{ {listed} }}"
+        yield f"udp dport {TUNNEL_PORT} {NETWORK_NUMBER} {{ {listed} }}"
 
 
 def _except(nodes: Set[str]) -> str:
@@ -62,7 +62,7 @@ def _except(nodes: Set[str]) -> str:
 
 
 def _chains(ours: str, incoming: list[str], outgoing: list[str]) -> str:
-    only = [f"iifname {ours} udp dport {{ {VXLAN_PORT}, {EXTERNAL_PORT} }} accept", f"iifname {ours} drop"]
+    only = [f"iifname {ours} udp dport {{ {TUNNEL_PORT}, {EXTERNAL_PORT} }} accept", f"iifname {ours} drop"]
     passing = [f"iifname {ours} drop", f"oifname {ours} drop"]
     return (
         chain("incoming", [*incoming, *only], "filter hook input priority -1")

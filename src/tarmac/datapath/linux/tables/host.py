@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 from typing import Final
 
-from tarmac.datapath.linux.links import VXLAN_PORT
+from tarmac.api.networking.ports import TUNNEL_PORT
 from tarmac.datapath.linux.nftables import Table
 from tarmac.datapath.linux.tables.text import FAMILIES, WORDS, chain, in_order, version
 
@@ -43,7 +43,7 @@ def _tunnels(numbers: Set[int], nodes: tuple[str, ...]) -> list[str]:
     if not numbers:
         return []
     listed = ", ".join(str(number) for number in sorted(numbers))
-    match = f"udp dport {VXLAN_PORT} {NETWORK_NUMBER} {{ {listed} }}"
+    match = f"udp dport {TUNNEL_PORT} {NETWORK_NUMBER} {{ {listed} }}"
     rules: list[str] = []
     for family in FAMILIES:
         known = ", ".join(in_order({node for node in nodes if version(node) == family}))

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from ipaddress import ip_address
 from typing import Final
 
-from tarmac.datapath.linux.links import INGRESS_PORT
+from tarmac.api.networking.ports import INGRESS_PORT
 from tarmac.datapath.linux.nftables import Table
 from tarmac.datapath.linux.tables.text import FAMILIES, TYPES, WORDS, chain, declaration, version
 
