@@ -106,6 +106,41 @@ def test_a_service_shows_its_address_once_a_gateway_has_acknowledged_it() -> Non
     told(story)
 
 
+async def members(cities: Cities, address: str) -> list[list[str]]:
+    """The names of candidates, voters and former candidates."""
+    spec = (await cities.user.resource(ADDRESSES).get(address))["spec"]
+    return [sorted(each["name"] for each in spec.get(field) or ()) for field in ("candidates", "voters", "leaving")]
+
+
+def test_an_address_gets_candidates_and_voters_and_former_ones_leave_when_they_have_heard() -> None:
+    async def story(cities: Cities) -> None:
+        await cities.user.resource(POOLS).create(pool())
+        await cities.user.resource(SERVICES).create(service())
+        await cities.wait(3)
+        ((address, _),) = (await held(cities)).items()
+        assert await members(cities, address) == [[], [], []], "no node is a gateway"
+        await gateway(cities)
+        await cities.wait(3)
+        assert await members(cities, address) == [["dfw-0"], ["dfw-0"], []]
+        for label in (None, "true"):
+            labels = {"metadata": {"labels": {"submariner.io/gateway": label}}}
+            await gateway(cities, "lhr-0")
+            await cities.nodes.patch("dfw-0", labels)
+            await cities.wait(3)
+            (candidates, _, leaving) = await members(cities, address)
+            assert candidates == (["lhr-0"] if label is None else ["dfw-0", "lhr-0"])
+            assert leaving == (["dfw-0"] if label is None else [])
+        await cities.nodes.patch("lhr-0", {"metadata": {"labels": {"submariner.io/gateway": None}}})
+        await cities.wait(3)
+        assert (await members(cities, address))[2] == ["lhr-0"]
+        generation = (await cities.user.resource(ADDRESSES).get(address))["metadata"]["generation"]
+        await report(cities, address, {"name": "lhr-0", "appliedGeneration": generation})
+        await cities.wait(3)
+        assert (await members(cities, address))[2] == []
+
+    told(story)
+
+
 def test_a_released_address_rests_and_returns_only_to_its_namespace() -> None:
     async def story(cities: Cities) -> None:
         services = cities.user.resource(SERVICES)

@@ -21,6 +21,7 @@ from tarmac.agent.ingress.compiling import CompiledIngress, Here, IngressObjects
 from tarmac.agent.ingress.leases import lease_configs
 from tarmac.agent.ingress.objects import IngressObjectSource
 from tarmac.agent.ingress.statuswriter import AppliedAddress, IngressStatusWriter
+from tarmac.api.ingress.publicaddress import PublicAddress
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.datapath.ingress import IngressDatapath, IngressState
@@ -155,19 +156,25 @@ class IngressReconciler:
             _log.warning("repaired rules that another program changed", where=", ".join(mended))
 
     def _report(self, objects: IngressObjects, compiled: CompiledIngress) -> None:
-        names = {each.spec.address: each.metadata.name for each in objects.addresses}
-        applied: dict[str, AppliedAddress] = {}
+        known = {each.spec.address: each for each in objects.addresses}
         location = _location(objects, self._node)
+        applied: dict[str, AppliedAddress] = {}
         for each in compiled.state.addresses:
             concerned = each.outside is not None or any(port.backends for port in each.ports)
+            asked = self._is_asked(known[each.address])
             reason = compiled.reasons.get(each.address, "")
             if each.address in self._failures:
                 reason = reasons.PROGRAMMING_FAILED
-            elif not concerned and not reason:
-                continue  # neither a gateway nor a node with endpoints
+            elif not (concerned or reason or asked):
+                continue  # no gateway, and no node with endpoints
+            own = known[each.address].metadata
             via = each.outside.interface if each.outside is not None else ""
-            applied[each.address] = AppliedAddress(names[each.address], location, via, reason)
+            applied[each.address] = AppliedAddress(own.name, location, via, reason, own.generation if asked else 0)
         self._status_writer.report(applied)
+
+    def _is_asked(self, address: PublicAddress) -> bool:
+        """Return True if voters change only once this node has acknowledged the last change."""
+        return any(own.name == self._node for own in (*address.spec.candidates, *address.spec.leaving))
 
     def _own_address(self) -> str:
         return next(iter(self._addresses()), "")

@@ -25,12 +25,16 @@ _WORKERS = 4
 
 @dataclass(frozen=True, slots=True)
 class AppliedAddress:
-    """An address whose rules are in force here: its link outside, if it may be owned, and why it must not, if so."""
+    """An address whose rules are in force here: its link outside, if it may be owned, and why it must not, if so.
+
+    `generation` is that of its candidates and voters in use here; 0 if this node is and was no candidate.
+    """
 
     name: str  # of the PublicAddress
     location: str = ""
     via: str = ""
     reason: str = ""
+    generation: int = 0
 
 
 class IngressStatusWriter:
@@ -101,7 +105,7 @@ class IngressStatusWriter:
             "location": applied.location,
             "announcing": owned is not None,
             "since": rfc3339(since),
-        }
+        } | ({"appliedGeneration": applied.generation} if applied.generation else {})
         if owned is not None:
             return entry | ({"via": applied.via} if applied.via else {})
         reason = reasons.ADDRESS_CONFLICT if address in self._foreign_hosts() else applied.reason

@@ -59,6 +59,15 @@ class PublicAddressSpec(Struct):
             max_items=MAX_VOTERS,
         ),
     ] = []
+    leaving: Annotated[
+        list[GatewayNode],
+        Field(
+            "Nodes that were candidates and have not acknowledged that they are none; voters wait for them. Written by "
+            "the controller.",
+            key="name",
+            max_items=MAX_NODES,
+        ),
+    ] = []
     reclaim_policy: ReclaimPolicy = "Delete"
 
 
@@ -84,6 +93,14 @@ class AnnouncingNode(Struct):
     via: Annotated[str, Field("The interface or the BGPPeers by which it does.", max_length=1024)] = ""
     since: Annotated[Time | None, Field("Since when it does, or does not.")] = None
     reason: Annotated[str, Field("Why it does not, as one CamelCase word.", max_length=128)] = ""
+    applied_generation: Annotated[
+        int,
+        Field(
+            "The metadata.generation whose candidates and voters the node uses; of present and former candidates only.",
+            minimum=0,
+            format="int64",
+        ),
+    ] = 0
 
 
 class PublicAddressStatus(Struct):

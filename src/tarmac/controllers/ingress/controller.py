@@ -9,13 +9,14 @@ from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.ingress.addresses import PublicAddressLoop
 from tarmac.controllers.ingress.caches import IngressCaches
 from tarmac.controllers.ingress.claims import IngressClaimLoop
+from tarmac.controllers.ingress.members import MemberLoop
 from tarmac.controllers.ingress.pools import AddressPoolLoop, PeerLoop
 from tarmac.controllers.ingress.services import ServiceStatusLoop
 from tarmac.controllers.ingress.workloads import WorkloadStatusLoop
 
 
 class IngressController:
-    """Reconciles claims in one pass; addresses, pools and peers by name; Services and Workloads by key.
+    """Reconciles claims in one pass; addresses, their members, pools and peers by name; Services and Workloads by key.
 
     With the feature gate WayIn off it does nothing.
     """
@@ -38,6 +39,7 @@ def _controllers(context: ControllerContext) -> tuple[Controller, ...]:
     loops = (
         claims,
         PublicAddressLoop(context, caches),
+        MemberLoop(context, caches),
         AddressPoolLoop(context, caches),
         PeerLoop(context, caches),
         ServiceStatusLoop(context, caches, claims),

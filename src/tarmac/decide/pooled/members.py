@@ -53,6 +53,15 @@ def next_members(
     )
 
 
+def resigned(before: Members, acknowledging: Set[str], nodes: Iterable[NodeView]) -> Members:
+    """Return the members of an address that no node may own any more.
+
+    Its voters stay: later ones that share no majority with them could elect a second owner.
+    """
+    every = {node.name: node for node in nodes}
+    return Members((), before.voters, _leaving(before, acknowledging, set(), every))
+
+
 def is_acknowledged(members: Members, acknowledging: Set[str], nodes: Iterable[str]) -> bool:
     """Return True if every existing current or leaving candidate has applied the newest generation."""
     there = set(nodes)
