@@ -56,7 +56,9 @@ def test_candidates_are_the_pools_ready_gateways_with_a_link_to_the_segment() ->
 
 def test_the_order_of_candidates_differs_between_addresses_and_not_between_calls() -> None:
     def first(last: int, nodes: list[NodeView]) -> str:
-        return (candidates(pool(), f"192.0.2.{last}", nodes).value or ())[0].name
+        found = candidates(pool(), f"192.0.2.{last}", nodes)
+        assert found.value is not None, found.refusals
+        return found.value[0].name
 
     assert len({first(last, NODES) for last in range(5, 40)}) == len(NODES)
     assert [first(last, NODES) for last in range(5, 40)] == [first(last, NODES[::-1]) for last in range(5, 40)]
