@@ -148,6 +148,11 @@ def test_the_last_line_of_a_rollout_names_the_incomplete_cities() -> None:
     assert incomplete_line("web", [done]) == (
         "workload web is not complete: its cities are observed until they have stayed ready long enough\n"
     )
+    exited = CityProgress("LHR", 2, 2, 2, "Available", "", restarted=True)
+    assert incomplete_line("web", [done, exited]) == (
+        "workload web is not complete: its cities are observed until they have stayed ready long enough,"
+        " 5m where an instance has restarted (LHR)\n"
+    )
 
 
 def test_instances_of_an_older_revision_of_the_workload_are_not_up_to_date() -> None:

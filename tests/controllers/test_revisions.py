@@ -191,6 +191,24 @@ def test_a_release_that_is_ready_and_exits_never_leaves_its_first_city(lasts: st
     play(story)
 
 
+def test_a_release_that_exits_once_leaves_its_first_city_after_five_quiet_minutes() -> None:
+    async def story(planet: Planet) -> None:
+        await planet.apply(cities=("DFW", "LHR", "SEA"), replicas=1, rollout=QUICK, image="example.com/app:1")
+        await planet.until(lambda: completed(planet, 1))
+        exits = template("example.com/app:2")
+        exits["metadata"]["annotations"] = {"sim.tarmac/crash-after": "500ms", "sim.tarmac/crashes": "1"}
+        await planet.edit(template=exits)
+        await planet.wait(280)
+        found = await planet.workload()
+        assert (found["status"]["rollout"]["updatedCities"], found["status"]["readyReplicas"]) == (1, 3)
+        await planet.until(lambda: reaches(planet, 3), 60)
+
+    async def reaches(planet: Planet, cities: int) -> bool:
+        return (await planet.workload())["status"]["rollout"]["updatedCities"] == cities
+
+    play(story)
+
+
 def test_a_template_that_nobody_names_goes_with_the_next_revision() -> None:
     async def story(planet: Planet) -> None:
         await rolled_out(planet, "1")

@@ -50,6 +50,10 @@ def test_a_deployment_is_not_complete(status: dict[str, Any], metadata: dict[str
     assert (view(status, **metadata).complete, view(status, **metadata).stable) == (False, 0)
 
 
+def test_a_deployment_with_restarts_of_its_newest_template_has_restarted() -> None:
+    assert (view().restarted, view({"restarts": 1}).restarted) == (False, True)
+
+
 def test_seconds_observed_replace_the_timestamps_of_other_clocks() -> None:
     seen = view({"startFailure": CRASHED}, ObservedSeconds(still=5, failing=7, stable=3))
     assert (seen.still, seen.failing, seen.complete) == (0, 7, False)

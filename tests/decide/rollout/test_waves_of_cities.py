@@ -15,6 +15,7 @@ from tarmac.decide import reasons
 from tarmac.decide.derived.goal import Goal
 from tarmac.decide.rollout.city import WaveCity
 from tarmac.decide.rollout.history import Revision
+from tarmac.decide.rollout.messages import wave_progress
 from tarmac.decide.rollout.waves import RolloutFacts, Waves, waves, waves_to_come
 
 NOW = 1_000_000.0
@@ -73,11 +74,28 @@ def test_a_wave_waits_until_the_last_one_has_stayed_ready() -> None:
     assert (updated(patient), patient.again) == ([], 10.0)
 
 
+def test_a_city_with_a_restart_is_observed_for_five_minutes() -> None:
+    """One exit is no failure, but no proof either."""
+    exited = look(planet(AMS=city("AMS", "r2", since=NOW - 20, restarted=True)))
+    assert (updated(exited), exited.restarted, exited.again) == ([], ("AMS",), 280.0)
+    progress = wave_progress(exited)
+    assert progress is not None
+    assert progress.message.endswith("when AMS has stayed ready; AMS for 5m, since an instance has restarted")
+    quiet = look(planet(AMS=city("AMS", "r2", since=NOW - 300, restarted=True)))
+    assert (updated(quiet), quiet.restarted) == (["BOM", "CDG"], ())
+    patient = look(
+        planet(AMS=city("AMS", "r2", since=NOW - 300, restarted=True)), settings=Rollout(min_ready_seconds=900)
+    )
+    assert (updated(patient), patient.again) == ([], 600.0)
+
+
 def test_a_revision_has_settled_when_its_last_wave_has_been_observed_too() -> None:
     everywhere = {code: city(code, "r2") for code in CITIES}
     assert look(planet(**everywhere)).settled
     fresh = look(planet(**{**everywhere, "GRU": city("GRU", "r2", since=NOW - 4)}))
     assert (fresh.settled, fresh.again) == (False, 6.0)
+    exited = look(planet(**{**everywhere, "GRU": city("GRU", "r2", since=NOW - 20, restarted=True)}))
+    assert (exited.settled, exited.again) == (False, 280.0)
     assert waves(RolloutFacts(HISTORY[:1], planet(AMS=city("AMS", "r1", since=NOW))), NOW).settled, "the first of all"
 
 

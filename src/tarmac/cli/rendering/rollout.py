@@ -12,6 +12,7 @@ from tarmac.base.duration import human_duration
 from tarmac.cli.rendering.text import table
 from tarmac.decide.rollout import Revision
 from tarmac.decide.rollout.city import revision_of
+from tarmac.decide.rollout.waves import RESTART_WINDOW
 
 _HEADERS = ("CITY", "READY", "UP-TO-DATE", "DESIRED", "STATUS", "REASON")
 _MAX_NAMED = 5  # cities in one line
@@ -29,6 +30,7 @@ class CityProgress:
     status: str
     reason: str
     stopped: int = 0
+    restarted: bool = False
 
     @property
     def complete(self) -> bool:
@@ -58,6 +60,7 @@ def _progress_of(deployment: WorkloadDeployment, newest: str, *, several: bool) 
         summary.status if summary else "Pending",
         summary.reason if summary else "",
         counted.stopped_replicas,
+        reached and status is not None and status.restarts > 0,
     )
 
 
@@ -77,9 +80,22 @@ def incomplete_line(name: str, cities: Iterable[CityProgress]) -> str:
     found = list(cities)
     left = [each.city for each in found if not each.complete]
     if not left:
-        return f"workload {name} is not complete: its cities are observed until they have stayed ready long enough\n"
-    named = ", ".join(left[:_MAX_NAMED]) + (f" and {len(left) - _MAX_NAMED} more" if len(left) > _MAX_NAMED else "")
-    return f"workload {name} is not complete: {len(left)} of {len(found)} cities are not ({named})\n"
+        return (
+            f"workload {name} is not complete: its cities are observed until they have stayed ready long enough"
+            f"{_restarted(each.city for each in found if each.restarted)}\n"
+        )
+    return f"workload {name} is not complete: {len(left)} of {len(found)} cities are not ({_named(left)})\n"
+
+
+def _restarted(cities: Iterable[str]) -> str:
+    found = list(cities)
+    window = human_duration(RESTART_WINDOW)
+    return f", {window} where an instance has restarted ({_named(found)})" if found else ""
+
+
+def _named(cities: Sequence[str]) -> str:
+    more = len(cities) - _MAX_NAMED
+    return ", ".join(cities[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def progress_table(cities: Iterable[CityProgress], lines: int) -> str:

@@ -33,15 +33,16 @@ class WaveCity:
     """A deployment's input to the waves.
 
     `revision` is the hash of its template, empty before the deployment is created. `complete` and the fields after it
-    are about that revision, and are not set while the deployment has not observed its newest specification. `stable` is
-    the number of seconds it has been complete without a restart, `still` the seconds without progress, `failing` the
-    age of the start failure.
+    are about that revision, and are not set while the deployment has not observed its newest specification. `restarted`
+    is True if one of its instances has restarted since it was created. `stable` is the number of seconds it has been
+    complete without a restart, `still` the seconds without progress, `failing` the age of the start failure.
     """
 
     name: str
     city: str
     revision: str = ""
     complete: bool = False
+    restarted: bool = False
     stable: float = 0
     still: float = 0
     start_failure: StartFailure | None = None
@@ -78,6 +79,7 @@ def city_of(
         city=city,
         revision=revision,
         complete=complete,
+        restarted=status.restarts > 0,
         stable=_stable(ready, now, seen) if ready and complete else 0,
         still=min(now - _moment(status.last_progress_time, now), seen.still),
         start_failure=status.start_failure,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from tarmac.base.duration import human_duration
 from tarmac.decide import reasons
-from tarmac.decide.rollout.waves import Waves
+from tarmac.decide.rollout.waves import RESTART_WINDOW, Waves
 from tarmac.decide.verdict import Refusal
 
 
@@ -27,7 +30,12 @@ def wave_progress(waves: Waves) -> Refusal | None:
         return None
     message = f"Wave {status.wave} of {status.waves} is under way; {', '.join(waves.waiting)} come later"
     if waves.settling:
-        message = (
-            f"{message}, when {', '.join(waves.settling)} {'has' if len(waves.settling) == 1 else 'have'} stayed ready"
-        )
+        message = f"{message}, when {', '.join(waves.settling)} {_have(waves.settling)} stayed ready"
+    if waves.restarted:
+        window = human_duration(RESTART_WINDOW)
+        message = f"{message}; {', '.join(waves.restarted)} for {window}, since an instance has restarted"
     return Refusal(reasons.WAITING_FOR_WAVE, message, rule="rollout")
+
+
+def _have(names: Sequence[str]) -> str:
+    return "has" if len(names) == 1 else "have"

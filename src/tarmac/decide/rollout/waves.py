@@ -6,6 +6,10 @@ when every city with the newest revision has settled: it is complete, and the co
 newest template, and the next wave is one larger than the number of cities that are complete with it (after 1 come 2,
 after 3 come 4). A revision is proven when its last wave has settled too.
 
+A city in which an instance has restarted settles only after `RESTART_WINDOW` seconds without another restart, the
+longest delay before a restart. It is not excluded for good: at a thousand cities one accidental exit, one reboot of a
+node or one virtual machine that reboots to install itself would fail every rollout.
+
 A template that was proven before (an undo) goes at once to every city that is not complete, since none of them can get
 worse; the remaining cities follow in waves.
 
@@ -37,6 +41,7 @@ from tarmac.decide.rollout.city import WaveCity
 from tarmac.decide.rollout.history import Revision, fallback
 
 START_TIMEOUT: Final = 30.0
+RESTART_WINDOW: Final = 300.0
 
 
 @dataclass(slots=True)
@@ -54,6 +59,7 @@ class Waves:
     watching: bool = False  # the completeness and start failures of cities matter
     waiting: tuple[str, ...] = ()  # cities that the newest revision has not reached
     settling: tuple[str, ...] = ()  # cities that the next wave waits for
+    restarted: tuple[str, ...] = ()  # those of them in which an instance has restarted
     settled: bool = False  # every city with the newest revision has been observed for long enough
     restored: Revision | None = None  # the revision that cities are rolled back to
     again: float | None = None
@@ -179,6 +185,7 @@ def _advance(result: Waves, given: RolloutFacts) -> None:
     broken = [city for city in next_cities if not city.complete] if _was_proven(given) else []
     if settings.waves != "AllAtOnce" and next_cities:
         result.settling = _names(unsettled)
+        result.restarted = _names(city for city in unsettled if city.complete and city.restarted)
         next_cities = [] if unsettled else next_cities[: len(present) + 1]
     result.templates.update((city.name, given.newest) for city in (*broken, *next_cities))
     # Drop times in the past: they are decided already, and waking for them would loop forever.
@@ -198,7 +205,12 @@ def _was_proven(given: RolloutFacts) -> bool:
 
 def _settles_in(city: WaveCity, settings: Rollout) -> float:
     """Return the seconds until the city has been observed for long enough; infinite while it is not complete."""
-    return settings.min_ready_seconds - city.stable if city.complete else inf
+    return observation_window(settings, restarted=city.restarted) - city.stable if city.complete else inf
+
+
+def observation_window(settings: Rollout, *, restarted: bool) -> float:
+    """Return the seconds without a restart after which a complete city has settled."""
+    return max(settings.min_ready_seconds, RESTART_WINDOW) if restarted else settings.min_ready_seconds
 
 
 def _fails_in(city: WaveCity, settings: Rollout) -> float:

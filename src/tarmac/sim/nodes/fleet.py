@@ -57,6 +57,7 @@ from tarmac.sim.nodes.settings import (
     SimLocation,
     drawn,
     duration_of,
+    is_to_crash,
 )
 from tarmac.sim.nodes.simulatednode import SimulatedNode
 
@@ -480,7 +481,7 @@ class Fleet:
     def _plan_end(self, pod: SimulatedPod) -> None:
         """Schedule the failure of this start, if it is to fail."""
         behaviour, randomness = self.behaviour, self._randomness
-        if CRASH_AFTER in pod.annotations:
+        if is_to_crash(pod.annotations, pod.restarts):
             self._after(duration_of(pod.annotations[CRASH_AFTER]), pod, partial(self._end, code=1, reason="Error"))
             return
         if pod.failing:

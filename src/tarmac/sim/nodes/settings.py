@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tarmac.base.duration import parse_duration
@@ -16,6 +17,9 @@ OWN_ANNOTATIONS = "sim.tarmac/"
 
 CRASH_AFTER = "sim.tarmac/crash-after"
 """Annotation of a pod: time from each start to a crash, such as 5s."""
+
+CRASHES = "sim.tarmac/crashes"
+"""Annotation of a pod with `CRASH_AFTER`: how many times it crashes; without it, each time."""
 
 BOOT = "sim.tarmac/boot"
 """Annotation of a virtual machine's pod: time until it is ready, such as 90s."""
@@ -102,3 +106,9 @@ def duration_of(text: str) -> float:
         return parse_duration(text)
     except ValueError:
         return 1.0
+
+
+def is_to_crash(annotations: Mapping[str, str], restarts: int) -> bool:
+    """Return True if a pod that has restarted so often is to crash again."""
+    times = annotations.get(CRASHES, "")
+    return CRASH_AFTER in annotations and (not times.isdecimal() or restarts < int(times))
