@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.api.identities import user_name
+from tarmac.api.identities import controller_user, user_name
 from tarmac.api.kubernetes.core.pods.defaults import default_pod_spec
 from tarmac.api.status import Forbidden
 from tarmac.server.admission.stockrestriction import StockControllerRestriction
@@ -236,3 +236,19 @@ async def test_controller_revisions_are_for_controllers(world: World) -> None:
     with pytest.raises(Forbidden, match='the right "update" on controllerrevisions in all namespaces'):
         world.admit("controllerrevisions", body, PLUGIN, user=JANE, old=copy.deepcopy(body))
     world.admit("controllerrevisions", body, PLUGIN)
+
+
+async def test_garbage_collection_removes_owners_of_controller_revisions(world: World) -> None:
+    """It may patch objects of every kind, and update none."""
+    old = made("controllerrevisions", await owned_by(world, "statefulsets"))
+    new = copy.deepcopy(old)
+    new["metadata"]["ownerReferences"] = []
+    collector = User(controller_user("garbage"))
+    rule = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["patch"]}
+    await world.put("clusterroles", {"metadata": {"name": "garbage"}, "rules": [rule]})
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "garbage"}
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": collector.name}
+    await world.put("clusterrolebindings", {"metadata": {"name": "garbage"}, "roleRef": role, "subjects": [subject]})
+    world.admit("controllerrevisions", new, PLUGIN, user=collector, old=old)
+    with pytest.raises(Forbidden, match="controllerrevisions in all namespaces"):
+        world.admit("controllerrevisions", new, PLUGIN, user=collector)

@@ -69,11 +69,16 @@ class StockControllerRestriction(AdmissionPlugin):
             _check_unchanged(attributes)
 
     def _check_author(self, attributes: Attributes) -> None:
-        resource, verb = attributes.resource, attributes.operation.lower()
-        wanted = RequestInfo(verb, "", True, resource.group, resource.version, resource.plural, "", "", attributes.name)
-        if self._authorizer.refuses(attributes.user, wanted) is not None:
-            right = f'the right "{verb}" on controllerrevisions in all namespaces'
+        # An update may be a patch: garbage collection patches owner references and may not update.
+        verbs = ("create",) if attributes.operation == "CREATE" else ("update", "patch")
+        if not any(self._may(attributes, verb) for verb in verbs):
+            right = f'the right "{verbs[0]}" on controllerrevisions in all namespaces'
             raise refuse(attributes, f"controllers create Pods from it: it takes {right}; change the owner's template")
+
+    def _may(self, attributes: Attributes, verb: str) -> bool:
+        resource = attributes.resource
+        wanted = RequestInfo(verb, "", True, resource.group, resource.version, resource.plural, "", "", attributes.name)
+        return self._authorizer.refuses(attributes.user, wanted) is None
 
     def _check_made(self, attributes: Attributes) -> None:
         bucket, owner = self._maker(attributes)
