@@ -18,6 +18,7 @@ from tarmac.decide.instances import InstanceView
 from tarmac.decide.placement import Place, by_city, location_for
 from tarmac.decide.remedies.rightsizing import either, places_to_free, room_to_make, size_that_fits
 from tarmac.decide.rollout import desired_replicas
+from tarmac.decide.scheduling import Pod
 from tarmac.decide.snapshot.cachedreads import CachedReads
 from tarmac.decide.snapshot.networks import unusable_networks
 from tarmac.decide.snapshot.snapshot import DEPLOYMENTS, INSTANCES, PODS, WORKLOADS, Snapshot
@@ -139,7 +140,14 @@ def _room_change(reads: CachedReads, deployment: WorkloadDeployment, desired: in
     waiting = desired - sum(pod is not None and bool(pod["spec"].get("nodeName")) for pod in pods)
     if reason == reasons.CLASS_EXHAUSTED:
         return places_to_free(cluster, location, demand, waiting) if waiting > 1 else ""
-    return either(size_that_fits(cluster, location, demand, waiting), room_to_make(cluster, location, demand, waiting))
+    own_pods = {view.name for view in views}
+
+    def may_go(pod: Pod) -> bool:
+        """An instance of this deployment would be replaced, and names of other namespaces are their tenants'."""
+        return pod.namespace == own.namespace and pod.name not in own_pods
+
+    room = room_to_make(cluster, location, demand, waiting, may_go)
+    return either(size_that_fits(cluster, location, demand, waiting), room)
 
 
 def _with_those_behind(waiting: Refusal, missing: int) -> Refusal:

@@ -6,12 +6,14 @@ suggested size is the largest at which all waiting instances fit beside them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from tarmac.decide.cpus.exclusive import CPU_EXCLUSIVE
 from tarmac.decide.qosclasses.counting import Place
-from tarmac.decide.scheduling import Cluster, Demand, open_nodes, places_left, room_at
+from tarmac.decide.scheduling import Cluster, Demand, Pod, open_nodes, places_left, room_at
 from tarmac.decide.scheduling.amounts import CPU, PODS, Amounts, described
+from tarmac.decide.scheduling.holders import holders_of, to_delete
 
 _WHOLE_CPU: Final = 1000
 
@@ -21,11 +23,16 @@ def either(smaller: str, room: str) -> str:
     return f"Ask for at most {smaller}, or {room}." if smaller else f"{room[0].upper()}{room[1:]}."
 
 
-def room_to_make(cluster: Cluster, location: str, demand: Demand, count: int) -> str:
-    """Return the room to make so that `count` more instances of this demand fit."""
+def room_to_make(
+    cluster: Cluster, location: str, demand: Demand, count: int, may_go: Callable[[Pod], bool] = lambda _: False
+) -> str:
+    """Return the room to make so that `count` more instances of this demand fit.
+
+    `may_go`: pods that the caller may know and delete; one of them is named if it has a device that is missing.
+    """
     own = f", of which {_listed(dict(demand.overhead))} is overhead of the runtime," if demand.overhead else ""
     more = f"make room for {count} more of {_listed(_size(demand))}{own} at {location}"
-    return more if count > 1 else _freeing(cluster, location, demand) or more
+    return more if count > 1 else _freeing(cluster, location, demand, may_go) or more
 
 
 def places_to_free(cluster: Cluster, location: str, demand: Demand, count: int) -> str:
@@ -40,19 +47,22 @@ def places_to_free(cluster: Cluster, location: str, demand: Demand, count: int) 
     return f"Free {' and '.join(listed)} at {location}." if listed else ""
 
 
-def _freeing(cluster: Cluster, location: str, demand: Demand) -> str:
+def _freeing(cluster: Cluster, location: str, demand: Demand, may_go: Callable[[Pod], bool]) -> str:
     """Return the amounts to free on the node that lacks the least for one more instance."""
     wanted = dict(demand.requests)
     lacks = [
-        (info.node.name, {name: amount - info.free.get(name, 0) for name, amount in wanted.items()})
+        (info, {name: amount - info.free.get(name, 0) for name, amount in wanted.items()})
         for info in open_nodes(cluster, location)
         if places_left(info, demand.classes) > 0 or info.free[PODS] <= 0
     ]
     if not lacks:
         return ""
-    node, lack = min(lacks, key=lambda each: (sum(max(0, each[1][name]) / wanted[name] for name in wanted), each[0]))
+    node, lack = min(
+        lacks, key=lambda each: (sum(max(0, each[1][name]) / wanted[name] for name in wanted), each[0].node.name)
+    )
     short = {name: amount for name, amount in lack.items() if amount > 0}
-    return f"free {_listed(short)} on {node}" if short else ""
+    holders = sorted({pod.name for name in short for pod in holders_of(name, node) if may_go(pod)})
+    return f"free {_listed(short)} on {node.node.name}{to_delete(holders)}" if short else ""
 
 
 def size_that_fits(cluster: Cluster, location: str, demand: Demand, count: int) -> str:

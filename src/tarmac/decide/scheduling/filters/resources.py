@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from tarmac.api.kubernetes.runtimeclasses import PROXIED_PREFIX
 from tarmac.decide import reasons
 from tarmac.decide.scheduling.amounts import PODS, available, described
 from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.demand import Pod
 from tarmac.decide.scheduling.filters.rule import Brief, Check, Why
+from tarmac.decide.scheduling.holders import holders_of, to_delete
 from tarmac.decide.scheduling.nodeinfo import NodeInfo
 
 _NAMED: Final = 3
@@ -63,7 +63,7 @@ def _short(pod: Pod, info: NodeInfo) -> list[tuple[str, int, int]]:
 
 def _held(name: str, pod: Pod, info: NodeInfo) -> str:
     """Name the pods that have devices of a kind. Of other namespaces only their number: names are their tenants'."""
-    holders = _holders(name, info)
+    holders = holders_of(name, info)
     if not holders:
         return ""
     own = sorted(each.name for each in holders if each.namespace == pod.namespace)
@@ -74,20 +74,14 @@ def _held(name: str, pod: Pod, info: NodeInfo) -> str:
 
 
 def _own_holders(short: list[tuple[str, int, int]], pod: Pod, info: NodeInfo) -> list[str]:
-    found = {each.name for name, _, _ in short for each in _holders(name, info) if each.namespace == pod.namespace}
+    found = {each.name for name, _, _ in short for each in holders_of(name, info) if each.namespace == pod.namespace}
     return sorted(found)
-
-
-def _holders(name: str, info: NodeInfo) -> list[Pod]:
-    if name not in info.node.devices.resources and not name.startswith(PROXIED_PREFIX):
-        return []
-    return [each for each in info.pods.values() if dict(each.demand.requests).get(name)]
 
 
 def _change(short: list[tuple[str, int, int]], info: NodeInfo, holders: list[str]) -> str:
     missing = " and ".join(described(name, amount - free) for name, amount, free in short)
     asked = [described(name, free) for name, _, free in short if free and name != PODS]
-    freeing = f"free {missing} on {info.node.name}{f' (delete {holders[0]})' if holders else ''}"
+    freeing = f"free {missing} on {info.node.name}{to_delete(holders)}"
     return f"ask for at most {' and '.join(asked)}, or {freeing}" if len(asked) == len(short) else freeing
 
 
