@@ -3,8 +3,11 @@
     program   measures one GPU: runs inside and outside the sandbox
     image     a container image made of this machine's Python and CUDA libraries
     machine   the package, `tarmac up` and kubectl on this machine
-    story     the steps and their rows
+    story     one GPU in one sandbox: its speed, and who has nothing of it
+    faults    a second instance that waits, kill -9 at every step, and the hand-over
+    watch     counts the containers with each GPU all the while, by gVisor's own list
     table     rows, bars and the table
+    survey    what explains a failure on a machine that is gone afterwards
 
 Only the standard library of Python 3.12, no network: a bare Ubuntu 24.04 with NVIDIA's driver and CUDA is enough.
 """

@@ -8,9 +8,12 @@ import sys
 import traceback
 from pathlib import Path
 
-from tools.gputrial.machine import Machine, TrialFailed, missing_here
+from tools.gputrial.faults import Faults, judge_holders
+from tools.gputrial.machine import RUNSC, Machine, TrialFailed, missing_here
 from tools.gputrial.story import Story
+from tools.gputrial.survey import keep_logs, survey
 from tools.gputrial.table import Rows
+from tools.gputrial.watch import HolderWatch
 
 _ROOT = Path(__file__).parents[2]
 
@@ -20,9 +23,13 @@ def main() -> int:
     options = argparse.ArgumentParser(prog="python3 -m tools.gputrial", description=__doc__)
     options.add_argument("--package", type=Path, help="the package (default: the newest for noble in dist)")
     options.add_argument("--kubectl", default="kubectl", help="the program (default: on the PATH)")
-    options.add_argument("--output", type=Path, metavar="FILE", help="write the table to this file, too")
+    options.add_argument("--output", type=Path, metavar="FILE", help="write the table to this file, with every row")
+    options.add_argument("--logs", type=Path, metavar="DIR", help="write what is known of the machine, and logs, to it")
+    options.add_argument("--seconds", type=float, default=480, metavar="N", help="end after this long (default: 480)")
     options.add_argument("--keep", action="store_true", help="leave everything running at the end")
     told = options.parse_args()
+    if told.logs:
+        survey(told.logs)
     package = told.package or next(iter(sorted((_ROOT / "dist").glob("tarmac_*_noble_*.deb"))), None)
     missing = missing_here((told.kubectl, "nft", "nsenter", "mkfs.ext4", "dpkg"))
     if package is None:
@@ -30,30 +37,36 @@ def main() -> int:
     if package is None or missing:
         print(f"error: the trial cannot run here: {', '.join(missing)}", file=sys.stderr)
         return 2
-    rows = Rows()
-    machine = Machine(str(shutil.which(str(told.kubectl))))
+    rows = Rows(file=told.output)
+    machine, watch = Machine(str(shutil.which(str(told.kubectl))), told.seconds), HolderWatch(RUNSC)
     try:
-        _run(Story(machine, rows), package)
+        _run(machine, rows, package, watch)
     except (TrialFailed, OSError, ValueError) as failure:
         traceback.print_exc()
         rows.show("the trial ended early", true=False, found=str(failure).splitlines()[0])
     finally:
+        watch.stop()
+        judge_holders(rows, watch)
+        if told.logs:
+            keep_logs(told.logs)
         if not told.keep:
             machine.stop()
     print(rows.table())
-    if told.output:
-        told.output.write_text(rows.table())
     return 0 if rows.good else 1
 
 
-def _run(story: Story, package: Path) -> None:
+def _run(machine: Machine, rows: Rows, package: Path, watch: HolderWatch) -> None:
+    story = Story(machine, rows)
     story.begin(package)
+    watch.start()
     pod = story.one_gpu()
     story.measure(pod)
     story.refusals()
-    story.second_waits()
-    story.kills(pod)
-    story.passed_on()
+    faults = Faults(machine, rows, story.resource)
+    faults.kills("while one runs")
+    faults.second_waits()
+    faults.kills("while a second waits")
+    faults.hand_overs()
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ from tools.gputrial.program import find_library
 NAME: Final = "registry.local/tarmac/gpu-trial:1"
 PYTHON: Final = "/usr/bin/python3"
 _TOOLS: Final = ("/usr/bin/dash", "/usr/bin/ls", "/usr/bin/sleep", "/usr/bin/env", "/usr/bin/cat")
+_SLEEP: Final = ("sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done")
+"""Ends at once when asked to: the first process of a container has no default action for SIGTERM."""
 _LEFT_OUT: Final = re.compile(r"/(test|idlelib|tkinter|ensurepip|__pycache__|config-3)")
 
 
@@ -69,7 +71,7 @@ def write_image(target: Path, program: Path) -> int:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     config = {
         "architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
-        "config": {"Env": ["PATH=/usr/bin", "LD_LIBRARY_PATH=/opt/trial/lib"], "Cmd": ["sleep", "infinity"]},
+        "config": {"Env": ["PATH=/usr/bin", "LD_LIBRARY_PATH=/opt/trial/lib"], "Cmd": _SLEEP},
     }  # fmt: skip
     manifest = [{"Config": "config.json", "RepoTags": [NAME], "Layers": ["layer.tar"]}]
     with tarfile.open(target, "w") as tar:

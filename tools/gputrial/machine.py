@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 DATA: Final = Path("/var/lib/tarmac-gpu-trial")
+RUNSC: Final = Path("/opt/tarmac/parts/bin/runsc")
+LOGS: Final = (DATA / "up.log", DATA / "cities/dfw/agent.log", DATA / "cities/dfw/containerd.log")
 _PORT: Final = 16443
 _READY_TIMEOUT: Final = 120.0
 
@@ -22,10 +24,11 @@ class TrialFailed(Exception):
 
 
 class Machine:
-    """One machine. `kubectl` is a path."""
+    """One machine. `kubectl` is a path; nothing is waited for once `seconds` have passed."""
 
-    def __init__(self, kubectl: str) -> None:
+    def __init__(self, kubectl: str, seconds: float) -> None:
         self.kubectl_path = kubectl
+        self._deadline = time.monotonic() + seconds
         self.up: subprocess.Popen[bytes] | None = None
         self.environment = {**os.environ, "KUBECONFIG": str(DATA / "kubeconfig"), "TERM": "dumb"}
         for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LD_LIBRARY_PATH"):
@@ -67,7 +70,8 @@ class Machine:
 
     def kubectl(self, *words: str, text: str | None = None, timeout: float = 60) -> subprocess.CompletedProcess[str]:
         """Run kubectl."""
-        return run(self.kubectl_path, *words, text=text, environment=self.environment, timeout=timeout)
+        allowed = min(timeout, max(self._left, 5.0))
+        return run(self.kubectl_path, *words, text=text, environment=self.environment, timeout=allowed)
 
     def tarmac(self, *words: str) -> str:
         """Return what a verb prints, both streams."""
@@ -82,6 +86,11 @@ class Machine:
         """Return a field of an object; empty if there is none."""
         return self.kubectl("get", kind, name, "-o", f"jsonpath={path}").stdout.strip()
 
+    def allocatable(self) -> dict[str, str]:
+        """Return the node's allocatable amounts; empty while they cannot be read."""
+        told = self.kubectl("get", "node", "dfw-0", "-o", "json").stdout
+        return json.loads(told or "{}").get("status", {}).get("allocatable", {})
+
     def instance(self, workload: str) -> str:
         """Return the name of a Workload's only instance; empty before there is one."""
         selector = f"compute.datumapis.com/workload-name={workload}"
@@ -94,21 +103,28 @@ class Machine:
         done = self.kubectl("exec", pod, "--", *words, timeout=timeout)
         return done.stdout if done.returncode == 0 else ""
 
+    def gpu_answers(self, pod: str) -> bool:
+        """Return True if nvidia-smi in a pod lists a GPU."""
+        return bool(pod) and "GPU 0" in self.inside(pod, "nvidia-smi", "-L", timeout=20)
+
     def until(self, true: Callable[[], object], seconds: float, what: str) -> float:
         """Wait; return the seconds. Raises TrialFailed with the ends of the logs."""
-        began = time.monotonic()
+        began, allowed = time.monotonic(), min(seconds, self._left)
         while not true():
-            if time.monotonic() - began > seconds:
-                raise TrialFailed(f"not within {seconds:.0f} s: {what}\n{self.last_words()}")
+            if time.monotonic() - began > allowed:
+                raise TrialFailed(f"not within {allowed:.0f} s: {what}\n{self.last_words()}")
             time.sleep(0.05)
         return time.monotonic() - began
 
+    @property
+    def _left(self) -> float:
+        return self._deadline - time.monotonic()
+
     def last_words(self) -> str:
         """Return the ends of the logs, and of the state of all pods."""
-        logs = [DATA / "up.log", DATA / "cities/dfw/agent.log"]
         ends = [
             f"== {log}\n" + "\n".join(log.read_text(errors="replace").splitlines()[-25:])
-            for log in logs
+            for log in LOGS
             if log.exists()
         ]
         return "\n".join((*ends, self.kubectl("get", "pods,instances,events", "-A").stdout[-6000:]))

@@ -1,8 +1,9 @@
-"""Rows of the trial, their bars, and the table."""
+"""Rows of the trial, their bars, and the table. Every row writes the file anew: a trial may end at any time."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 
 @dataclass
@@ -10,6 +11,7 @@ class Rows:
     """The rows so far. A row without a bar only tells."""
 
     rows: list[tuple[str, str, str, str]] = field(default_factory=list[tuple[str, str, str, str]])
+    file: Path | None = None
 
     def tell(self, what: str, found: str) -> None:
         """Add a figure."""
@@ -37,3 +39,5 @@ class Rows:
         clean = tuple(" ".join(each.replace("|", "/").split()) for each in row)
         self.rows.append((clean[0], clean[1], clean[2], clean[3]))
         print(f"gpu-trial: {clean[0]}: {clean[1]}{' (' + clean[2] + ')' if clean[2] else ''} {clean[3]}", flush=True)
+        if self.file is not None:
+            self.file.write_text(self.table())
