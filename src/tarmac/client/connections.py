@@ -12,68 +12,53 @@ import ssl
 import zlib
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import cast
-
-import httptools
 
 from tarmac.client.errors import Disconnected, ServerUnreachable
+from tarmac.http.responseprotocol import ResponseProtocol
 
 CONNECT_TIMEOUT = 10.0
 IDLE_TIMEOUT = 30.0
-READ_AHEAD = 1 << 18
 CLOSE_TIMEOUT = 2.0
 _IDEMPOTENT = frozenset(("GET", "HEAD", "PUT", "DELETE", "OPTIONS"))
 _GZIP = 31  # zlib's wbits for gzip
 
 
-class ClientConnection(asyncio.Protocol):
-    """One connection. `send`, `head`, then `chunks` or `read`; a `reusable` connection may return to the pool."""
+class ClientConnection(ResponseProtocol):
+    """One connection. `send`, `head`, then `chunks` or `read`; a `reusable` connection may return to the pool.
+
+    Its errors are Disconnected.
+    """
+
+    __slots__ = ("closed", "idle_since", "used")
 
     def __init__(self) -> None:
+        super().__init__()
         self.closed = asyncio.get_running_loop().create_future()
         self.idle_since = 0.0
         self.used = False
-        self.untouched = True  # no byte of the current response has arrived
-        self.status = 0
-        self.headers: dict[str, str] = {}
-        self._transport = cast("asyncio.Transport", None)
-        self._parser = httptools.HttpResponseParser(self)
-        self._chunks: list[bytes] = []
-        self._size = 0
-        self._has_head = False
-        self._complete = True
-        self._broken: str | None = None
-        self._paused = False
-        self._waiting: asyncio.Future[None] | None = None
-        self._unzip: zlib._Decompress | None = None
+        self._complete = True  # no exchange yet
+
+    def send(self, request: bytes) -> None:
+        """Start an exchange."""
+        self.headers = {}
+        self.untouched = True
+        self._has_head = self._complete = False
+        self._overhead = 0
+        self._transport.write(request)
 
     @property
     def reusable(self) -> bool:
         """True if the response is read and the server accepts a further request."""
         return self._complete and not self._chunks and self._broken is None and not self._transport.is_closing()
 
-    def send(self, request: bytes) -> None:
-        """Start an exchange."""
-        self.untouched, self._has_head, self._complete = True, False, False
-        self.headers, self._unzip = {}, None
-        self._transport.write(request)
-
-    async def head(self) -> None:
-        """Wait for status and headers. Raises Disconnected."""
-        while not self._has_head:
-            await self._more()
-        if self.headers.get("content-encoding") == "gzip":
-            self._unzip = zlib.decompressobj(_GZIP)
-
     async def chunks(self) -> AsyncIterator[bytes]:
         """Yield the body as it arrives. Raises Disconnected when it breaks off."""
+        unzip = zlib.decompressobj(_GZIP) if self.headers.get("content-encoding") == "gzip" else None
         while True:
             while self._chunks:
-                chunk = b"".join(self._chunks)  # joined: a server that sends line by line would be read line by line
-                self._chunks.clear()
-                self._size = 0
-                if self._unzip is not None:
-                    chunk = self._unzip.decompress(chunk)
+                chunk = self._take()
+                if unzip is not None:
+                    chunk = unzip.decompress(chunk)  # may need more input to return anything
                 if chunk:
                     yield chunk
             if self._complete:
@@ -84,79 +69,21 @@ class ClientConnection(asyncio.Protocol):
         """Return the whole body. Raises Disconnected."""
         return b"".join([chunk async for chunk in self.chunks()])
 
-    def close(self) -> None:
-        """Close the connection: orderly when no exchange is in progress."""
-        self._transport.close() if self._complete else self._transport.abort()
-
-    async def _more(self) -> None:
-        """Wait for data or the end of the connection."""
-        if self._broken is not None:
-            raise Disconnected(self._broken)
-        if self._paused:
-            self._paused = False
-            self._transport.resume_reading()
-        self._waiting = asyncio.get_running_loop().create_future()
-        try:
-            await self._waiting
-        finally:
-            self._waiting = None
-
-    # Called by the transport.
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
-
-    def data_received(self, data: bytes) -> None:
-        self.untouched = False
-        try:
-            self._parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._break(f"a malformed answer: {error}")
-        self._wake()
-
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.closed.done():
             self.closed.set_result(None)
-        if self._has_head and not self._complete and self._ends_with_connection():
-            self._complete = True
-        elif not self._complete:
-            self._break(f"the connection broke: {exc or 'closed by the server'}")
-        self._wake()
-
-    def _ends_with_connection(self) -> bool:
-        return "content-length" not in self.headers and "chunked" not in self.headers.get("transfer-encoding", "")
-
-    # Called by the parser.
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
-
-    def on_headers_complete(self) -> None:
-        self.status = self._parser.get_status_code()
-        self._has_head = self.status >= 200  # 1xx responses precede the actual one
-
-    def on_body(self, data: bytes) -> None:
-        self._chunks.append(data)
-        self._size += len(data)
-        if self._size > READ_AHEAD and not self._paused:
-            self._paused = True
-            self._transport.pause_reading()
+        super().connection_lost(exc)
 
     def on_message_complete(self) -> None:
-        if not self._has_head:
-            self.headers = {}
-            return
-        self._complete = True
-        if not self._parser.should_keep_alive():
+        super().on_message_complete()
+        if self._complete and not self._parser.should_keep_alive():
             self._transport.close()
 
-    def _break(self, why: str) -> None:
-        self._broken = self._broken or why
-        self._transport.abort()
+    def _upgraded(self, rest: bytes) -> None:
+        self._break(Disconnected("an upgrade that was not requested"))
 
-    def _wake(self) -> None:
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result(None)
+    def _break(self, error: Exception) -> None:
+        super()._break(error if isinstance(error, Disconnected) else Disconnected(str(error)))
 
 
 class Connections:

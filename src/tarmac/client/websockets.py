@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 from tarmac.base.randomness import Randomness
 from tarmac.client.errors import Disconnected, api_error
 from tarmac.client.http import HttpConfig, tls_context
-from tarmac.http.clientrequest import ConnectionBroken, StreamedReply, request_head, send_request, tcp
+from tarmac.http.clientrequest import StreamedReply, request_head, send_request, tcp
+from tarmac.http.responseprotocol import ConnectionBroken
 from tarmac.wire.violations import ProtocolViolation
 from tarmac.wire.websocket import Closed, MessageChunk, Socket, accept_key, new_key
 

@@ -15,8 +15,9 @@ from tarmac.base.tasks import Tasks
 from tarmac.client.http import HttpConfig, tls_context
 from tarmac.client.websockets import credentials
 from tarmac.dashboard.answers import refusal
-from tarmac.http.clientrequest import ConnectionBroken, StreamedReply, request_head, send_request, tcp
+from tarmac.http.clientrequest import StreamedReply, request_head, send_request, tcp
 from tarmac.http.messages import Answer, Request, Stream, StreamResponse, UpgradeResponse
+from tarmac.http.responseprotocol import ConnectionBroken
 from tarmac.http.splicing import splice
 
 _SECONDS = 30.0
@@ -103,4 +104,4 @@ def _upgraded(reply: StreamedReply) -> UpgradeResponse:
 
 
 def _chosen(reply: StreamedReply) -> list[tuple[str, str]]:
-    return [(name, value) for name, value in reply.headers if name.lower() in _TO_BROWSER]
+    return [(name, value) for name, value in reply.fields if name.lower() in _TO_BROWSER]

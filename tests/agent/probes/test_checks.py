@@ -114,6 +114,30 @@ async def test_an_invalid_answer_is_a_failure() -> None:
         assert (await check({"httpGet": {"port": port}})).output.endswith(": EOF")
 
 
+@pytest.mark.parametrize(
+    ("answer", "result"),
+    [
+        ("HTTP/1.0 200 OK\nServer: small\n\nfine", "success"),
+        ("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n", "success"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "success"),
+        ("HTTP/1.1 302 Found\r\nLocation: http://elsewhere.example/\r\n\r\nhalf", "warning"),
+    ],
+    ids=["lines without CR", "an interim answer", "two lengths", "a body without a length"],
+)
+async def test_an_answer_that_go_accepts_is_accepted(answer: str, result: str) -> None:
+    serve, _ = answering(answer)
+    async with serving(serve) as port:
+        assert (await check({"httpGet": {"port": port}, "timeoutSeconds": 5})).result == result
+
+
+async def test_a_redirect_reports_a_chunked_body_without_its_framing() -> None:
+    head = "HTTP/1.1 302 Found\r\nLocation: http://elsewhere.example/\r\nTransfer-Encoding: chunked\r\n\r\n"
+    serve, _ = answering(head + "3\r\nbye\r\n0\r\n\r\n")
+    async with serving(serve) as port:
+        outcome = await check({"httpGet": {"port": port}})
+    assert outcome == ProbeResult("warning", "Probe terminated redirects, Response body: bye")
+
+
 async def test_ports_may_be_named() -> None:
     serve, _ = answering(OK)
     async with serving(serve) as port:

@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-from tarmac.agent.probes.http import MAX_HEAD
+from tarmac.http.responseprotocol import MAX_HEAD
 from tests.agent.probes.test_checks import check, serving
 from tests.support.loopwatch import loop_never_held
 

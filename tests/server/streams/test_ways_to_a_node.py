@@ -123,8 +123,8 @@ async def test_bytes_that_are_no_websocket_end_a_tunnel_and_the_server_lives_on(
 
 
 async def test_a_node_that_does_not_answer_is_told_about(world: Planet, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tarmac.server.nodes.tunnels.OPEN_SECONDS", 0.2)
-    monkeypatch.setattr("tarmac.agent.http.tunnel.Tunnels._serve", lambda *_: asyncio.sleep(5))
+    monkeypatch.setattr("tarmac.server.nodes.tunnels.OPEN_TIMEOUT", 0.2)
+    monkeypatch.setattr("tarmac.agent.http.tunnel.ServerTunnels._serve", lambda *_: asyncio.sleep(5))
     said = await world.kubectl("logs", "web")
     assert said.code == 1
     assert "node n1 does not answer on its tunnel" in said.err

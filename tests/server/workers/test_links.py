@@ -17,10 +17,11 @@ from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness
 from tarmac.base.signals import Signal
 from tarmac.base.tasks import background
-from tarmac.http.clientrequest import ConnectionBroken, request_head, send_request
+from tarmac.http.clientrequest import request_head, send_request
 from tarmac.http.limits import ListenerLimits
 from tarmac.http.listener import Listener
 from tarmac.http.messages import Request, Response, UpgradeResponse
+from tarmac.http.responseprotocol import ConnectionBroken
 from tarmac.server.nodes import tunnels as tunnels_module
 from tarmac.server.nodes.tunnels import STREAM, NodeTunnels
 from tarmac.server.security.users import User

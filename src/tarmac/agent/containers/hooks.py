@@ -51,4 +51,5 @@ class Hooks:
             await get(self._connect, pod.raw, url, headers, HTTP_TIMEOUT)
         except (OSError, EOFError, ValueError, ProbeFault) as error:
             path = action.get("path") or "/"
-            raise HookFailed(f"HTTP lifecycle hook ({path}) {where}: {error}") from error
+            why = str(error) or "context deadline exceeded"
+            raise HookFailed(f"HTTP lifecycle hook ({path}) {where}: {why}") from error

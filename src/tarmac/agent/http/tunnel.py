@@ -22,9 +22,10 @@ from tarmac.base.log import log
 from tarmac.base.randomness import Randomness
 from tarmac.base.tasks import Tasks
 from tarmac.client.http import HttpConfig, tls_context
-from tarmac.http.clientrequest import ConnectionBroken, StreamedReply, request_head, send_request, tcp
+from tarmac.http.clientrequest import StreamedReply, request_head, send_request, tcp
 from tarmac.http.limits import ListenerLimits
 from tarmac.http.listener import Listener
+from tarmac.http.responseprotocol import ConnectionBroken
 from tarmac.wire.violations import ProtocolViolation
 from tarmac.wire.websocket import Closed, MessageChunk, Socket, accept_key, new_key
 

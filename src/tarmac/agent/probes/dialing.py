@@ -7,6 +7,7 @@ import errno
 import os
 import socket
 import ssl
+from collections.abc import Callable
 
 from tarmac.agent.model.interfaces import Connector
 from tarmac.api.schema import JsonObject
@@ -56,17 +57,14 @@ def wording(error: BaseException) -> str:
     return (_WORDS.get(code) or os.strerror(code).lower()) if code else str(error)
 
 
-async def open_streams(
-    sock: socket.socket, tls: ssl.SSLContext | None, host: str
-) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Return streams over a connected socket; close the socket on failure."""
+async def attach(
+    sock: socket.socket, factory: Callable[[], asyncio.Protocol], tls: ssl.SSLContext | None, host: str
+) -> None:
+    """Attach a protocol to a connected socket; close the socket on failure."""
     try:
-        return await asyncio.open_connection(sock=sock, ssl=tls, server_hostname=host if tls else None)
-    except BaseException:
+        await asyncio.get_running_loop().create_connection(
+            factory, sock=sock, ssl=tls, server_hostname=host if tls else None
+        )
+    except BaseException:  # cancelled during the handshake: no transport owns the socket yet
         sock.close()
         raise
-
-
-def close(writer: asyncio.StreamWriter) -> None:
-    """Abort the connection without waiting for unsent data."""
-    writer.transport.abort()

@@ -1,25 +1,24 @@
 """GET requests of probes and hooks: one connection each, no certificate checks, redirects on the same host followed.
 
-A body is read only as far as it is reported. A client of its own is needed because the socket is made in the pod's
-network.
+A body is read only as far as it is reported. The socket is made in the pod's network.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from urllib.parse import urljoin, urlsplit
 
 from tarmac.agent.model.interfaces import Connector
-from tarmac.agent.probes.dialing import close, dial, join, open_streams, port_of, wording
+from tarmac.agent.probes.dialing import attach, dial, join, port_of, wording
 from tarmac.agent.probes.outcome import SUCCESS, ProbeFault, ProbeResult, failure
 from tarmac.api.schema import JsonObject
-from tarmac.base.digits import whole_number
+from tarmac.http.clientrequest import StreamedReply, send_request
+from tarmac.http.responseprotocol import ConnectionBroken, PeerClosed
 
-MAX_HEAD = 64 * 1024  # bytes of all response heads, including interim responses
 MAX_BODY = 10 * 1024
 MAX_REDIRECTS = 10
 VERSION = "1.35"
@@ -77,7 +76,10 @@ def request_of(
 async def get(
     connect: Connector, pod: JsonObject, url: str, headers: Iterable[tuple[str, str]], timeout: float
 ) -> ProbeAnswer:
-    """Send the request, following redirects on the same host. Raises OSError, EOFError and ValueError."""
+    """Send the request, following redirects on the same host. Raises OSError, EOFError and ValueError.
+
+    `timeout` is that of each step; a caller that limits the whole adds its own.
+    """
     headers = list(headers)
     host = urlsplit(url).hostname
     for _ in range(MAX_REDIRECTS):
@@ -105,67 +107,38 @@ async def _once(
     parts = urlsplit(url)
     secure = parts.scheme == "https"
     host = parts.hostname or ""
-    sock = await dial(connect, pod, host, parts.port or (443 if secure else 80), timeout)
-    reader, writer = await open_streams(sock, _trusting() if secure else None, host)
+
+    async def over_the_network_of_the_pod(factory: Callable[[], asyncio.Protocol]) -> None:
+        sock = await dial(connect, pod, host, parts.port or (443 if secure else 80), timeout)
+        await attach(sock, factory, _trusting() if secure else None, host)
+
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    request = _request(target, parts.netloc, headers)
     try:
-        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        writer.write(_request(target, parts.netloc, headers))
-        return await _answer(reader)
-    finally:
-        close(writer)
+        reply = await send_request(over_the_network_of_the_pod, request, timeout, lenient=True)
+        try:
+            body = await _beginning(reply) if reply.status >= 300 else b""
+            return ProbeAnswer(reply.status, reply.header("location"), body)
+        finally:
+            reply.abort()
+    except PeerClosed as error:
+        raise EOFError("EOF") from error
+    except ConnectionBroken as error:
+        raise ValueError(f"net/http: HTTP/1.x transport connection broken: {error}") from error
+
+
+async def _beginning(reply: StreamedReply) -> bytes:
+    """Return the first bytes of the body. A body that breaks off is as long as it is."""
+    body = b""
+    try:
+        while len(body) < MAX_BODY and (chunk := await reply.next_chunk()):
+            body += chunk
+    except ConnectionBroken:
+        pass
+    return body[:MAX_BODY]
 
 
 def _request(target: str, host: str, headers: list[tuple[str, str]]) -> bytes:
     named = next((value for name, value in headers if name.lower() == "host"), host)
     rest = "".join(f"{name}: {value}\r\n" for name, value in headers if name.lower() not in ("host", "connection"))
     return f"GET {target} HTTP/1.1\r\nHost: {named}\r\n{rest}Connection: close\r\n\r\n".encode("latin-1", "replace")
-
-
-async def _answer(reader: asyncio.StreamReader) -> ProbeAnswer:
-    """Skip interim responses, read the head, and the beginning of the body."""
-    lines = _Lines(reader)
-    while True:
-        line = await lines.next()
-        if not line:
-            raise EOFError("EOF")
-        words = line.split(None, 2)
-        if len(words) < 2 or not words[0].startswith(b"HTTP/") or len(words[1]) != 3 or not words[1].isdigit():
-            raise ValueError(f"net/http: HTTP/1.x transport connection broken: malformed HTTP response {line[:64]!r}")
-        status = int(words[1])
-        fields = await _fields(lines)
-        if status >= 200:
-            break
-    length = whole_number(fields.get("content-length", ""), MAX_BODY)
-    wanted = MAX_BODY if length is None else length
-    return ProbeAnswer(status, fields.get("location", ""), await _body(reader, wanted) if status >= 300 else b"")
-
-
-class _Lines:
-    """The lines of the response heads, bounded: the server is a tenant's and may send without end."""
-
-    def __init__(self, reader: asyncio.StreamReader) -> None:
-        self._reader = reader
-        self._left = MAX_HEAD
-
-    async def next(self) -> bytes:
-        """Return the next line; empty at the end. Raises ValueError above the limit."""
-        line = await self._reader.readline()
-        self._left -= len(line)
-        if self._left < 0:
-            raise ValueError(f"net/http: server response headers exceeded {MAX_HEAD} bytes; aborted")
-        return line
-
-
-async def _fields(lines: _Lines) -> dict[str, str]:
-    found: dict[str, str] = {}
-    while (line := await lines.next()).strip():
-        name, _, value = line.decode("latin-1").partition(":")
-        found[name.strip().lower()] = value.strip()
-    return found
-
-
-async def _body(reader: asyncio.StreamReader, wanted: int) -> bytes:
-    body = b""
-    while len(body) < wanted and (chunk := await reader.read(wanted - len(body))):
-        body += chunk
-    return body

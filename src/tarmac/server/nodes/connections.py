@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Sequence
 import msgspec
 
 from tarmac.api.status import ApiError, BadRequest, InternalError
-from tarmac.http.clientrequest import ConnectionBroken, StreamedReply
+from tarmac.http.clientrequest import StreamedReply
 from tarmac.http.messages import Answer, Request
+from tarmac.http.responseprotocol import ConnectionBroken
 from tarmac.http.streams import stream_of
 from tarmac.server.nodes.isolation import SANDBOX
 from tarmac.server.nodes.localnodes import LocalNodes

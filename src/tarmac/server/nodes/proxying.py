@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from urllib.parse import quote
 
 from tarmac.api.status import InternalError
-from tarmac.http.clientrequest import ConnectionBroken, StreamedReply, hand_over, request_head, send_request
+from tarmac.http.clientrequest import StreamedReply, hand_over, request_head, send_request
 from tarmac.http.messages import Answer, Request, UpgradeResponse
+from tarmac.http.responseprotocol import ConnectionBroken
 from tarmac.http.splicing import splice
 from tarmac.http.streams import stream_of
 from tarmac.server.nodes.isolation import check_destination, isolated
@@ -45,14 +46,12 @@ def response_of(reply: StreamedReply, host: str = "", prefix: str = "") -> Answe
     if reply.status == 101:
         made = UpgradeResponse(
             lambda client, rest: splice((client, rest), reply.detach(), over=made.tell_end),
-            _of_upgrade(reply.headers),
+            _of_upgrade(reply.fields),
             reply.close,
             tells_end=True,
         )
         return made
-    headers = [
-        pair for pair in reply.headers if pair[0].lower() not in (*_HOP_BY_HOP, "content-length", "content-type")
-    ]
+    headers = [pair for pair in reply.fields if pair[0].lower() not in (*_HOP_BY_HOP, "content-length", "content-type")]
     kept = isolated(headers, host, prefix)
     return stream_of(reply.chunks(), reply.status, reply.header("content-type"), kept, reply.close)
 

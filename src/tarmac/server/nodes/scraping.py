@@ -19,7 +19,7 @@ from tarmac.base.clock import Clock, rfc3339
 from tarmac.base.cooperative import CooperativeRunner, CooperativeWork
 from tarmac.base.duration import format_duration
 from tarmac.base.log import log
-from tarmac.http.clientrequest import ConnectionBroken
+from tarmac.http.responseprotocol import ConnectionBroken
 from tarmac.server.nodes.nodeendpoints import NodeRoute, NodeRoutes
 from tarmac.server.nodes.proxying import send
 from tarmac.server.reader import Reader

@@ -20,8 +20,9 @@ from tarmac.api.status import NotFound
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.base.tasks import Tasks
-from tarmac.http.clientrequest import ConnectionBroken, StreamedReply, request_head, send_request
+from tarmac.http.clientrequest import StreamedReply, request_head, send_request
 from tarmac.http.messages import Answer
+from tarmac.http.responseprotocol import ConnectionBroken
 from tarmac.server.nodes.proxying import response_of
 from tarmac.server.nodes.tunnels import STREAM
 from tarmac.server.workers.sockets import socket_path, unix

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import socket
+import threading
 from collections.abc import Generator
+from contextlib import suppress
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
@@ -125,6 +128,31 @@ def test_an_attempt_ends_however_slowly_a_server_sends(server: FileServer, tmp_p
     slow = TenantLimits(HERE, 1 << 30, lambda: next(seconds))
     with pytest.raises(ImageRefused, match="was not here after 3600 s"):
         fetch(server.url, tmp_path / "file", nothing, slow)
+
+
+@pytest.mark.parametrize("line", [b"HTTP/1.1 100 Continue\r\n\r\n", b"X-Header: 1\r\n", b"x"])
+def test_an_attempt_ends_while_a_server_sends_its_head(line: bytes, tmp_path: Path) -> None:
+    clock = itertools.count(step=fetching.TENANT_TIMEOUT / 20)
+    ended = threading.Event()
+
+    def serve(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection, suppress(OSError):
+            connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\n" if line[:1] == b"X" else b"")
+            while not ended.wait(0.001):
+                connection.sendall(line)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,))
+        thread.start()
+        try:
+            slow = TenantLimits(HERE, 1 << 30, lambda: next(clock))
+            with pytest.raises(ImageRefused, match="was not here after 3600 s"):
+                fetch(f"http://127.0.0.1:{listener.getsockname()[1]}/image", tmp_path / "file", nothing, slow)
+        finally:
+            ended.set()
+            thread.join()
 
 
 def image(url: str, content: bytes = CONTENT, **more: Any) -> dict[str, Any]:

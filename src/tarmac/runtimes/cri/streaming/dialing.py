@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from urllib.parse import urlsplit
 
-from tarmac.http.clientrequest import ConnectionBroken, StreamedReply, request_head, send_request, tcp
+from tarmac.http.clientrequest import StreamedReply, request_head, send_request, tcp
+from tarmac.http.responseprotocol import ConnectionBroken
 from tarmac.runtimes.cri.streaming.session import SpdyCommandStream
 from tarmac.runtimes.interface import RuntimeRefused, StreamOptions
 from tarmac.wire.channels import V4

@@ -63,7 +63,13 @@ def fetch(
 
 def fetch_uploaded(file: RemoteFile, target: Path, report: Report, limits: TenantLimits) -> None:
     """Fetch a file that a tenant has uploaded, in the same way."""
-    _fetch(file, target, report, limits, None)
+    check = _until(limits)  # the opener is the platform's: only the body needs a limit
+
+    def checked(here: int, needed: int) -> None:
+        check()
+        report(here, needed)
+
+    _fetch(file, target, checked, limits, None)
 
 
 def _fetch(file: RemoteFile, target: Path, report: Report, limits: TenantLimits | None, max_bytes: int | None) -> None:
@@ -78,7 +84,7 @@ def _fetch(file: RemoteFile, target: Path, report: Report, limits: TenantLimits 
             begins = have if answer.status == _PARTIAL and _first_byte(answer) == have else 0
             if answer.status == _PARTIAL and begins != have:
                 raise ImageRefused(f"{where} sent another part of the file than was asked for")
-            _take(answer, target, begins, _bounded(report, limits), where, _most(target, begins, limits, max_bytes))
+            _take(answer, target, begins, report, where, _most(target, begins, limits, max_bytes))
     except HTTPError as error:
         error.close()
         if error.code == _OUT_OF_RANGE and have:
@@ -92,18 +98,15 @@ def _fetch(file: RemoteFile, target: Path, report: Report, limits: TenantLimits 
         raise ImageRefused(f"fetching from {where} failed: {error}") from error
 
 
-def _bounded(report: Report, limits: TenantLimits | None) -> Report:
-    """Abort an attempt that takes too long: a server that sends a byte now and then would occupy a thread for ever."""
-    if limits is None:
-        return report
+def _until(limits: TenantLimits) -> Callable[[], None]:
+    """Return a check that ends an attempt of a tenant after `TENANT_TIMEOUT`."""
     until = limits.now() + TENANT_TIMEOUT
 
-    def bounded(here: int, needed: int) -> None:
+    def check() -> None:
         if limits.now() > until:
-            raise ImageRefused(f"the file was not here after {TENANT_TIMEOUT:g} s: {here} bytes are")
-        report(here, needed)
+            raise ImageRefused(f"the file was not here after {TENANT_TIMEOUT:g} s")
 
-    return bounded
+    return check
 
 
 def _most(target: Path, begins: int, limits: TenantLimits | None, max_bytes: int | None) -> int:
@@ -159,7 +162,7 @@ def _opener(limits: TenantLimits | None) -> OpenerDirector:
     if limits is None:
         connecting = (request.ProxyHandler(), request.HTTPHandler(), request.HTTPSHandler())
     else:
-        connecting = guarded_handlers(limits.networks)
+        connecting = guarded_handlers(limits.networks, _until(limits))
     for handler in (
         *connecting,
         Redirects(),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import socket
+import ssl
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPSConnection
@@ -74,11 +75,26 @@ def _plain(address: Address) -> Address:
     return address if embedded is None else embedded
 
 
-def guarded_handlers(networks: TenantNetworks) -> tuple[request.BaseHandler, ...]:
-    """Return handlers for http and https that connect only to permitted addresses."""
+def guarded_handlers(networks: TenantNetworks, check: Callable[[], None]) -> tuple[request.BaseHandler, ...]:
+    """Return handlers for http and https that connect only to permitted addresses.
+
+    `check` is called before each read of a socket and raises to end the attempt. The parser of the standard library
+    limits lines and headers but neither time nor interim responses: a server that sends them without end, or a head
+    byte by byte, would occupy the thread for ever.
+    """
+
+    class CheckedSocket(socket.socket):
+        def recv_into(self, *args: Any, **kwargs: Any) -> int:
+            check()
+            return super().recv_into(*args, **kwargs)
+
+    class CheckedTLSSocket(ssl.SSLSocket):
+        def recv_into(self, *args: Any, **kwargs: Any) -> int:
+            check()
+            return super().recv_into(*args, **kwargs)
 
     def connect(host: str, port: int, timeout: float | None) -> socket.socket:
-        return _connect(networks, host, port, timeout)
+        return _connect(networks, CheckedSocket, host, port, timeout)
 
     class Plain(HTTPConnection):
         def connect(self) -> None:
@@ -87,6 +103,7 @@ def guarded_handlers(networks: TenantNetworks) -> tuple[request.BaseHandler, ...
     class Encrypted(HTTPSConnection):
         def connect(self) -> None:
             plain = connect(self.host, self.port, self.timeout)
+            self._context.sslsocket_class = CheckedTLSSocket  # pyright: ignore
             self.sock = self._context.wrap_socket(plain, server_hostname=self.host)  # pyright: ignore
 
     class HTTP(request.HTTPHandler):
@@ -100,7 +117,9 @@ def guarded_handlers(networks: TenantNetworks) -> tuple[request.BaseHandler, ...
     return HTTP(), HTTPS()
 
 
-def _connect(networks: TenantNetworks, host: str, port: int, timeout: float | None) -> socket.socket:
+def _connect(
+    networks: TenantNetworks, sockets: type[socket.socket], host: str, port: int, timeout: float | None
+) -> socket.socket:
     """Connect to the first permitted address that responds."""
     found = [
         each for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM) if networks.permits(str(each[4][0]))
@@ -109,7 +128,7 @@ def _connect(networks: TenantNetworks, host: str, port: int, timeout: float | No
         raise NotPublic("a LocalMachineImage is fetched from public addresses only")
     failure = OSError("no address")
     for family, kind, protocol, _, target in found:
-        connection = socket.socket(family, kind, protocol)
+        connection = sockets(family, kind, protocol)
         try:
             connection.settimeout(timeout)
             connection.connect(target)

@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from tarmac.base.log import log
-from tarmac.http.clientrequest import ConnectionBroken, request_head, send_request, tcp
+from tarmac.http.clientrequest import request_head, send_request, tcp
+from tarmac.http.responseprotocol import ConnectionBroken
 from tarmac.server.security.openid.keys import BadDocument, NamedKey, read_keys
 
 DISCOVERY_PATH = "/.well-known/openid-configuration"
