@@ -16,13 +16,13 @@ from tarmac.base.cpuset import CPUSet
 from tarmac.base.duration import parse_duration
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.base.quantity import Quantity
-from tarmac.base.selectors import FieldSelector, LabelSelector
+from tarmac.base.selectors import FieldSelector, LabelMatcher
 
 LENGTH = 2_000_000
 ALLOWED = 0.010  # seconds; without a limit each of these takes 50 to 1,200 ms
 
 HOSTILE: dict[str, tuple[Callable[[str], object], str]] = {
-    "values of a label": (LabelSelector.parse, f"a in ({'b,' * (LENGTH // 2)}b)"),
+    "values of a label": (LabelMatcher.parse, f"a in ({'b,' * (LENGTH // 2)}b)"),
     "terms of a field selector": (FieldSelector.parse, "a=b," * (LENGTH // 4)),
     "escapes in a field selector": (FieldSelector.parse, "a=" + "\\," * (LENGTH // 2)),
     "digits of a quantity": (Quantity.parse, "1" * LENGTH),
@@ -68,7 +68,7 @@ def test_a_path_with_a_long_key_is_cut_in_every_cause() -> None:
 
 def test_lengths_that_requests_can_have_are_parsed() -> None:
     """A request line with its headers has at most 64 KiB, so no query reaches the limit of selectors."""
-    assert LabelSelector.parse(f"a in ({'b,' * 32_000}b)").matches({"a": "b"})
+    assert LabelMatcher.parse(f"a in ({'b,' * 32_000}b)").matches({"a": "b"})
     assert FieldSelector.parse("metadata.name=" + "b" * 60_000).exact("metadata.name") == "b" * 60_000
     assert len(CPUSet.parse(",".join(map(str, range(0, 20_000, 2))))) == 10_000
     assert names.ip_address("0" * 200 + "10.1.2.3") == []

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarmac.base.selectors import FieldSelector, LabelSelector
+from tarmac.base.selectors import FieldSelector, LabelMatcher
 
 WEB = {"app": "web", "tier": "front", "weight": "5"}
 
@@ -38,17 +38,17 @@ OTHERS = [
 
 @pytest.mark.parametrize("text", MATCHING + MORE_MATCHING)
 def test_selects(text: str) -> None:
-    assert LabelSelector.parse(text).matches(WEB)
+    assert LabelMatcher.parse(text).matches(WEB)
 
 
 @pytest.mark.parametrize("text", OTHERS)
 def test_does_not_select(text: str) -> None:
-    assert not LabelSelector.parse(text).matches(WEB)
+    assert not LabelMatcher.parse(text).matches(WEB)
 
 
 def test_an_empty_set_holds_the_empty_value() -> None:
-    assert LabelSelector.parse("app in ()").matches({"app": ""})
-    assert LabelSelector.parse("app in (a,,b)").matches({"app": ""})
+    assert LabelMatcher.parse("app in ()").matches({"app": ""})
+    assert LabelMatcher.parse("app in (a,,b)").matches({"app": ""})
 
 
 REFUSED = [
@@ -65,7 +65,7 @@ REFUSED = [
 @pytest.mark.parametrize(("text", "complaint"), REFUSED)
 def test_says_what_it_expected(text: str, complaint: str) -> None:
     with pytest.raises(ValueError) as refusal:
-        LabelSelector.parse(text)
+        LabelMatcher.parse(text)
     assert str(refusal.value) == complaint
 
 
@@ -73,29 +73,29 @@ def test_names_the_bad_key_and_the_bad_value() -> None:
     with pytest.raises(
         ValueError, match=r'unable to parse requirement: <nil>: Invalid value: "a/b/c": a valid label key'
     ):
-        LabelSelector.parse("a/b/c=d")
+        LabelMatcher.parse("a/b/c=d")
     with pytest.raises(ValueError, match=r'values\[0\]\[a\]: Invalid value: "-": a valid label must be'):
-        LabelSelector.parse("a=-")
+        LabelMatcher.parse("a=-")
 
 
 def test_selector_objects() -> None:
     expressions = [{"key": "tier", "operator": "NotIn", "values": ["back"]}, {"key": "app", "operator": "Exists"}]
-    selector = LabelSelector.from_object({"matchLabels": {"app": "web"}, "matchExpressions": expressions})
+    selector = LabelMatcher.from_object({"matchLabels": {"app": "web"}, "matchExpressions": expressions})
     assert selector.matches(WEB)
     assert str(selector) == "app=web,app,tier notin (back)"
-    assert LabelSelector.from_object({}).everything
-    assert not LabelSelector.from_object(None).matches({})
+    assert LabelMatcher.from_object({}).everything
+    assert not LabelMatcher.from_object(None).matches({})
     with pytest.raises(ValueError, match='"Near" is not a valid label selector operator'):
-        LabelSelector.from_object({"matchExpressions": [{"key": "a", "operator": "Near"}]})
+        LabelMatcher.from_object({"matchExpressions": [{"key": "a", "operator": "Near"}]})
 
 
 def test_an_exact_label_can_be_asked_for() -> None:
-    selector = LabelSelector.parse("app=web,tier in (front),x!=y")
+    selector = LabelMatcher.parse("app=web,tier in (front),x!=y")
     assert (selector.exact("app"), selector.exact("tier"), selector.exact("x")) == ("web", "front", None)
 
 
 def test_parsed_selectors_are_shared() -> None:
-    assert LabelSelector.parse("app=web") is LabelSelector.parse("app=web")
+    assert LabelMatcher.parse("app=web") is LabelMatcher.parse("app=web")
 
 
 words = st.sampled_from(["a", "b", "app", "in"])
@@ -107,20 +107,20 @@ selectors = st.lists(requirements, max_size=4).map(",".join)
 @given(selectors, selectors, labels)
 def test_a_comma_means_and(first: str, second: str, values: dict[str, str]) -> None:
     joined = ",".join(filter(None, [first, second]))
-    both = LabelSelector.parse(first).matches(values) and LabelSelector.parse(second).matches(values)
-    assert LabelSelector.parse(joined).matches(values) == both
+    both = LabelMatcher.parse(first).matches(values) and LabelMatcher.parse(second).matches(values)
+    assert LabelMatcher.parse(joined).matches(values) == both
 
 
 @given(words, st.lists(words, min_size=1, max_size=3), labels)
 def test_notin_is_the_opposite_of_in(key: str, members: list[str], values: dict[str, str]) -> None:
-    within = LabelSelector.parse(f"{key} in ({','.join(members)})").matches(values)
-    assert within != LabelSelector.parse(f"{key} notin ({','.join(members)})").matches(values)
+    within = LabelMatcher.parse(f"{key} in ({','.join(members)})").matches(values)
+    assert within != LabelMatcher.parse(f"{key} notin ({','.join(members)})").matches(values)
 
 
 @given(selectors, labels)
 def test_printed_selectors_match_the_same_labels(text: str, values: dict[str, str]) -> None:
-    selector = LabelSelector.parse(text)
-    assert LabelSelector.parse(str(selector)).matches(values) == selector.matches(values)
+    selector = LabelMatcher.parse(text)
+    assert LabelMatcher.parse(str(selector)).matches(values) == selector.matches(values)
 
 
 def test_field_selectors() -> None:

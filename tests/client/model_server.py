@@ -17,7 +17,7 @@ from urllib.parse import parse_qs
 from tarmac.api import status
 from tarmac.base.clock import Clock, ManualClock, rfc3339
 from tarmac.base.randomness import Randomness
-from tarmac.base.selectors import LabelSelector
+from tarmac.base.selectors import LabelMatcher
 from tarmac.client.local import LocalSink, LocalTransport
 
 Json = dict[str, Any]
@@ -429,7 +429,7 @@ def _within(place: Place, scope: Place) -> bool:
 
 
 def _selector(params: Json) -> Callable[[Json], bool]:
-    selector = LabelSelector.parse(params.get("labelSelector", ""))
+    selector = LabelMatcher.parse(params.get("labelSelector", ""))
     return lambda obj: selector.matches(obj["metadata"].get("labels") or {})
 
 

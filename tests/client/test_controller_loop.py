@@ -12,7 +12,7 @@ import pytest
 from tarmac.api.status import NAMESPACE_TERMINATING, Conflict, Forbidden, NotFound
 from tarmac.base.clock import ManualClock
 from tarmac.base.randomness import Randomness
-from tarmac.client.controller import Controller, RetryAfter, Terminal, controller_key
+from tarmac.client.controller import Controller, RetryAfter, TerminalError, controller_key
 from tarmac.client.errors import NotLeader
 from tests.client.test_informer_faults import World
 
@@ -97,7 +97,7 @@ async def test_failures_are_retried_later_and_later(error: Exception, capsys: py
 
 async def test_terminal_errors_are_not_retried(capsys: pytest.CaptureFixture[str]) -> None:
     async with running(Loop()) as loop:
-        loop.outcome = failing(Terminal("no such thing"))
+        loop.outcome = failing(TerminalError("no such thing"))
         loop.controller.queue.add("a")
         await loop.pass_time(1000)
         assert len(loop.calls) == 1

@@ -10,20 +10,20 @@ import time
 from pathlib import Path
 
 from tarmac.apps.main import main
-from tarmac.store.sqlite.file import LogFile
+from tarmac.store.sqlite.file import StoreFile
 
-_sync = LogFile.sync
+_sync = StoreFile.sync
 
 
 def run(control: Path, arguments: list[str]) -> int:
     """Patch, and hand over."""
 
-    def slow(self: LogFile) -> None:
+    def slow(self: StoreFile) -> None:
         if control.exists():
             time.sleep(float(control.read_text()))
         _sync(self)
 
-    LogFile.sync = slow
+    StoreFile.sync = slow
     return main(arguments)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tarmac.store.interface import Conflict, Entry, Exists, Store, StoreError
+from tarmac.store.interface import Entry, Exists, RevisionConflict, Store, StoreError
 from tests.store.conftest import EtcdPlace, Place
 from tests.store.objects import PODS, text, value
 
@@ -19,7 +19,7 @@ async def _increment(store: Store, times: int) -> int:
             try:
                 await store.update(PODS, "ns/counter", value(str(int(text(head)) + 1)), head.revision)
                 break
-            except Conflict:
+            except RevisionConflict:
                 conflicts += 1
     return conflicts
 

@@ -13,7 +13,7 @@ from tarmac.store.etcd import EtcdStore
 from tarmac.store.etcd._generated import etcd_subset_pb2 as pb
 from tarmac.store.etcd.client import Lost
 from tarmac.store.etcd.settings import EtcdSettings
-from tarmac.store.interface import Conflict, Entry, Event, Missing, Unavailable
+from tarmac.store.interface import Entry, Event, Missing, RevisionConflict, Unavailable
 from tests.store.conftest import ETCDS, EtcdPlace, etcd_binary
 from tests.store.objects import PODS, revisions, text, told, value
 from tests.store.proxies import Proxy
@@ -128,7 +128,7 @@ async def test_a_lost_answer_is_not_taken_for_success(etcd_place: EtcdPlace) -> 
         entry = await store.create(PODS, "ns/a", value("one"))
         theirs = await other.update(PODS, "ns/a", value("theirs"), entry.revision)
         proxy.swallow_replies = True
-        with pytest.raises(Conflict) as refused:
+        with pytest.raises(RevisionConflict) as refused:
             await store.update(PODS, "ns/a", value("ours"), entry.revision)
         assert refused.value.current == theirs.revision
         await other.delete(PODS, "ns/a", theirs.revision)

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tarmac.store.etcd import EtcdStore
-from tarmac.store.interface import Conflict, Exists, Overtaken, Store
+from tarmac.store.interface import Exists, Overtaken, RevisionConflict, Store
 from tests.store.conftest import EtcdPlace
 from tests.store.objects import PODS, value
 
@@ -75,7 +75,7 @@ async def test_the_object_itself_is_looked_at_first(store: Store) -> None:
     await store.update(PODS, "ns/a", value("two"), entry.revision, guards=[GUARD])
     with pytest.raises(Exists):
         await store.create(PODS, "ns/a", value(), guards=[GUARD])
-    with pytest.raises(Conflict):
+    with pytest.raises(RevisionConflict):
         await store.update(PODS, "ns/a", value("three"), entry.revision, guards=[GUARD])
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tarmac.store.interface import FLOOR_STEP, Compacted, Conflict, Event, Store
+from tarmac.store.interface import FLOOR_STEP, Compacted, Event, RevisionConflict, Store
 from tarmac.store.sqlite.marker import marker_path
 from tarmac.store.sqlite.repairing import examine, repair
 from tests.store.conftest import EtcdPlace, Place, SqlitePlace
@@ -60,7 +60,7 @@ async def test_objects_are_written_on_as_before(store: Store) -> None:
     shown = store.get(PODS, "ns/a")
     assert shown is not None
     for wrong in (1, shown.revision + FLOOR_STEP, store.revision):
-        with pytest.raises(Conflict) as refused:
+        with pytest.raises(RevisionConflict) as refused:
             await store.update(PODS, "ns/a", value("x"), wrong)
         assert refused.value.current == shown.revision
     second = await store.update(PODS, "ns/a", value("two"), shown.revision)

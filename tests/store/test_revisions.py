@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.store.interface import Conflict, Entry, Exists, Missing, Store, splice, unsplice
+from tarmac.store.interface import Entry, Exists, Missing, RevisionConflict, Store, splice, unsplice
 from tests.store.objects import PODS, SECRETS, decoded, text, value
 
 
@@ -78,7 +78,7 @@ async def test_a_write_must_name_the_current_version(store: Store) -> None:
         lambda: store.update(PODS, "ns/a", value("three"), first.revision),
         lambda: store.delete(PODS, "ns/a", first.revision),
     ):
-        with pytest.raises(Conflict) as refused:
+        with pytest.raises(RevisionConflict) as refused:
             await write()
         assert refused.value.current == second.revision
     found = store.get(PODS, "ns/a")

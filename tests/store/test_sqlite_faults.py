@@ -15,7 +15,7 @@ import pytest
 
 from tarmac.store.interface import Damaged, Event, Store, Unavailable
 from tarmac.store.sqlite import SqliteStore
-from tarmac.store.sqlite.file import LogFile
+from tarmac.store.sqlite.file import StoreFile
 from tarmac.store.sqlite.format import FORMAT
 from tests.store.conftest import SqlitePlace
 from tests.store.objects import PODS, names, told, value
@@ -102,14 +102,14 @@ async def test_after_a_failed_sync_no_write_is_accepted(
 ) -> None:
     """Nobody knows what the kernel still holds, so trying again would lie. Reads go on."""
     failing = False
-    sync = LogFile.sync
+    sync = StoreFile.sync
 
-    def sometimes(file: LogFile) -> None:
+    def sometimes(file: StoreFile) -> None:
         if failing:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         sync(file)
 
-    monkeypatch.setattr(LogFile, "sync", sometimes)
+    monkeypatch.setattr(StoreFile, "sync", sometimes)
     store = await sqlite_place.open()
     events: list[Event] = []
     store.subscribe(PODS, events.extend)

@@ -18,7 +18,7 @@ import pytest
 
 from tarmac.store.interface import Entry
 from tarmac.store.sqlite import SqliteStore
-from tarmac.store.sqlite.file import LogFile
+from tarmac.store.sqlite.file import StoreFile
 from tarmac.store.sqlite.marker import Marker
 from tests.store.objects import PODS, value
 
@@ -140,14 +140,14 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
     """Recording, the driver's own sync of the WAL and its marker included."""
     disk = Disk()
     vfs = RecordingDisk(disk)
-    sync = LogFile.sync
+    sync = StoreFile.sync
 
-    def recorded(file: LogFile) -> None:
+    def recorded(file: StoreFile) -> None:
         mark = disk.mark(f"{file.path}-wal")
         sync(file)
         disk.synced(f"{file.path}-wal", mark)
 
-    monkeypatch.setattr(LogFile, "sync", recorded)
+    monkeypatch.setattr(StoreFile, "sync", recorded)
     _record_marker(disk, monkeypatch)
     yield disk
     vfs.unregister()

@@ -110,7 +110,7 @@ _PREDICATES: Final[dict[str, Callable[[str, Sequence[str]], Predicate]]] = {
 }
 
 
-class LabelSelector:
+class LabelMatcher:
     """A label selector. `matches` is a plain function, cheap to call per event."""
 
     __slots__ = ("everything", "matches", "requirements")
@@ -121,19 +121,19 @@ class LabelSelector:
         self.matches: Final[Predicate] = (lambda _: False) if nothing else _conjunction(self.requirements)
 
     @staticmethod
-    def parse(text: str) -> LabelSelector:
+    def parse(text: str) -> LabelMatcher:
         """Parse `a=b,c in (d,e)`. Raises ValueError with Kubernetes' text."""
         return _parse_labels(text)
 
     @staticmethod
-    def from_object(selector: Mapping[str, Any] | None) -> LabelSelector:
+    def from_object(selector: Mapping[str, Any] | None) -> LabelMatcher:
         """Convert `{matchLabels, matchExpressions}`. None selects nothing, {} everything. Raises ValueError."""
         if selector is None:
             return NOTHING
         labels: Mapping[str, str] = selector.get("matchLabels") or {}
         requirements = [_checked(Requirement(key, "=", (value,))) for key, value in labels.items()]
         requirements += [_from_expression(expression) for expression in selector.get("matchExpressions") or ()]
-        return LabelSelector(requirements) if requirements else EVERYTHING
+        return LabelMatcher(requirements) if requirements else EVERYTHING
 
     def exact(self, key: str) -> str | None:
         """Return the one value that the selector requires of this label, if any."""
@@ -146,7 +146,7 @@ class LabelSelector:
         return ",".join(map(str, self.requirements))
 
     def __repr__(self) -> str:
-        return f"LabelSelector({str(self)!r})"
+        return f"LabelMatcher({str(self)!r})"
 
 
 def _conjunction(requirements: Sequence[Requirement]) -> Predicate:
@@ -158,8 +158,8 @@ def _conjunction(requirements: Sequence[Requirement]) -> Predicate:
     return lambda labels: all(predicate(labels) for predicate in predicates)
 
 
-EVERYTHING: Final = LabelSelector(())
-NOTHING: Final = LabelSelector((), nothing=True)
+EVERYTHING: Final = LabelMatcher(())
+NOTHING: Final = LabelMatcher((), nothing=True)
 
 _EXPRESSION_OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
 
@@ -180,10 +180,10 @@ def _checked(requirement: Requirement) -> Requirement:
 
 
 @bounded_cache(_CACHE_SIZE)
-def _parse_labels(text: str) -> LabelSelector:
+def _parse_labels(text: str) -> LabelMatcher:
     _check_length(text)
     requirements = _Parser(text).requirements()
-    return LabelSelector(requirements) if requirements else EVERYTHING
+    return LabelMatcher(requirements) if requirements else EVERYTHING
 
 
 def _check_length(text: str) -> None:

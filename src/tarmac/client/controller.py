@@ -3,12 +3,12 @@
 A reconciler takes a key, reads caches, acts, and returns; it may be called again at any time and keeps no state between
 calls. Its result decides the next step, by type:
 
-    None                done; called again on the next change
-    RetryAfter(seconds) done for now; called again after the delay
-    raises Terminal     cannot succeed without a change of the object: logged, not retried
-    raises Conflict     lost a race: retried with back-off, without a log line; so is a refusal by a namespace that is
-                        terminating, until the cache shows it
-    raises anything     logged and retried with back-off, so a bug in one object never stops the other objects
+    None                  done; called again on the next change
+    RetryAfter(seconds)   done for now; called again after the delay
+    raises TerminalError  cannot succeed without a change of the object: logged, not retried
+    raises Conflict       lost a race: retried with back-off, without a log line; so is a refusal by a namespace that is
+                          terminating, until the cache shows it
+    raises anything       logged and retried with back-off, so a bug in one object never stops the other objects
 
 Only the workers and the queue's timer live in its task group: cancelling `run` cancels the reconciles in progress.
 """
@@ -43,7 +43,7 @@ class RetryAfter:
     seconds: float
 
 
-class Terminal(Exception):
+class TerminalError(Exception):
     """Retrying cannot help; only a change of the object or of its dependencies can."""
 
 
@@ -145,7 +145,7 @@ class Controller:
     async def _once(self, key: str) -> None:
         try:
             result = await self._reconcile(key)
-        except Terminal as error:
+        except TerminalError as error:
             self._finish(key, "terminal")
             _log.warning("reconcile failed terminally", controller=self.name, key=key, error=str(error))
         except NotLeader:

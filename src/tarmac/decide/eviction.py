@@ -11,7 +11,7 @@ from tarmac.api.conditions import is_true
 from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.mirrorpods import is_mirror
 from tarmac.api.schema import JsonObject
-from tarmac.base.selectors import LabelSelector
+from tarmac.base.selectors import LabelMatcher
 
 
 def needs_no_budget(pod: JsonObject) -> bool:
@@ -24,7 +24,7 @@ def budgets_of(pod: JsonObject, budgets: Iterable[JsonObject]) -> Iterator[JsonO
     """Yield the budgets, among those of the pod's namespace, that select the pod."""
     labels = pod["metadata"].get("labels") or {}
     for budget in budgets:
-        if LabelSelector.from_object((budget.get("spec") or {}).get("selector")).matches(labels):
+        if LabelMatcher.from_object((budget.get("spec") or {}).get("selector")).matches(labels):
             yield budget
 
 

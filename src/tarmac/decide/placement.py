@@ -20,7 +20,7 @@ from tarmac.api.conditions import find, holds
 from tarmac.api.networking.location import Location
 from tarmac.api.networking.names import LABEL_LOCATION, TOPOLOGY_CITY_CODE
 from tarmac.base.clock import parse_rfc3339
-from tarmac.base.selectors import LabelSelector
+from tarmac.base.selectors import LabelMatcher
 from tarmac.decide import reasons
 from tarmac.decide.verdict import Refusal, Verdict
 
@@ -110,7 +110,7 @@ def _matching(placement: Placement, places: Collection[Place]) -> list[Place]:
         names = {reference.name for reference in placement.locations}
         return [place for place in places if place.name in names]
     if placement.location_selector is not None:
-        selector = LabelSelector.from_object(msgspec.to_builtins(placement.location_selector))
+        selector = LabelMatcher.from_object(msgspec.to_builtins(placement.location_selector))
         return [place for place in places if selector.matches(place.topology)]
     return [place for place in places if place.city in placement.city_codes]
 

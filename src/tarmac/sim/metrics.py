@@ -14,7 +14,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock, rfc3339
 from tarmac.base.cooperative import CooperativeRunner, CooperativeWork
 from tarmac.base.quantity import Quantity
-from tarmac.base.selectors import LabelSelector
+from tarmac.base.selectors import LabelMatcher
 from tarmac.controllers.metricsources import ExternalQuery, InstanceUsage, NoMetric
 from tarmac.sim.nodes.fleet import Fleet
 from tarmac.sim.nodes.pod import SimulatedPod
@@ -40,7 +40,7 @@ class SimulatedMetrics:
 
     async def usage(self, namespace: str, labels: str) -> Mapping[str, InstanceUsage]:
         """Return the usage of pods on nodes that can report."""
-        selector, now = LabelSelector.parse(labels), self._clock.now()
+        selector, now = LabelMatcher.parse(labels), self._clock.now()
         return {
             pod.name: InstanceUsage({name: amount.milli() for name, amount in _used(pod).items()}, now)
             for pod in self._measured()

@@ -45,14 +45,14 @@ _REVISION = b'{"metadata":{"resourceVersion":"'
 class StoreError(Exception):
     """Root of the store's errors.
 
-    StoreError ─┬─ Exists          create of a key that exists
-                ├─ Missing         update or delete of a key that does not exist
-                ├─ Conflict        the key's revision is not the expected one
-                ├─ Overtaken       a different write under the same guard came first
-                ├─ Compacted       the requested history has been dropped
-                ├─ FutureRevision  the requested revision is newer than the store
-                └─ Unavailable     not acknowledged, outcome unknown
-                     └─ Damaged    the bytes on disk are not those that were written
+    StoreError ─┬─ Exists            create of a key that exists
+                ├─ Missing           update or delete of a key that does not exist
+                ├─ RevisionConflict  the key's revision is not the expected one
+                ├─ Overtaken         a different write under the same guard came first
+                ├─ Compacted         the requested history has been dropped
+                ├─ FutureRevision    the requested revision is newer than the store
+                └─ Unavailable       not acknowledged, outcome unknown
+                     └─ Damaged      the bytes on disk are not those that were written
     """
 
 
@@ -64,7 +64,7 @@ class Missing(StoreError):
     """Update or delete of a key that does not exist."""
 
 
-class Conflict(StoreError):
+class RevisionConflict(StoreError):
     """The key's revision is not the expected one; `current` is the present revision."""
 
     def __init__(self, current: int) -> None:
@@ -260,11 +260,11 @@ class Store(Reads, Protocol):
     def update(
         self, bucket: str, name: str, value: bytes, expected: int, *, guards: Sequence[str] = ()
     ) -> Future[Entry]:
-        """Replace the version `expected`. Raises Missing, Conflict, Overtaken."""
+        """Replace the version `expected`. Raises Missing, RevisionConflict, Overtaken."""
         ...
 
     def delete(self, bucket: str, name: str, expected: int, value: bytes | None = None) -> Future[Entry]:
-        """Remove the version `expected`. Raises Missing, Conflict.
+        """Remove the version `expected`. Raises Missing, RevisionConflict.
 
         `value` is the final state to show in the event, if it differs from the stored one. Resolves to that last entry.
         """

@@ -20,12 +20,12 @@ from typing import Literal
 
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.store.interface import (
-    Conflict,
     Entry,
     Event,
     Exists,
     Missing,
     Observer,
+    RevisionConflict,
     Unavailable,
     splice,
     unsplice,
@@ -162,7 +162,7 @@ class LocalStore(VisibleState, ABC):
         if current is None:
             raise Missing(f"{bucket}/{name} does not exist")
         if current.revision != expected:
-            raise Conflict(current.revision)
+            raise RevisionConflict(current.revision)
         return current
 
     def _accept(

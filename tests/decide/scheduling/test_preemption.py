@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarmac.base.selectors import LabelSelector
+from tarmac.base.selectors import LabelMatcher
 from tarmac.decide.scheduling import Candidate, Cluster, Demands, Guard, Pod, Scheduler, node_of, reservation
 from tarmac.decide.scheduling.preemption import ENOUGH, MAX_MOVED
 
@@ -45,7 +45,7 @@ class Scene:
 
 
 def guard(allowed: int, *noted: str) -> Guard:
-    return Guard("default", LabelSelector.from_object({"matchLabels": WEB}), allowed, frozenset(noted))
+    return Guard("default", LabelMatcher.from_object({"matchLabels": WEB}), allowed, frozenset(noted))
 
 
 def test_only_pods_of_lower_priority_go() -> None:
@@ -134,7 +134,7 @@ def test_no_budget_protects_a_pod_without_labels() -> None:
     scene.put("a", "bare", "1", 1)
     scene.put("b", "labelled", "1", 0, labels=WEB)
     selector = {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}
-    over_both = Guard("default", LabelSelector.from_object(selector), 0)
+    over_both = Guard("default", LabelMatcher.from_object(selector), 0)
     assert scene.victims("1", 9, over_both) == ("a", ["bare"])
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, Forbidden, NotFound
-from tarmac.base.selectors import LabelSelector
+from tarmac.base.selectors import LabelMatcher
 from tarmac.cli.logs.lines import Line, Source
 from tarmac.cli.logs.loglines import LogLines, title
 from tarmac.cli.logs.merging import merged
@@ -72,7 +72,7 @@ def _check(options: argparse.Namespace) -> None:
         raise BadObject("-p reads ended containers, -f follows running ones: give one of them")
     if options.container and options.all_containers:
         raise BadObject("-c names one container, --all-containers means all: give one of them")
-    for flag, text, parse in (("--grep", options.grep, re.compile), ("-l", options.selector, LabelSelector.parse)):
+    for flag, text, parse in (("--grep", options.grep, re.compile), ("-l", options.selector, LabelMatcher.parse)):
         try:
             parse(text)
         except (re.error, ValueError) as error:

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from tarmac.api.schema import JsonObject
-from tarmac.base.selectors import LabelSelector
+from tarmac.base.selectors import LabelMatcher
 from tarmac.cli.rendering.text import printable_json
 from tarmac.cli.top.gpus import gpu_document, gpu_rows, gpu_table
 from tarmac.cli.top.usage import Sample, Usage, by_city, by_instance, by_node, by_workload, samples
@@ -38,7 +38,7 @@ async def run(call: VerbCall) -> int:
 async def top(client: Client, namespace: str, options: argparse.Namespace, console: Console) -> int:
     """Show the table, once or until interrupted; returns the exit code. Raises BadObject."""
     try:
-        LabelSelector.parse(options.selector)
+        LabelMatcher.parse(options.selector)
     except ValueError as error:
         raise BadObject(f"-l {options.selector!r} cannot be understood: {error}") from error
     if options.gpu:

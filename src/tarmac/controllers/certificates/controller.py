@@ -21,7 +21,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import Conflict, NotFound
 from tarmac.base.clock import parse_rfc3339, rfc3339
 from tarmac.client.cache import Item
-from tarmac.client.controller import RetryAfter, Terminal
+from tarmac.client.controller import RetryAfter, TerminalError
 from tarmac.client.targets.untyped import ACCESS_REVIEWS, CERTIFICATE_REQUESTS, NODES, SECRETS
 from tarmac.controllers.certificates.nodebootstrap import ApprovalDecision, BootstrapApprover
 from tarmac.controllers.certificates.requests import (
@@ -249,4 +249,4 @@ def _parsed(document: JsonObject) -> CertificateRequest:
     try:
         return parse(document)
     except ValueError as error:
-        raise Terminal(str(error)) from error
+        raise TerminalError(str(error)) from error

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from tarmac.api.schema import JsonObject
-from tarmac.base.selectors import LabelSelector
+from tarmac.base.selectors import LabelMatcher
 from tarmac.client.cache import Item
 from tarmac.client.targets.untyped import CLUSTER_ROLES
 from tarmac.controllers.context import ControllerContext
@@ -54,7 +54,7 @@ class ClusterRoleController:
     def _gathered(self, name: str, selectors: list[JsonObject]) -> list[JsonObject]:
         roles = sorted((item for item in self._known.cache.items() if item.key != name), key=lambda item: item.key)
         found: dict[bytes, JsonObject] = {}
-        for selector in map(LabelSelector.from_object, selectors):
+        for selector in map(LabelMatcher.from_object, selectors):
             for role in roles:
                 if selector.matches(role.metadata.labels or {}):
                     found |= {_encode(rule): rule for rule in role.object.get("rules") or ()}

@@ -16,7 +16,7 @@ from typing import Any
 from tarmac.api.compute.workload import WorkloadDeployment
 from tarmac.api.mirrorpods import is_mirror
 from tarmac.api.schema import JsonObject
-from tarmac.base.selectors import LabelSelector
+from tarmac.base.selectors import LabelMatcher
 from tarmac.client.cache import Item, by_namespace
 from tarmac.client.controller import RetryAfter
 from tarmac.client.events import InvolvedObject, reference
@@ -44,7 +44,7 @@ class DisruptionController:
         self._clock = context.client.clock
         self._recorder = context.recorder
         self._budgets = context.client.resource(BUDGETS)
-        self._selectors: dict[str, dict[str, LabelSelector]] = {}  # by namespace, then by the budget's key
+        self._selectors: dict[str, dict[str, LabelMatcher]] = {}  # by namespace, then by the budget's key
         self._known = informers.informer(BUDGETS)
         self._known.on_change(self._budget_changed)
         self._pods = informers.informer(PODS)
@@ -65,7 +65,7 @@ class DisruptionController:
         if old is not None and new is None:
             self._selectors.get(old.metadata.namespace, {}).pop(old.key, None)
         elif new is not None and (old is None or old.metadata.generation != new.metadata.generation):
-            selector = LabelSelector.from_object(new.object["spec"].get("selector"))
+            selector = LabelMatcher.from_object(new.object["spec"].get("selector"))
             self._selectors.setdefault(new.metadata.namespace, {})[new.key] = selector
 
     def _pod_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
@@ -97,7 +97,7 @@ class DisruptionController:
         if item is None or item.metadata.deletion_timestamp is not None:
             return None
         budget = item.object
-        selector = LabelSelector.from_object(budget["spec"].get("selector"))
+        selector = LabelMatcher.from_object(budget["spec"].get("selector"))
         of_namespace = self._pods.indexed(BY_NAMESPACE, item.metadata.namespace)
         own = (pod for pod in of_namespace if not is_mirror(pod.metadata.annotations))
         pods = [pod for pod in own if selector.matches(pod.metadata.labels or {})]

@@ -14,7 +14,7 @@ from typing import Any
 
 from tarmac.api.compute.names import API_VERSION, LABEL_MOVED_FROM, LABEL_WORKLOAD_UID
 from tarmac.api.compute.workload import WorkloadDeployment
-from tarmac.base.selectors import LabelSelector
+from tarmac.base.selectors import LabelMatcher
 from tarmac.client.cache import Item, by_label
 from tarmac.client.envelope import EnvelopeOwner
 from tarmac.client.informer import Informer, Informers
@@ -45,7 +45,7 @@ class Owners:
         """Informers that must have synced before any count."""
         return (self._instances, self.deployments)
 
-    async def scales(self, pods: Iterable[Item[Any]], selector: LabelSelector) -> dict[str, int]:
+    async def scales(self, pods: Iterable[Item[Any]], selector: LabelMatcher) -> dict[str, int]:
         """Return the scale of every controller of the pods, by uid.
 
         Pods without a controller have none. Raises NoController.
@@ -91,7 +91,7 @@ class Owners:
         deployment = self.deployments.get(f"{namespace}/{above.name}") if above is not None else None
         return deployment if above is not None and deployment and deployment.metadata.uid == above.uid else None
 
-    def _siblings(self, deployment: WorkloadDeployment, selector: LabelSelector) -> dict[str, WorkloadDeployment]:
+    def _siblings(self, deployment: WorkloadDeployment, selector: LabelMatcher) -> dict[str, WorkloadDeployment]:
         """Return the same Workload's deployments whose pods the budget would select."""
         workload = deployment.metadata.labels.get(LABEL_WORKLOAD_UID, "")
         others = [item.object for item in self.deployments.indexed(BY_WORKLOAD, workload)]

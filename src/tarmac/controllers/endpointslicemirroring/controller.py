@@ -16,7 +16,7 @@ import msgspec
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Invalid
 from tarmac.client.cache import Item
-from tarmac.client.controller import Terminal
+from tarmac.client.controller import TerminalError
 from tarmac.client.envelope import reference_to
 from tarmac.client.events import InvolvedObject
 from tarmac.client.targets.untyped import ENDPOINT_SLICES, ENDPOINTS, SERVICES
@@ -91,7 +91,7 @@ class MirroringController:
             try:
                 written |= await write_slice(self._slices, document, present.get(name), _MANAGER, exactly=True)
             except Invalid as refusal:  # for example ports with the same name, which Endpoints may have
-                raise Terminal(f"cannot be mirrored: {refusal}") from refusal
+                raise TerminalError(f"cannot be mirrored: {refusal}") from refusal
             await asyncio.sleep(0)
         # Last: the old mirrors serve until the new ones exist.
         await remove_slices(self._slices, [each for name, each in present.items() if name not in wanted])

@@ -28,7 +28,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
 from tarmac.base.log import log
 from tarmac.client.client import Client
-from tarmac.client.controller import Controller, RetryAfter, Terminal
+from tarmac.client.controller import Controller, RetryAfter, TerminalError
 from tarmac.client.envelope import EnvelopeMetadata, EnvelopeOwner, metadata_of
 from tarmac.client.events import InvolvedObject, Recorder
 from tarmac.client.reflector import METADATA_FORM
@@ -154,13 +154,13 @@ class GarbageCollector:
                 self._absent.popitem(last=False)
         return owner
 
-    def _unownable(self, node: GraphNode, reference: EnvelopeOwner) -> Terminal:
+    def _unownable(self, node: GraphNode, reference: EnvelopeOwner) -> TerminalError:
         """Return the permanent error, and record it once as an event: the object can never be collected."""
         why = f"cannot be owned by {reference.kind} {reference.name}: that is namespaced, and this object is not"
         if node.target is not None:
             about = InvolvedObject(node.target.api_version, node.target.kind, node.name, uid=node.uid)
             self._recorder.event(about, "Warning", "OwnerRefInvalidNamespace", why)
-        return Terminal(f"{node.name} {why}")
+        return TerminalError(f"{node.name} {why}")
 
     async def _release_dependents(self, uid: str) -> None:
         for node in self.graph.dependents(uid):

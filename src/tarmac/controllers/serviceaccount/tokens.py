@@ -18,7 +18,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import Invalid, NotFound
 from tarmac.base.tasks import background
 from tarmac.client.cache import Item
-from tarmac.client.controller import Terminal
+from tarmac.client.controller import TerminalError
 from tarmac.client.targets.untyped import SECRETS, SERVICE_ACCOUNTS
 from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.serviceaccount.rootca import changes
@@ -105,7 +105,7 @@ class TokenController:
         try:
             await self._secrets.patch(own.name, patch, own.namespace, manager=_MANAGER, uid=own.uid)
         except Invalid as refusal:
-            raise Terminal(f"cannot be filled: {refusal}") from refusal
+            raise TerminalError(f"cannot be filled: {refusal}") from refusal
 
     def _missing(self, data: JsonObject, namespace: str) -> dict[str, str]:
         """Return the missing values by key; the token is still empty."""

@@ -21,7 +21,7 @@ from tarmac.api.compute.names import FINALIZER, LABEL_WORKLOAD_NAME, LABEL_WORKL
 from tarmac.api.compute.workload import Workload, WorkloadDeployment, WorkloadStatus
 from tarmac.api.conditions import find
 from tarmac.client.cache import Item
-from tarmac.client.controller import RetryAfter, Terminal
+from tarmac.client.controller import RetryAfter, TerminalError
 from tarmac.client.envelope import is_newer
 from tarmac.client.targets.typed import DEPLOYMENTS, LOCATIONS, NETWORKS, WORKLOADS
 from tarmac.controllers.context import ControllerContext
@@ -140,7 +140,7 @@ class WorkloadController:
         try:
             workload = self._known.get(key)
         except msgspec.ValidationError as error:
-            raise Terminal(f"not a Workload that can be read: {error}") from error
+            raise TerminalError(f"not a Workload that can be read: {error}") from error
         if workload is None or workload.metadata.deletion_timestamp is not None:
             self._last_passes.pop(key, None)
             self._stale.discard(key)

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 from tarmac.api.declare import encode
 from tarmac.api.egress.sourceip import AllowedNamespaces
-from tarmac.api.shared import LabelSelector as DeclaredSelector
-from tarmac.base.selectors import LabelSelector
+from tarmac.api.shared import LabelMatcher as DeclaredSelector
+from tarmac.base.selectors import LabelMatcher
 
 
 def selects(selector: DeclaredSelector, labels: Mapping[str, str]) -> bool:
     """Return True if a selector matches these labels. An invalid selector matches nothing."""
     try:
-        return LabelSelector.from_object(encode(selector)).matches(labels)
+        return LabelMatcher.from_object(encode(selector)).matches(labels)
     except ValueError:
         return False
 

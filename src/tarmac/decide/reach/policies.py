@@ -20,8 +20,8 @@ import msgspec
 from tarmac.api.declare import encode
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.api.networking.policy import EgressRule, IngressRule, InterfacePolicy, PolicyPeer, PolicyPort
-from tarmac.api.shared import LabelSelector as SelectorObject
-from tarmac.base.selectors import EVERYTHING, LabelSelector
+from tarmac.api.shared import LabelSelector
+from tarmac.base.selectors import EVERYTHING, LabelMatcher
 from tarmac.decide.reach.budget import MAX_RANGES, MAX_RULES, MAX_STEPS, Budget, CompilationTooLarge
 from tarmac.decide.reach.facts import PolicyFacts
 from tarmac.decide.reach.members import NetworkPod
@@ -215,8 +215,8 @@ def _size(allowance: Allowance) -> int:
     return 1 + len(allowance.peers or ()) + len(allowance.excluded) + len(allowance.ports or ())
 
 
-def _selector(selector: SelectorObject) -> LabelSelector:
-    return LabelSelector.from_object(encode(selector))
+def _selector(selector: LabelSelector) -> LabelMatcher:
+    return LabelMatcher.from_object(encode(selector))
 
 
 def _numbers(ports: Sequence[PolicyPort]) -> tuple[Ports, ...]:

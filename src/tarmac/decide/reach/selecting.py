@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Generic, TypeVar
 
-from tarmac.base.selectors import LabelSelector
+from tarmac.base.selectors import LabelMatcher
 from tarmac.decide.reach.budget import Budget
 
 T = TypeVar("T")
@@ -15,7 +15,7 @@ Labels = Mapping[str, str]
 _Pair = tuple[str, str]
 
 
-def exact_pair(selector: LabelSelector) -> _Pair | None:
+def exact_pair(selector: LabelMatcher) -> _Pair | None:
     """Return a label that the selector requires to have one exact value; None if there is none."""
     for requirement in selector.requirements:
         value = selector.exact(requirement.key)
@@ -42,7 +42,7 @@ class Labelled(Generic[T]):
         """The namespaces with objects."""
         return self._by_namespace.keys()
 
-    def among(self, namespaces: Iterable[str], selector: LabelSelector) -> list[T]:
+    def among(self, namespaces: Iterable[str], selector: LabelMatcher) -> list[T]:
         """Return the objects that a selector matches in some namespaces."""
         pair = exact_pair(selector)
         found: list[T] = []
@@ -58,9 +58,9 @@ class Labelled(Generic[T]):
 class Selecting(Generic[T]):
     """Objects with a selector in one namespace, indexed by labels; results keep the given order."""
 
-    def __init__(self, things: Sequence[tuple[str, LabelSelector, T]], steps: Budget) -> None:
+    def __init__(self, things: Sequence[tuple[str, LabelMatcher, T]], steps: Budget) -> None:
         self._steps = steps
-        self._by_pair: dict[tuple[str, _Pair | None], list[tuple[int, LabelSelector, T]]] = {}
+        self._by_pair: dict[tuple[str, _Pair | None], list[tuple[int, LabelMatcher, T]]] = {}
         for number, (namespace, selector, thing) in enumerate(things):
             self._by_pair.setdefault((namespace, exact_pair(selector)), []).append((number, selector, thing))
 

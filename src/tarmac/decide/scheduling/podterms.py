@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tarmac.base.selectors import LabelSelector, Requirement
+from tarmac.base.selectors import LabelMatcher, Requirement
 
 _NAME_LABEL = "kubernetes.io/metadata.name"
 
@@ -23,7 +23,7 @@ class PodTerm:
     topology_key: str
     namespaces: frozenset[str] | None
     text: str
-    selector: LabelSelector = field(compare=False)
+    selector: LabelMatcher = field(compare=False)
     weight: int = 0
 
     def matches(self, namespace: str, labels: Labels) -> bool:
@@ -47,19 +47,19 @@ class Spread:
         own = [Requirement(key, "=", (labels[key],)) for key in self.label_keys if key in labels]
         if not own:
             return self.term
-        selector = LabelSelector([*self.term.selector.requirements, *own])
+        selector = LabelMatcher([*self.term.selector.requirements, *own])
         return PodTerm(self.term.topology_key, self.term.namespaces, str(selector), selector)
 
 
 def pod_term(term: Mapping[str, Any], namespace: str, weight: int = 0) -> PodTerm:
     """Parse a term of pod (anti-)affinity. `namespaceSelector` supports only the label kubernetes.io/metadata.name."""
-    selector = LabelSelector.from_object(term.get("labelSelector"))
+    selector = LabelMatcher.from_object(term.get("labelSelector"))
     return PodTerm(term["topologyKey"], _namespaces(term, namespace), _text(selector), selector, weight)
 
 
 def spread_of(constraint: Mapping[str, Any], namespace: str) -> Spread:
     """Parse a topology spread constraint of a pod in this namespace."""
-    selector = LabelSelector.from_object(constraint.get("labelSelector"))
+    selector = LabelMatcher.from_object(constraint.get("labelSelector"))
     return Spread(
         PodTerm(constraint["topologyKey"], frozenset((namespace,)), _text(selector), selector),
         constraint.get("maxSkew", 1),
@@ -70,7 +70,7 @@ def spread_of(constraint: Mapping[str, Any], namespace: str) -> Spread:
     )
 
 
-def _text(selector: LabelSelector) -> str:
+def _text(selector: LabelMatcher) -> str:
     return str(selector) or ("everything" if selector.everything else "nothing")
 
 
@@ -79,7 +79,7 @@ def _namespaces(term: Mapping[str, Any], own: str) -> frozenset[str] | None:
     chosen = term.get("namespaceSelector")
     if chosen is None:
         return frozenset(named or (own,))
-    selector = LabelSelector.from_object(chosen)
+    selector = LabelMatcher.from_object(chosen)
     if selector.everything:
         return None
     exact = selector.exact(_NAME_LABEL)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tarmac.api.schema import JsonObject
-from tarmac.base.selectors import LabelSelector
+from tarmac.base.selectors import LabelMatcher
 from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.demand import Pod
 from tarmac.decide.scheduling.filters import LABELS, POD_FILTERS, POOL_FILTERS, Check, Filter
@@ -45,7 +45,7 @@ class Guard:
     """A disruption budget: the pods it protects, the allowed disruptions, and the pods already being disrupted."""
 
     namespace: str
-    selector: LabelSelector
+    selector: LabelMatcher
     allowed: int
     noted: frozenset[str] = frozenset()
 
@@ -77,7 +77,7 @@ class Candidate:
 def guard_of(budget: JsonObject) -> Guard:
     """Return the guard of a PodDisruptionBudget."""
     status: JsonObject = budget.get("status") or {}
-    selector = LabelSelector.from_object(budget["spec"].get("selector"))
+    selector = LabelMatcher.from_object(budget["spec"].get("selector"))
     noted = frozenset[str](status.get("disruptedPods") or ())
     return Guard(budget["metadata"]["namespace"], selector, status.get("disruptionsAllowed", 0), noted)
 

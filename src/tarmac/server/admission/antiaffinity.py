@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from tarmac.api.checks import mapping, objects
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
-from tarmac.base.selectors import LabelSelector
+from tarmac.base.selectors import LabelMatcher
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.pods import BUCKET as PODS
 from tarmac.server.admission.pods import pod_of
@@ -71,5 +71,5 @@ def _changed_terms(attributes: Attributes) -> list[JsonObject]:
 def _namespaces(term: JsonObject) -> Iterator[str]:
     yield from term.get("namespaces") or ()
     if term.get("namespaceSelector") is not None:
-        selector = LabelSelector.from_object(mapping(term, "namespaceSelector"))
+        selector = LabelMatcher.from_object(mapping(term, "namespaceSelector"))
         yield selector.exact(_NAME_LABEL) or _EVERYWHERE

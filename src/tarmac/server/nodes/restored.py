@@ -20,8 +20,8 @@ from tarmac.server.nodes.runningreports import RunningReports, caught_up, decode
 from tarmac.server.reader import Reader
 from tarmac.server.restored import RUNNING, RestoredConflict, conflicts
 from tarmac.server.security.users import User
-from tarmac.store.interface import Conflict as Overwritten
 from tarmac.store.interface import Missing
+from tarmac.store.interface import RevisionConflict as Overwritten
 
 
 class RestoredPods:

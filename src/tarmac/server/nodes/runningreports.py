@@ -22,8 +22,8 @@ from tarmac.http.messages import Request, Response
 from tarmac.server.reader import Reader
 from tarmac.server.restored import RUNNING, RestoredConflict, conflict_keys, conflicts, restored_at
 from tarmac.server.security.nodeauthorizer import node_name
-from tarmac.store.interface import Conflict as Overwritten
 from tarmac.store.interface import Exists, Missing, Store
+from tarmac.store.interface import RevisionConflict as Overwritten
 
 TIMEOUT = 60.0
 _REPORTED = "tarmac/reported"

@@ -14,7 +14,7 @@ import msgspec
 
 from tarmac.base.clock import Clock, parse_rfc3339, rfc3339
 from tarmac.server.security.keyrecords import BUCKET
-from tarmac.store.interface import Conflict, Exists, Missing, Store
+from tarmac.store.interface import Exists, Missing, RevisionConflict, Store
 
 WRITE_INTERVAL: Final = 3600.0
 NAME: Final = "ca-users"
@@ -60,7 +60,7 @@ class OldCertificateUsers:
                     await self._store.create(BUCKET, NAME, value)
                 else:
                     await self._store.update(BUCKET, NAME, value, entry.revision)
-            except (Exists, Conflict, Missing):
+            except (Exists, RevisionConflict, Missing):
                 continue
             # Keep entries that were recorded during the write: they are newer than the written ones.
             self._noted = {user: at for user, at in self._noted.items() if at > taken.get(user, 0.0)}

@@ -33,7 +33,7 @@ from tarmac.server.security.rbac import GROUP
 from tarmac.server.security.rulecoverage import missing_rights
 from tarmac.server.security.rules import PolicyRule
 from tarmac.server.security.stockcontrollers import STOCK_BINDINGS, STOCK_NAMESPACE_BINDINGS, STOCK_ROLES
-from tarmac.store.interface import Conflict, Exists, Missing, Store
+from tarmac.store.interface import Exists, Missing, RevisionConflict, Store
 
 _AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 _BOOTSTRAPPING = {"kubernetes.io/bootstrapping": "rbac-defaults"}
@@ -50,7 +50,7 @@ async def ensure_defaults(store: Store, clock: Clock, randomness: Randomness) ->
 
 
 async def _ensure_one(store: Store, bucket: str, wanted: JsonObject, clock: Clock, randomness: Randomness) -> None:
-    with suppress(Exists, Missing, Conflict):  # a different server was faster, with the same defaults
+    with suppress(Exists, Missing, RevisionConflict):  # a different server was faster, with the same defaults
         await _ensure(store, bucket, wanted, clock, randomness)
 
 

@@ -26,7 +26,7 @@ from tarmac.server.security.encryption import RECORD, SEALED_BUCKETS, encryption
 from tarmac.server.security.keyrecords import ENCRYPTION, KeptKey, KeyRecord, with_new_key
 from tarmac.server.security.rotation import KeyRotation
 from tarmac.server.security.trusting import paged, silent_servers
-from tarmac.store.interface import Conflict, Entry, Missing, Store, unsplice
+from tarmac.store.interface import Entry, Missing, RevisionConflict, Store, unsplice
 
 _MAX_BATCH, _MAX_BATCH_BYTES = 32, 1 << 18
 _BATCH_INTERVAL = 0.005  # seconds between batches, so that clients' writes go first
@@ -170,7 +170,7 @@ class EncryptionRotation(KeyRotation):
 
         done = await asyncio.gather(*(write(each) for each in batch), return_exceptions=True)
         for each in done:
-            if isinstance(each, BaseException) and not isinstance(each, Conflict | Missing):
+            if isinstance(each, BaseException) and not isinstance(each, RevisionConflict | Missing):
                 raise each
         return len(batch)
 

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from tarmac.base.clock import Clock, parse_rfc3339, rfc3339
-from tarmac.store.interface import Conflict, Entry, Exists, Missing, Reads, Store
+from tarmac.store.interface import Entry, Exists, Missing, Reads, RevisionConflict, Store
 
 BUCKET: Final = "tarmac/keys"
 TOKENS: Final = "tokens"
@@ -140,7 +140,7 @@ class StoredRecord:
                 else:
                     await self._store.update(BUCKET, self._name, wanted.encoded(), entry.revision)
             # Another server took a step in between: the change is decided again on its record, never merged into it.
-            except (Exists, Conflict, Missing):
+            except (Exists, RevisionConflict, Missing):
                 continue
             return True
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tarmac.api.schema import JsonObject
-from tarmac.base.selectors import LabelSelector
+from tarmac.base.selectors import LabelMatcher
 from tarmac.server.reader import decode
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.rules import PolicyRule
@@ -42,7 +42,7 @@ class _Role:
     name: str
     labels: dict[str, str]
     rules: tuple[PolicyRule, ...]
-    gathers: tuple[LabelSelector, ...]  # aggregationRule
+    gathers: tuple[LabelMatcher, ...]  # aggregationRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ def _compile_role(key: str, obj: JsonObject) -> _Role:
         name=key,
         labels=obj["metadata"].get("labels") or {},
         rules=tuple(PolicyRule(rule) for rule in obj.get("rules") or ()),
-        gathers=tuple(LabelSelector.from_object(selector) for selector in selectors),
+        gathers=tuple(LabelMatcher.from_object(selector) for selector in selectors),
     )
 
 

@@ -25,7 +25,7 @@ from tarmac.server.storage.metadata import FOREGROUND, ORPHAN
 from tarmac.server.storage.options import WriteOptions, check_dry_run, integer
 from tarmac.server.storage.resourcestorage import ResourceStorage, WriteCall
 from tarmac.server.storage.updating import until_visible
-from tarmac.store.interface import Conflict, Entry, Missing, splice
+from tarmac.store.interface import Entry, Missing, RevisionConflict, splice
 
 _MAX_ATTEMPTS = 5
 _POLICIES = ("Foreground", "Background", "Orphan")
@@ -116,7 +116,7 @@ async def remove(call: WriteCall, name: str, key: str, options: DeleteOptions) -
             raise storage.not_found(name)
         try:
             return await _remove(call, name, entry, options)
-        except (Conflict, Missing):
+        except (RevisionConflict, Missing):
             continue
     raise storage.conflict(name)
 

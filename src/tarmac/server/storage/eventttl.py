@@ -16,7 +16,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock, parse_rfc3339
 from tarmac.base.log import log
 from tarmac.server.reader import decode
-from tarmac.store.interface import Conflict, Event, Missing, Store, Unavailable
+from tarmac.store.interface import Event, Missing, RevisionConflict, Store, Unavailable
 
 EVENTS = "core/events"
 TIME_TO_LIVE = 3600.0
@@ -83,7 +83,7 @@ class EventExpiry:
     async def _delete(self, name: str, written: float) -> None:
         entry = self._store.head(EVENTS, name)
         if entry is not None:
-            with suppress(Missing, Conflict):  # deleted by another writer, or written again and recorded anew
+            with suppress(Missing, RevisionConflict):  # deleted by another writer, or written again and recorded anew
                 await self._store.delete(EVENTS, name, entry.revision)
         # Remove the record only after the delete: when the store is unavailable, it keeps its place for the next round.
         if self._written.get(name) == written:

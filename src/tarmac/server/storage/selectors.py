@@ -13,7 +13,7 @@ import msgspec
 
 from tarmac.api.resource import Resource
 from tarmac.api.status import BadRequest
-from tarmac.base.selectors import FieldSelector, LabelSelector
+from tarmac.base.selectors import FieldSelector, LabelMatcher
 from tarmac.server.encoding import decode_json
 from tarmac.server.storage.derived import Selected, derived
 from tarmac.store.interface import Entry
@@ -82,7 +82,7 @@ class EntrySelection:
         self, resource: Resource, index: Index, selectable: Mapping[str, str], labels: str, fields: str
     ) -> None:
         try:
-            label_selector = LabelSelector.parse(labels)
+            label_selector = LabelMatcher.parse(labels)
             field_selector = FieldSelector.parse(fields)
         except ValueError as error:
             raise BadRequest(str(error)) from None

@@ -25,7 +25,7 @@ from tarmac.server.storage.bodies import read_object
 from tarmac.server.storage.creating import create_object
 from tarmac.server.storage.options import write_options
 from tarmac.server.storage.resourcestorage import ResourceStorage, WriteCall
-from tarmac.store.interface import Conflict, Entry, Missing, Store, splice
+from tarmac.store.interface import Entry, Missing, RevisionConflict, Store, splice
 
 _MAX_ATTEMPTS = 5
 
@@ -123,7 +123,7 @@ async def _rewrite(call: WriteCall, change: Change, rules: UpdateRules, guards: 
         new = change(old, entry)
         try:
             return await _revise(call, entry, old, new, rules, guards)
-        except (Conflict, Missing):
+        except (RevisionConflict, Missing):
             continue  # lost a race against another server; only with a shared store
     raise storage.conflict(call.info.name)
 
@@ -221,7 +221,8 @@ async def _store(call: WriteCall, entry: Entry, old: JsonObject, new: JsonObject
         # Compared with the version that was read: a finalizer added by another server meanwhile must keep the object.
         await store.delete(storage.bucket, entry.name, entry.revision)
         return Entry(entry.name, entry.revision, entry.created, splice(value, entry.revision))
-    # The expected revision makes it a compare-and-swap: a concurrent write raises Conflict and `_rewrite` starts over.
+    # The expected revision makes it a compare-and-swap: a concurrent write raises RevisionConflict and `_rewrite`
+    # starts over.
     return await store.update(storage.bucket, entry.name, value, entry.revision, guards=guards)
 
 

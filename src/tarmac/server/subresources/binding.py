@@ -26,7 +26,7 @@ from tarmac.server.routes import Route
 from tarmac.server.storage.options import write_options
 from tarmac.server.storage.resourcestorage import ResourceStorage, WriteCall
 from tarmac.server.storage.updating import precondition_failed
-from tarmac.store.interface import Conflict
+from tarmac.store.interface import RevisionConflict
 
 SUCCESS: JsonObject = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 _MAX_ATTEMPTS = 5
@@ -117,7 +117,7 @@ async def _assign(call: WriteCall, binding: JsonObject) -> Response:
         try:
             if not call.options.dry_run:
                 await storage.store.update(storage.bucket, entry.name, value, entry.revision)
-        except Conflict:
+        except RevisionConflict:
             continue
         return document(call.request, SUCCESS, 201, call.warnings)
     raise storage.conflict(name)

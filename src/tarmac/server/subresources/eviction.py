@@ -15,8 +15,7 @@ from functools import partial
 from tarmac.api.conditions import replaced
 from tarmac.api.decode import decode_kind
 from tarmac.api.schema import JsonObject
-from tarmac.api.status import ApiError, BadRequest, TooManyRequests, forbidden
-from tarmac.api.status import Conflict as ChangedMeanwhile
+from tarmac.api.status import ApiError, BadRequest, Conflict, TooManyRequests, forbidden
 from tarmac.decide.eviction import budgets_of, ignores, is_counted, needs_no_budget
 from tarmac.http.messages import Request, Response
 from tarmac.server.patch import managed
@@ -27,7 +26,7 @@ from tarmac.server.storage.metadata import place
 from tarmac.server.storage.options import WriteOptions, write_options
 from tarmac.server.storage.resourcestorage import ResourceStorage, WriteCall
 from tarmac.server.subresources.binding import SUCCESS
-from tarmac.store.interface import Conflict, Entry, Missing
+from tarmac.store.interface import Entry, Missing, RevisionConflict
 
 _MAX_DISRUPTED = 2000
 _MAX_ATTEMPTS = 20
@@ -68,7 +67,7 @@ async def _removed_as(call: WriteCall, seen: Entry, deletion: DeleteOptions) -> 
     version = deletion.resource_version or str(seen.revision)
     try:
         await remove(call, call.info.name, call.key, replace(deletion, resource_version=version))
-    except ChangedMeanwhile:
+    except Conflict:
         if deletion.resource_version is not None:
             raise
         return False
@@ -112,7 +111,7 @@ async def _announce(call: WriteCall) -> Entry | None:
     condition = {"type": "DisruptionTarget", "status": "True", "lastProbeTime": None}
     condition |= {"lastTransitionTime": storage.services.now(), "reason": "EvictionByEvictionAPI"}
     status["conditions"] = replaced(status.get("conditions"), condition | {"message": "Eviction API: evicting"})
-    with suppress(Conflict, Missing):  # the delete that follows handles it
+    with suppress(RevisionConflict, Missing):  # the delete that follows handles it
         return await storage.store.update(storage.bucket, entry.name, storage.encode(pod), entry.revision)
     return None
 
@@ -137,7 +136,7 @@ async def _take_one(budgets: ResourceStorage, budget: JsonObject, pod: JsonObjec
         managed.for_update(budgets.resource, budgets.load(entry), budget, "kube-apiserver", "status", now)
         try:
             await budgets.store.update(budgets.bucket, key, budgets.encode(budget), entry.revision)
-        except Conflict:
+        except RevisionConflict:
             continue
         return
     raise _refused(f"The disruption budget {budget['metadata']['name']} is still being processed by the server.", 10)

@@ -12,7 +12,7 @@ import msgspec
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest
 from tarmac.base.cooperative import CooperativeWork
-from tarmac.base.selectors import LabelSelector
+from tarmac.base.selectors import LabelMatcher
 from tarmac.http.messages import Request, Response
 from tarmac.server.encoding import encode_json
 from tarmac.server.printing.answers import document
@@ -115,7 +115,7 @@ def _get(storage: ResourceStorage, found: Sequence[JsonObject], request: Request
 def _list(storage: ResourceStorage, found: Sequence[JsonObject], request: Request) -> CooperativeWork[Response]:
     """Encode the objects batch by batch: the list of a large cluster has megabytes."""
     try:
-        selector = LabelSelector.parse(request.param("labelSelector"))
+        selector = LabelMatcher.parse(request.param("labelSelector"))
     except ValueError as error:
         raise BadRequest(str(error)) from None
     items: list[msgspec.Raw] = []

@@ -17,7 +17,7 @@ from tarmac.api.resource import Strategy
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest
 from tarmac.base.fielderrors import FieldErrors
-from tarmac.base.selectors import LabelSelector
+from tarmac.base.selectors import LabelMatcher
 from tarmac.http.messages import Request, Response
 from tarmac.server.encoding import encode_json
 from tarmac.server.patch.apply import server_side_apply
@@ -81,7 +81,7 @@ def _selector_text(selector: Any) -> str:
     if isinstance(selector, dict):
         # By its values: a ReplicationController may select a label named `matchLabels`.
         is_plain = any(isinstance(value, str) for value in selector.values())
-        return str(LabelSelector.from_object({"matchLabels": selector} if is_plain else selector))
+        return str(LabelMatcher.from_object({"matchLabels": selector} if is_plain else selector))
     return selector if isinstance(selector, str) else ""
 
 

@@ -25,7 +25,7 @@ from typing import Self
 
 from tarmac.store.etcd._generated import etcd_subset_pb2 as pb
 from tarmac.store.etcd.records import EtcdLayout
-from tarmac.store.interface import Conflict, Entry, Event, Exists, Missing, Overtaken, StoreError
+from tarmac.store.interface import Entry, Event, Exists, Missing, Overtaken, RevisionConflict, StoreError
 
 NO_GUARDS: Mapping[bytes, int] = {}
 _NO_REVISION = -1
@@ -91,7 +91,7 @@ class Intent:
             return Exists(f"{self.bucket}/{self.name} exists"), current
         if not own:
             return Missing(f"{self.bucket}/{self.name} does not exist"), 0
-        return Conflict(current), current
+        return RevisionConflict(current), current
 
 
 def put(

@@ -40,7 +40,7 @@ from tarmac.store.interface import (
 )
 from tarmac.store.local import LocalStore, Write
 from tarmac.store.sqlite.disk import lacks_room
-from tarmac.store.sqlite.file import LogFile
+from tarmac.store.sqlite.file import StoreFile
 from tarmac.store.sqlite.health import DiskHealth
 from tarmac.store.sqlite.sums import LogRow, row_sum
 from tarmac.store.sqlite.syncing import Checkpointer, SyncThread
@@ -82,7 +82,7 @@ class SqliteStore(LocalStore):
         self.verifier = Verifier(path, self._clock)
         self._tasks = Tasks()
         self._marking: TimerHandle | None = None
-        self._file: LogFile
+        self._file: StoreFile
         self._syncer: SyncThread
         self._side: ThreadPoolExecutor
         self._checkpointer: Checkpointer
@@ -93,7 +93,7 @@ class SqliteStore(LocalStore):
         self._side = ThreadPoolExecutor(1, thread_name_prefix="store-side")
         self._side.submit(int)  # starts the thread now: at the time of need the process may be unable to
         self._checkpointer = Checkpointer(loop, self._side, self._wal_pages)
-        self._file = LogFile(self._path, self._randomness.uuid)
+        self._file = StoreFile(self._path, self._randomness.uuid)
         try:
             self._load()
             self._file.settle(self.revision, self._wal_pages, self._checkpointer.wal_has)

@@ -54,7 +54,7 @@ DELETE FROM log WHERE revision IN
 _DROP_DELETES = "DELETE FROM log WHERE revision > ?1 AND revision <= ?2 AND deleted RETURNING sum"
 
 
-class LogFile:
+class StoreFile:
     """The open file. One connection writes, on the loop; a second one reads and checkpoints, in a helper thread.
 
     Open it, take every row from `load`, then `settle` it; before that it must not be written.

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from tarmac.store.interface import Damaged, Unavailable
 from tarmac.store.sqlite.disk import sync_directory, take_lock
-from tarmac.store.sqlite.file import LogFile
+from tarmac.store.sqlite.file import StoreFile
 from tarmac.store.sqlite.marker import marker_path, read_marker
 from tarmac.store.sqlite.opening import interrupted_repair
 from tarmac.store.sqlite.replacing import PARTS, take_place, write_complete
@@ -70,7 +70,7 @@ def repair(path: Path, findings: RepairFindings, new_id: Callable[[], str]) -> P
 def _refusal(path: Path, new_id: Callable[[], str]) -> str | None:
     """Return the reason why a server would refuse it."""
     try:
-        with closing(LogFile(path, new_id)) as file:
+        with closing(StoreFile(path, new_id)) as file:
             newest = max((row[0] for row in file.load()), default=1)
             file.check_end(max(newest, file.floor))
     except Damaged as error:

@@ -12,7 +12,7 @@ from tarmac.api.kubernetes.cells import AGE, NAME, NONE, UNSET, cell, field, joi
 from tarmac.api.resource import Age, Column
 from tarmac.api.schema import JsonObject
 from tarmac.base.duration import human_duration
-from tarmac.base.selectors import LabelSelector
+from tarmac.base.selectors import LabelMatcher
 
 _JOB_TEMPLATE: Final = ("spec", "jobTemplate", "spec", "template")
 _TEMPLATE: Final = ("spec", "template")
@@ -38,7 +38,7 @@ def selector_text(selector: JsonObject | None) -> str:
     if selector is None:
         return NONE
     try:
-        return str(LabelSelector.from_object(selector)) or NONE
+        return str(LabelMatcher.from_object(selector)) or NONE
     except ValueError:
         return "<error>"
 

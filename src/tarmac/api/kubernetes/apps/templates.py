@@ -9,7 +9,7 @@ from tarmac.api.kubernetes.core.pods import validation
 from tarmac.api.kubernetes.core.pods.defaults import default_pod_spec
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
-from tarmac.base.selectors import LabelSelector
+from tarmac.base.selectors import LabelMatcher
 
 _MISMATCH = "`selector` does not match template `labels`"
 
@@ -69,7 +69,7 @@ def validate_match(selector: JsonObject | None, template: JsonObject, path: str,
     """Check that a label selector matches the labels of a template; None matches nothing."""
     labels = (template.get("metadata") or {}).get("labels")
     try:
-        matches = LabelSelector.from_object(selector).matches(labels or {})
+        matches = LabelMatcher.from_object(selector).matches(labels or {})
     except ValueError:  # reported by the check of the selector
         return
     if not matches:

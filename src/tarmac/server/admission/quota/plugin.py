@@ -29,7 +29,7 @@ from tarmac.server.admission.quota.ledger import BUCKET, QuotaLedger, TrackedQuo
 from tarmac.server.admission.refusal import RefusalCause, refuse
 from tarmac.server.encoding import encode_object
 from tarmac.server.reader import Reader, decode
-from tarmac.store.interface import Conflict, Entry, Missing, StoreError
+from tarmac.store.interface import Entry, Missing, RevisionConflict, StoreError
 
 _UNCOUNTED = frozenset({"core/events", "core/bindings", "core/resourcequotas/status"})
 _UPDATES = frozenset({(PODS, "resize"), (SERVICES, ""), (CLAIMS, ""), (BUCKET, ""), (BUCKET, "status")})
@@ -142,7 +142,7 @@ class ResourceQuotas(AdmissionPlugin):
     def _write(self, key: str, obj: JsonObject, entry: Entry) -> None:
         try:
             future = self._reader.store.update(BUCKET, key, encode_object(obj, self._resource), entry.revision)
-        except (Conflict, Missing):
+        except (RevisionConflict, Missing):
             return  # the conflicting write causes an event, which marks the quota dirty again
         self._writing[key] = future
         future.add_done_callback(partial(self._written, key))
@@ -155,7 +155,7 @@ class ResourceQuotas(AdmissionPlugin):
 
 def _report(future: Future[Entry]) -> None:
     error = None if future.cancelled() else future.exception()
-    if error is not None and not isinstance(error, (Conflict, Missing)):
+    if error is not None and not isinstance(error, (RevisionConflict, Missing)):
         _log.warning("quota status write failed", error=str(error), retriable=isinstance(error, StoreError))
 
 
