@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from tarmac.api.compute.explanations import Cause, CityPlan, Explanation, Line, Plan, Refused, Subject
+from tarmac.api.compute.explanations import Cause, CityPlan, Explanation, ExplanationLine, Plan, Refused, Subject
 from tarmac.api.compute.instance import InstanceRuntime, InstanceTemplate, InstanceTemplateSpec, RuntimeResources
 from tarmac.api.compute.workload import (
     ScaleSettings,
@@ -30,9 +30,11 @@ def shown(text: str) -> str:
 def test_an_explanation_is_a_sentence_a_table_and_a_change() -> None:
     full = "Needs 20 CPUs; lhr-0 has 12 free."
     lines = [
-        Line("Yes", "Complete", "3 of 3 instances are ready.", "ready", "DFW"),
-        Line("No", "InsufficientCapacity", "2 of 3 instances: 0/1 nodes at lhr: 1 Insufficient cpu.", "nodes", "LHR"),
-        Line("No", "InsufficientCapacity", full, "resources", "LHR", "lhr-0"),
+        ExplanationLine("Yes", "Complete", "3 of 3 instances are ready.", "ready", "DFW"),
+        ExplanationLine(
+            "No", "InsufficientCapacity", "2 of 3 instances: 0/1 nodes at lhr: 1 Insufficient cpu.", "nodes", "LHR"
+        ),
+        ExplanationLine("No", "InsufficientCapacity", full, "resources", "LHR", "lhr-0"),
     ]
     sentence = "Workload default/web has 4 of 6 instances ready in 2 of 2 cities; in LHR: 2 of 3 instances: no room."
     found = Explanation(SUBJECT, sentence, lines, "Ask for at most 12 CPUs, or free 8 CPUs on lhr-0.")
@@ -50,13 +52,13 @@ def test_an_explanation_is_a_sentence_a_table_and_a_change() -> None:
 
 
 def test_transient_causes_suggest_no_change() -> None:
-    line = Line("Wait", "ProvisioningNetwork", "Network is being provisioned.", "network", "DFW")
+    line = ExplanationLine("Wait", "ProvisioningNetwork", "Network is being provisioned.", "network", "DFW")
     text = explanation_text(Explanation(SUBJECT, "Workload default/web is new.", [line]))
     assert text.endswith("\n\nNothing to change: it goes on by itself.\n")
 
 
 def test_all_is_well_in_as_few_words() -> None:
-    line = Line("Yes", "Complete", "1 of 1 instances are ready.", "ready", "DFW")
+    line = ExplanationLine("Yes", "Complete", "1 of 1 instances are ready.", "ready", "DFW")
     found = Explanation(SUBJECT, "Workload default/web has 1 of 1 instances ready.", [line])
     assert explanation_text(found) == shown("""
         Workload default/web has 1 of 1 instances ready.

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tarmac.api.kubernetes.core.pods import validation
-from tarmac.api.kubernetes.core.pods.validationcache import Unremarkable, text_of
+from tarmac.api.kubernetes.core.pods.validationcache import PassedSpecs, text_of
 from tests.kubernetes.rules import container, pod, refused
 
 NOT_FOUND = ['spec.containers[0].volumeMounts[0].name: Not found: "{}"']
@@ -52,7 +52,7 @@ def test_long_and_unspeakable_specs_are_not_remembered() -> None:
 
 
 def test_only_the_specs_asked_for_last_are_kept() -> None:
-    known = Unremarkable()
+    known = PassedSpecs()
     for number in range(200):
         known.add(b"%d" % number)
         assert known.has(b"0")  # asked for all the time

@@ -22,7 +22,7 @@ AGGREGATED_VERSIONS = ("v2", "v2beta1")
 _encode = msgspec.json.Encoder().encode
 
 
-class Document(NamedTuple):
+class ServedDiscovery(NamedTuple):
     """Bytes to send and their entity tag, without quotes."""
 
     body: bytes
@@ -36,7 +36,7 @@ class Discovery:
         self._groups: dict[str, dict[str, list[Resource]]] = {}
         for resource in catalog:
             self._groups.setdefault(resource.group, {}).setdefault(resource.version, []).append(resource)
-        self._made: dict[str, Document] = {}
+        self._made: dict[str, ServedDiscovery] = {}
 
     def core_versions(self, address: str) -> bytes:
         """Return `/api`. `address` is the host and port under which clients reach the server."""
@@ -62,7 +62,7 @@ class Discovery:
         head: JsonObject = {"kind": "APIResourceList"} | ({"apiVersion": "v1"} if group else {})
         return _encode({**head, "groupVersion": resources[0].api_version, "resources": listed})
 
-    def aggregated(self, core: bool, version: str) -> Document:
+    def aggregated(self, core: bool, version: str) -> ServedDiscovery:
         """Return `/api` (core) or `/apis` with every resource in one document, in one of AGGREGATED_VERSIONS."""
 
         def make() -> JsonObject:
@@ -73,10 +73,10 @@ class Discovery:
 
         return self._document(f"aggregated {core} {version}", make)
 
-    def _document(self, name: str, make: Callable[[], JsonObject]) -> Document:
+    def _document(self, name: str, make: Callable[[], JsonObject]) -> ServedDiscovery:
         if name not in self._made:
             body = _encode(make())
-            self._made[name] = Document(body, hashlib.sha512(body).hexdigest().upper())
+            self._made[name] = ServedDiscovery(body, hashlib.sha512(body).hexdigest().upper())
         return self._made[name]
 
     def _group_list(self) -> JsonObject:

@@ -71,7 +71,7 @@ class Strategy:
     def default(self, obj: JsonObject) -> None:
         """Fill in defaults, in place. Must be idempotent."""
 
-    def is_of_a_stranger(self, new: JsonObject) -> bool:
+    def lacks_extension_fields(self, new: JsonObject) -> bool:
         """Return True if the client that sent a replacement does not know our own fields of the object."""
         return False
 

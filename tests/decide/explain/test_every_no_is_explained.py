@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.api.compute.explanations import Explanation, Line
+from tarmac.api.compute.explanations import Explanation, ExplanationLine
 from tarmac.api.compute.workload import WorkloadDeployment
 from tarmac.api.declare import decode
 from tarmac.api.schema import JsonObject
@@ -273,7 +273,7 @@ def test_a_ready_instance_says_so() -> None:
     made = scene.instance(scene.deploy(workload("LHR", replicas=1))["LHR"], 0, "lhr-0", message="Instance is ready")
     found = why(scene, INSTANCES.resource, made.metadata.name)
     assert found.sentence == f"Instance default/{made.metadata.name} is ready."
-    assert found.verdicts == [Line("Yes", "Running", "Instance is ready.", "ready", "LHR", "lhr-0")]
+    assert found.verdicts == [ExplanationLine("Yes", "Running", "Instance is ready.", "ready", "LHR", "lhr-0")]
 
 
 def test_a_deployment_counts_the_instances_of_each_reason() -> None:

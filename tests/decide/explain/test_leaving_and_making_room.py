@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.api.compute.explanations import Explanation, Line
+from tarmac.api.compute.explanations import Explanation, ExplanationLine
 from tarmac.base.clock import rfc3339
 from tarmac.decide.explain import EXPLAINERS
 from tarmac.decide.snapshot.snapshot import BUDGETS, INSTANCES, NODES, PODS
@@ -21,7 +21,7 @@ def explain(scene: Scene, resource: str, key: str) -> Explanation:
     return found
 
 
-def line(scene: Scene, resource: str, key: str, rule: str) -> Line | None:
+def line(scene: Scene, resource: str, key: str, rule: str) -> ExplanationLine | None:
     """What one rule says."""
     return next((each for each in explain(scene, resource, key).verdicts if each.rule == rule), None)
 

@@ -32,7 +32,7 @@ class Subject(Answered, frozen=True):
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
 
-class Line(Answered, frozen=True):
+class ExplanationLine(Answered, frozen=True):
     """What one rule says, and about which city and node."""
 
     answer: Annotated[Answer, Field("Yes; No, which requires an action; Wait, which resolves by itself; Unknown.")]
@@ -49,7 +49,7 @@ class Explanation(Answered, frozen=True):
 
     object: Annotated[Subject, Field("What is explained.")]
     sentence: Annotated[str, Field("All of it in one sentence.")]
-    verdicts: Annotated[list[Line], Field("The verdicts behind it, by city and node.")]
+    verdicts: Annotated[list[ExplanationLine], Field("The verdicts behind it, by city and node.")]
     change: Annotated[str, Field("The smallest change that would help; empty when nothing need or can be done.")] = ""
 
 
@@ -61,7 +61,7 @@ class ReachPath(Answered, frozen=True):
     target: Annotated[str, Field("Address and port that it comes to.")]
     seen_as: Annotated[str, Field("Address that the other side sees, where it is another.")]
     answer: Annotated[Answer, Field("Yes; No; Wait, for an address or a node; Unknown, on the network of another.")]
-    lines: Annotated[list[Line], Field("The result of each rule, in order; the first No ends the path.")]
+    lines: Annotated[list[ExplanationLine], Field("The result of each rule, in order; the first No ends the path.")]
 
 
 class Reach(Answered, frozen=True):

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from tarmac.api.compute.names import DEFAULT_INSTANCE_TYPE
-from tarmac.api.compute.probes import Lifecycle, Probe
+from tarmac.api.compute.probes import ContainerLifecycle, Probe
 from tarmac.api.compute.volumes import Volume, VolumeAttachment
 from tarmac.api.declare import Field, Struct
 from tarmac.api.networking.policy import InterfacePolicy
@@ -99,7 +99,7 @@ class Container(Struct):
     startup_probe: Annotated[
         Probe | None, Field("Whether the container has started; the other probes wait for it. If not, it is restarted.")
     ] = None
-    lifecycle: Annotated[Lifecycle | None, Field("Hooks after the start and before the termination.")] = None
+    lifecycle: Annotated[ContainerLifecycle | None, Field("Hooks after the start and before the termination.")] = None
 
 
 class Sysctl(Struct):

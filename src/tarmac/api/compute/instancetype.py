@@ -12,7 +12,7 @@ from tarmac.api.shared import Conditions, Kind, ObservedGeneration, ResourceList
 Phase = Literal["Active", "Deprecated", "Disabled"]
 
 
-class Lifecycle(Struct):
+class InstanceTypeLifecycle(Struct):
     """Life cycle of the type."""
 
     phase: Annotated[
@@ -30,7 +30,7 @@ class InstanceTypeSpec(Struct):
         ResourceList,
         Field("cpu and memory of an instance, both above zero. Empty for a custom type. Cannot be changed."),
     ] = {}
-    lifecycle: Annotated[Lifecycle | None, Field("Whether it may still be used; by default Active.")] = None
+    lifecycle: Annotated[InstanceTypeLifecycle | None, Field("Whether it may still be used; by default Active.")] = None
 
 
 class InstanceTypeStatus(Struct):

@@ -86,7 +86,7 @@ class LifecycleHandler(Struct):
     sleep: Annotated[SleepAction | None, Field("Wait.")] = None
 
 
-class Lifecycle(Struct):
+class ContainerLifecycle(Struct):
     """Hooks of a container."""
 
     post_start: Annotated[

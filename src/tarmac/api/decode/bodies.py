@@ -29,7 +29,7 @@ from tarmac.api.decode.headers import (
 )
 from tarmac.api.decode.jsontext import Malformed, Written, parse_json
 from tarmac.api.decode.media import PROTOBUF, YAML, body_type
-from tarmac.api.decode.rules import Mismatch, TooManyItems, Walk, compile_rule
+from tarmac.api.decode.rules import BodyWalk, Mismatch, TooManyItems, compile_rule
 from tarmac.api.resource import Resource
 from tarmac.api.schema import Json, JsonObject, Schema
 from tarmac.api.status import BadRequest, Invalid, invalid
@@ -184,7 +184,7 @@ def _check_native(
     schema: Schema, obj: JsonObject, field_validation: str, body: _Body, known: JsonObject | None = None
 ) -> list[str]:
     pairs, notes = body.pairs, body.notes
-    walk = Walk(True, known)
+    walk = BodyWalk(True, known)
     try:
         compile_rule(schema, native=True)(obj, walk, None, None)
     except Mismatch as found:
@@ -199,7 +199,7 @@ def _check_own(
 ) -> list[str]:
     pairs, notes = body.pairs, body.notes
     resource.strategy.normalise(obj)
-    in_metadata, walk = Walk(True), Walk(False, known)
+    in_metadata, walk = BodyWalk(True), BodyWalk(False, known)
     _check_metadata(resource.schema.fields["metadata"], obj, in_metadata)
     # metadata follows Go's rules in all kinds, so the walk over the rest must not see it
     metadata = obj.pop("metadata")
@@ -218,7 +218,7 @@ def _check_own(
     return warnings
 
 
-def _check_metadata(schema: Schema, obj: JsonObject, walk: Walk) -> None:
+def _check_metadata(schema: Schema, obj: JsonObject, walk: BodyWalk) -> None:
     metadata = obj.get("metadata")
     if metadata is None:
         obj["metadata"] = {}

@@ -40,7 +40,7 @@ class TooManyItems(Exception):
         self.container, self.key, self.count, self.most = container, key, count, most
 
 
-class Walk:
+class BodyWalk:
     """The findings of one pass: the first mismatch of a Kubernetes kind is raised, those of our kinds are collected.
 
     The part `known`, if given, was checked before and is skipped.
@@ -72,7 +72,7 @@ class Walk:
             raise too_many_keyed()
 
 
-Rule = Callable[[Json, Walk, Any, Any], Json]
+Rule = Callable[[Json, BodyWalk, Any, Any], Json]
 """(value, walk, container, key) -> the value to keep. Called with null only for lists and maps of it."""
 
 
@@ -97,18 +97,18 @@ def _object(schema: Schema, native: bool) -> Rule:
         rules[name] = made if limit is None else _limited(made, limit)
         return rules[name]
 
-    def keeps_null(value: JsonObject, name: str, walk: Walk) -> bool:
+    def keeps_null(value: JsonObject, name: str, walk: BodyWalk) -> bool:
         if name in fields:
             return name in nullable
         if not preserve:
             walk.unknown.append((value, name))
         return True
 
-    def zero(name: str, walk: Walk) -> Json:
+    def zero(name: str, walk: BodyWalk) -> Json:
         written = schema.always[name]
         return zero_of(fields[name], native, walk) if written == {} else written
 
-    def rule(value: Json, walk: Walk, container: Any, key: Any) -> Json:
+    def rule(value: Json, walk: BodyWalk, container: Any, key: Any) -> Json:
         if type(value) is not dict:
             return walk.mismatch(value, container, key, schema)
         if value is walk.known:
@@ -152,7 +152,7 @@ def _many(most: int | None) -> int | None:
 
 
 def _limited(rule: Rule, most: int) -> Rule:
-    def limited(value: Json, walk: Walk, container: Any, key: Any) -> Json:
+    def limited(value: Json, walk: BodyWalk, container: Any, key: Any) -> Json:
         if isinstance(value, dict | list) and len(value) > most:
             raise TooManyItems(container, key, len(value), most)
         return rule(value, walk, container, key)
@@ -176,7 +176,7 @@ def compile_rule(schema: Schema, native: bool) -> Rule:
     return _compiled[key][1]
 
 
-def zero_of(schema: Schema, native: bool, walk: Walk) -> Json:
+def zero_of(schema: Schema, native: bool, walk: BodyWalk) -> Json:
     """Return the meaning of null inside a list or map: Go's zero value."""
     if schema.type is Type.OBJECT:
         return compile_rule(schema, native)({}, walk, None, None)
@@ -201,7 +201,7 @@ def _list(schema: Schema, native: bool) -> Rule:
     item_rule = compile_rule(items, native)
     keyed = schema.list_type != "atomic"
 
-    def rule(value: Json, walk: Walk, container: Any, key: Any) -> Json:
+    def rule(value: Json, walk: BodyWalk, container: Any, key: Any) -> Json:
         if type(value) is not list:
             return walk.mismatch(value, container, key, schema)
         if keyed:
@@ -227,7 +227,7 @@ def _map(schema: Schema, native: bool) -> Rule:
     plain = _PLAIN.get(values.type) if values.type is not Type.INTEGER else None
     value_rule = compile_rule(values, native)
 
-    def rule(value: Json, walk: Walk, container: Any, key: Any) -> Json:
+    def rule(value: Json, walk: BodyWalk, container: Any, key: Any) -> Json:
         if type(value) is not dict:
             return walk.mismatch(value, container, key, schema)
         walk.count_keyed(len(value))
@@ -253,7 +253,7 @@ def _map(schema: Schema, native: bool) -> Rule:
 
 def _exactly(kind: type) -> Callable[[Schema, bool], Rule]:
     def make(schema: Schema, native: bool) -> Rule:
-        def rule(value: Json, walk: Walk, container: Any, key: Any) -> Json:
+        def rule(value: Json, walk: BodyWalk, container: Any, key: Any) -> Json:
             return value if type(value) is kind else walk.mismatch(value, container, key, schema)
 
         return rule
@@ -264,7 +264,7 @@ def _exactly(kind: type) -> Callable[[Schema, bool], Rule]:
 def _integer(schema: Schema, native: bool) -> Rule:
     low, high = _INT32 if schema.format == "int32" and native else _INT64
 
-    def rule(value: Json, walk: Walk, container: Any, key: Any) -> Json:
+    def rule(value: Json, walk: BodyWalk, container: Any, key: Any) -> Json:
         if type(value) is int and low <= value <= high:
             return value
         if not native and type(value) is float and value.is_integer() and low <= value <= high:
@@ -275,14 +275,14 @@ def _integer(schema: Schema, native: bool) -> Rule:
 
 
 def _number(schema: Schema, native: bool) -> Rule:
-    def rule(value: Json, walk: Walk, container: Any, key: Any) -> Json:
+    def rule(value: Json, walk: BodyWalk, container: Any, key: Any) -> Json:
         return value if type(value) in (int, float) else walk.mismatch(value, container, key, schema)
 
     return rule
 
 
 def _int_or_string(schema: Schema, native: bool) -> Rule:
-    def rule(value: Json, walk: Walk, container: Any, key: Any) -> Json:
+    def rule(value: Json, walk: BodyWalk, container: Any, key: Any) -> Json:
         if type(value) is str or (type(value) is int and (not native or _INT32[0] <= value <= _INT32[1])):
             return value
         return walk.mismatch(value, container, key, schema)
@@ -294,7 +294,7 @@ def _text(read: Callable[[str], str]) -> Callable[[Schema, bool], Rule]:
     """Compile a scalar that is text in JSON; in Kubernetes' own kinds its canonical form replaces it."""
 
     def make(schema: Schema, native: bool) -> Rule:
-        def rule(value: Json, walk: Walk, container: Any, key: Any) -> Json:
+        def rule(value: Json, walk: BodyWalk, container: Any, key: Any) -> Json:
             if type(value) is not str:
                 return walk.mismatch(value, container, key, schema)
             try:
@@ -311,7 +311,7 @@ def _text(read: Callable[[str], str]) -> Callable[[Schema, bool], Rule]:
 def _quantity(schema: Schema, native: bool) -> Rule:
     accepted = (str, int, float) if native else (str, int)
 
-    def rule(value: Json, walk: Walk, container: Any, key: Any) -> Json:
+    def rule(value: Json, walk: BodyWalk, container: Any, key: Any) -> Json:
         if type(value) not in accepted and not native:
             return walk.mismatch(value, container, key, schema)
         walk.quantities += 1
@@ -326,7 +326,7 @@ def _quantity(schema: Schema, native: bool) -> Rule:
     return rule
 
 
-def _anything(value: Json, walk: Walk, container: Any, key: Any) -> Json:
+def _anything(value: Json, walk: BodyWalk, container: Any, key: Any) -> Json:
     return value
 
 

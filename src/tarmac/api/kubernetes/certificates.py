@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from tarmac.api import checks
 from tarmac.api.kubernetes.changes import describe, keep
-from tarmac.api.kubernetes.strategy import NativeStrategy
+from tarmac.api.kubernetes.strategy import KubernetesStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors
@@ -42,7 +42,7 @@ _LEGACY_SIGNER = "kubernetes.io/legacy-unknown"
 _DECISIONS = ("Approved", "Denied")
 
 
-class SigningRequestStrategy(NativeStrategy):
+class SigningRequestStrategy(KubernetesStrategy):
     """CertificateSigningRequest. Admission fills in the requesting user."""
 
     has_status = True

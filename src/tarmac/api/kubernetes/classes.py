@@ -7,7 +7,7 @@ from tarmac.api.kubernetes.core.nodeselection import validate_tolerations
 from tarmac.api.kubernetes.core.pods.requirements import validate_overhead
 from tarmac.api.kubernetes.core.pods.warnings import DEPRECATED_NODE_LABELS
 from tarmac.api.kubernetes.resourcenames import round_up
-from tarmac.api.kubernetes.strategy import NativeStrategy
+from tarmac.api.kubernetes.strategy import KubernetesStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 
@@ -19,7 +19,7 @@ _MAX_PARAMETERS = 512
 _MAX_PARAMETER_BYTES = 256 << 10
 
 
-class RuntimeClassStrategy(NativeStrategy):
+class RuntimeClassStrategy(KubernetesStrategy):
     """RuntimeClass."""
 
     allow_create_on_update = True
@@ -54,7 +54,7 @@ class RuntimeClassStrategy(NativeStrategy):
         return [f"scheduling.nodeSelector: {message}" for message in found]
 
 
-class StorageClassStrategy(NativeStrategy):
+class StorageClassStrategy(KubernetesStrategy):
     """StorageClass."""
 
     returns_deleted = True
@@ -94,7 +94,7 @@ def validate_parameters(parameters: dict[str, str], errors: FieldErrors) -> None
         errors.too_long("parameters", "", _MAX_PARAMETER_BYTES)
 
 
-class PriorityClassStrategy(NativeStrategy):
+class PriorityClassStrategy(KubernetesStrategy):
     """PriorityClass."""
 
     def default(self, obj: JsonObject) -> None:

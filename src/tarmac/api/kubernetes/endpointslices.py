@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tarmac.api import checks
 from tarmac.api.kubernetes.core.services.families import family_of
 from tarmac.api.kubernetes.core.services.validation import address_warnings, validate_endpoint_address
-from tarmac.api.kubernetes.strategy import NativeStrategy
+from tarmac.api.kubernetes.strategy import KubernetesStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors
@@ -19,7 +19,7 @@ _MAX_PORTS = 20000
 _MAX_HINTS = 8
 
 
-class EndpointSliceStrategy(NativeStrategy):
+class EndpointSliceStrategy(KubernetesStrategy):
     """EndpointSlice. It has no spec: its generation counts every change of its content and labels."""
 
     generation = True

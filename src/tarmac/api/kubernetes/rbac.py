@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tarmac.api import checks
-from tarmac.api.kubernetes.strategy import NativeStrategy
+from tarmac.api.kubernetes.strategy import KubernetesStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors
@@ -11,7 +11,7 @@ from tarmac.base.fielderrors import FieldErrors
 GROUP = "rbac.authorization.k8s.io"
 
 
-class RoleStrategy(NativeStrategy):
+class RoleStrategy(KubernetesStrategy):
     """Role."""
 
     allow_create_on_update = True
@@ -39,7 +39,7 @@ class ClusterRoleStrategy(RoleStrategy):
             checks.label_selector(selector, f"{path}[{index}]", errors)
 
 
-class RoleBindingStrategy(NativeStrategy):
+class RoleBindingStrategy(KubernetesStrategy):
     """RoleBinding."""
 
     allow_create_on_update = True

@@ -26,7 +26,7 @@ from tarmac.api.kubernetes.core.pods import strategy as pods
 from tarmac.api.kubernetes.core.services import strategy as services
 from tarmac.api.kubernetes.networking import ingresses, policies
 from tarmac.api.kubernetes.storage import attachments, drivers
-from tarmac.api.kubernetes.strategy import NativeStrategy
+from tarmac.api.kubernetes.strategy import KubernetesStrategy
 from tarmac.api.resource import Strategy
 from tarmac.api.schema import JsonObject
 from tarmac.base import names
@@ -37,7 +37,7 @@ _SPEC = (("MinAvailable", None), ("Selector", None), ("MaxUnavailable", None), (
 _COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
 
 
-class ControllerRevisionStrategy(NativeStrategy):
+class ControllerRevisionStrategy(KubernetesStrategy):
     """ControllerRevision."""
 
     def validate(self, obj: JsonObject, errors: FieldErrors) -> None:
@@ -53,7 +53,7 @@ class ControllerRevisionStrategy(NativeStrategy):
         checks.immutable(new.get("data"), old.get("data"), "data", errors)
 
 
-class LeaseStrategy(NativeStrategy):
+class LeaseStrategy(KubernetesStrategy):
     """Lease. Drops fields of coordinated leader election, which is not supported."""
 
     allow_create_on_update = True
@@ -81,7 +81,7 @@ def _drop_coordination(lease: JsonObject) -> None:
         (lease.get("spec") or {}).pop(field, None)
 
 
-class DisruptionBudgetStrategy(NativeStrategy):
+class DisruptionBudgetStrategy(KubernetesStrategy):
     """PodDisruptionBudget."""
 
     has_status = True

@@ -6,7 +6,7 @@ from tarmac.api.resource import Strategy
 from tarmac.api.schema import JsonObject
 
 
-class NativeStrategy(Strategy):
+class KubernetesStrategy(Strategy):
     """Rules of a kind without `metadata.generation`, as most of Kubernetes' own."""
 
     generation = False

@@ -17,8 +17,8 @@ from tarmac.api.networking.strategies import (
     CONTEXT,
     SUBNET,
     LocationStrategy,
-    NetworkPolicyStrategy,
     NetworkStrategy,
+    OwnNetworkPolicyStrategy,
 )
 from tarmac.api.networking.tunnelendpoint import COLUMNS as TUNNEL_COLUMNS
 from tarmac.api.networking.tunnelendpoint import TunnelEndpoint
@@ -110,7 +110,7 @@ def resources() -> tuple[Resource, ...]:
             NetworkPolicy,
             API_VERSION,
             "networkpolicies",
-            strategy=NetworkPolicyStrategy(),
+            strategy=OwnNetworkPolicyStrategy(),
             columns=_POLICY_COLUMNS,
         ),
         declare(SubnetClaim, API_VERSION, "subnetclaims", strategy=CLAIM, columns=_SUBNET_COLUMNS),

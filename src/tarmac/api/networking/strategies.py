@@ -109,7 +109,7 @@ class SubnetStrategy(OwnStrategy):
             errors.invalid("spec.prefixLength", length, "must be at most 32 for IPv4")
 
 
-class NetworkPolicyStrategy(OwnStrategy):
+class OwnNetworkPolicyStrategy(OwnStrategy):
     """Rules of NetworkPolicies, as in Kubernetes."""
 
     def __init__(self) -> None:

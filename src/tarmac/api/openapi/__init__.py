@@ -1,5 +1,5 @@
 """OpenAPI documents of all served resources: v3 by group, v2 as JSON and as protobuf."""
 
-from tarmac.api.openapi.documents import Document, OpenAPI
+from tarmac.api.openapi.documents import OpenAPI, OpenApiDocument
 
-__all__ = ["Document", "OpenAPI"]
+__all__ = ["OpenAPI", "OpenApiDocument"]

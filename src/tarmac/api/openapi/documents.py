@@ -35,7 +35,7 @@ PROTOBUF_V2_ACCEPT = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf
 PROTOBUF_V2_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
-class Document(NamedTuple):
+class OpenApiDocument(NamedTuple):
     """Bytes to send and their hash, which is also the entity tag."""
 
     body: bytes
@@ -65,51 +65,51 @@ class OpenAPI:
             if not resource.native:
                 path = document_path(resource.group, resource.version)
                 self._own.setdefault(path, []).append(resource)
-        self._made: dict[str, Document] = {}
+        self._made: dict[str, OpenApiDocument] = {}
 
     @cached_property
     def _generated(self) -> dict[str, str]:
         """Hash of each document that is a file, by path."""
         return msgspec.json.decode(read_generated("openapi/index.json"), type=dict[str, str])
 
-    def index(self) -> Document:
+    def index(self) -> OpenApiDocument:
         """Return `/openapi/v3`: the URL of each group's document."""
         hashes = {**self._generated, **{path: self._own_document(path).hash for path in self._own}}
         entries = {path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={known}"} for path, known in hashes.items()}
         body = _encode({"paths": entries})
-        return Document(body, digest(body))
+        return OpenApiDocument(body, digest(body))
 
-    def v3(self, path: str) -> Document | None:
+    def v3(self, path: str) -> OpenApiDocument | None:
         """Return `/openapi/v3/<path>`, such as `apis/policy/v1`, or None if there is no such group."""
         if path in self._own:
             return self._own_document(path)
         known = self._generated.get(path)
-        return Document(read_generated(f"openapi/{file_name(path)}"), known) if known else None
+        return OpenApiDocument(read_generated(f"openapi/{file_name(path)}"), known) if known else None
 
-    def v2(self) -> Document:
+    def v2(self) -> OpenApiDocument:
         """Return `/openapi/v2` as JSON."""
         document = msgspec.json.decode(read_generated("openapi/v2.json"), type=_V2)
         paths, schemas = self._own_v2()
         document.paths = _joined(document.paths, paths)
         document.definitions = _joined(document.definitions, schemas)
         body = _encode(document)
-        return Document(body, digest(body))
+        return OpenApiDocument(body, digest(body))
 
-    def v2_protobuf(self) -> Document:
+    def v2_protobuf(self) -> OpenApiDocument:
         """Return `/openapi/v2` as gnostic's protobuf."""
         body = read_generated("openapi/v2.pb") + self._own_protobuf
-        return Document(body, digest(body))
+        return OpenApiDocument(body, digest(body))
 
     @cached_property
     def _own_protobuf(self) -> bytes:
         paths, schemas = self._own_v2()
         return gnostic.paths(paths) + gnostic.definitions(schemas)
 
-    def _own_document(self, path: str) -> Document:
+    def _own_document(self, path: str) -> OpenApiDocument:
         if path not in self._made:
             shared = msgspec.json.decode(read_generated("openapi/shared.json"), type=dict[str, msgspec.Raw])
             body = _encode(document(*_parts(self._own[path]), shared))
-            self._made[path] = Document(body, digest(body))
+            self._made[path] = OpenApiDocument(body, digest(body))
         return self._made[path]
 
     def _own_v2(self) -> tuple[dict[str, Any], dict[str, Any]]:

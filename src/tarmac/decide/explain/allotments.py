@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from tarmac.api.compute.explanations import Line
+from tarmac.api.compute.explanations import ExplanationLine
 from tarmac.api.kubernetes.core.nodeclasses import offered_classes
 from tarmac.api.kubernetes.core.pods.podclasses import asks_for_classes, classes_of_containers, pod_classes
 from tarmac.api.kubernetes.core.pods.podresources import is_sidecar
@@ -20,7 +20,7 @@ from tarmac.decide.snapshot.snapshot import NODES, Snapshot
 from tarmac.decide.verdict import Refusal
 
 
-def given_lines(snapshot: Snapshot, pod: JsonObject, city: str) -> list[Line]:
+def given_lines(snapshot: Snapshot, pod: JsonObject, city: str) -> list[ExplanationLine]:
     """Return lines that compare the classes and CPUs reported by the node with the requested ones."""
     node = NODES.get(snapshot, pod["spec"].get("nodeName", ""))
     if node is None:
@@ -36,7 +36,9 @@ def given_lines(snapshot: Snapshot, pod: JsonObject, city: str) -> list[Line]:
     return lines
 
 
-def _class_lines(pod: JsonObject, entry: PodEntry, pod_types: Collection[str], city: str, node: str) -> Iterator[Line]:
+def _class_lines(
+    pod: JsonObject, entry: PodEntry, pod_types: Collection[str], city: str, node: str
+) -> Iterator[ExplanationLine]:
     wanted = [("the pod", "", pod_classes(pod, pod_types))]
     for container, classes in classes_of_containers(pod, pod_types):
         if _lasts(pod, container):

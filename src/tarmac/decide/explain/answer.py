@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from tarmac.api.compute.explanations import Answer, Explanation, Line, Subject
+from tarmac.api.compute.explanations import Answer, Explanation, ExplanationLine, Subject
 from tarmac.decide import reasons
 from tarmac.decide.reasons import Actor
 from tarmac.decide.remedies.usualchanges import usual_change
@@ -17,14 +17,14 @@ _WEIGHT: Final = {"Yes": 0, "Wait": 1, "No": 2}
 _FEW: Final = 5
 
 
-def told(refusal: Refusal, city: str = "", node: str = "") -> Line:
+def told(refusal: Refusal, city: str = "", node: str = "") -> ExplanationLine:
     """Convert a refusal to a line."""
     reason = refusal.reason
     change = refusal.change or usual_change(reason, refusal.message)
-    return Line(answer_of(reason), reason, sentence(refusal.message), refusal.rule, city, node, change)
+    return ExplanationLine(answer_of(reason), reason, sentence(refusal.message), refusal.rule, city, node, change)
 
 
-def found(finding: Finding, city: str = "", node: str = "") -> Line:
+def found(finding: Finding, city: str = "", node: str = "") -> ExplanationLine:
     """Convert a condition to a line."""
     rule = finding.type.lower()
     if finding.holds:
@@ -32,12 +32,12 @@ def found(finding: Finding, city: str = "", node: str = "") -> Line:
     return told(Refusal(finding.reason, finding.message, rule=rule), city, node)
 
 
-def yes(reason: str, message: str, rule: str, city: str = "", node: str = "") -> Line:
+def yes(reason: str, message: str, rule: str, city: str = "", node: str = "") -> ExplanationLine:
     """Return a line for a positive finding."""
-    return Line("Yes", reason, sentence(message), rule, city, node)
+    return ExplanationLine("Yes", reason, sentence(message), rule, city, node)
 
 
-def explanation(subject: Subject, state: str, lines: Sequence[Line]) -> Explanation:
+def explanation(subject: Subject, state: str, lines: Sequence[ExplanationLine]) -> Explanation:
     """Build an explanation. Its sentence is the state and, after a colon, the message of the most telling line."""
     top = most_telling(lines)
     if top is None or top.answer == "Yes":
@@ -46,7 +46,7 @@ def explanation(subject: Subject, state: str, lines: Sequence[Line]) -> Explanat
     return Explanation(subject, f"{subject} {state}{where}: {top.message}", list(lines), _changes(lines, top))
 
 
-def _changes(lines: Iterable[Line], top: Line) -> str:
+def _changes(lines: Iterable[ExplanationLine], top: ExplanationLine) -> str:
     """Return the changes for the most telling line and for the same reason in other cities, without duplicates."""
     alike = [line for line in lines if (line.answer, line.reason, line.rule) == (top.answer, top.reason, top.rule)]
     changes = list(dict.fromkeys(line.change for line in alike if line.change))
@@ -54,7 +54,7 @@ def _changes(lines: Iterable[Line], top: Line) -> str:
     return " ".join(changes[:_FEW]) + (f" And so on, {more} more." if more > 0 else "")
 
 
-def most_telling(lines: Iterable[Line]) -> Line | None:
+def most_telling(lines: Iterable[ExplanationLine]) -> ExplanationLine | None:
     """Return the line that a person can do most about; the first one of equals."""
     return max(lines, key=lambda line: (_WEIGHT[line.answer], reasons.priority(line.reason)), default=None)
 

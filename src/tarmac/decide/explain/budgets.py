@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.api.compute.explanations import Line
+from tarmac.api.compute.explanations import ExplanationLine
 from tarmac.api.schema import JsonObject
 from tarmac.decide import reasons
 from tarmac.decide.eviction import budgets_of, ignores, is_counted, needs_no_budget
@@ -13,7 +13,7 @@ from tarmac.decide.verdict import Refusal
 _RULE = "disruptionbudget"
 
 
-def drain_lines(snapshot: Snapshot, pod: JsonObject, city: str) -> list[Line]:
+def drain_lines(snapshot: Snapshot, pod: JsonObject, city: str) -> list[ExplanationLine]:
     """Return a line if the pod's node is cordoned and a budget blocks the pod's eviction."""
     node = pod["spec"].get("nodeName", "")
     known = NODES.get(snapshot, node) if node else None

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import msgspec
 
-from tarmac.api.compute.explanations import Explanation, Line, Subject
+from tarmac.api.compute.explanations import Explanation, ExplanationLine, Subject
 from tarmac.api.compute.names import API_VERSION
 from tarmac.api.compute.workload import Placement, WorkloadDeployment, WorkloadDeploymentSpec
 from tarmac.decide import reasons, rollout
@@ -53,7 +53,7 @@ def explain_deployment(snapshot: Snapshot, key: str) -> Explanation | None:
 
 def deployment_lines(
     reads: CachedReads, deployment: WorkloadDeployment, placement: Placement | None, quota_change: str
-) -> list[Line]:
+) -> list[ExplanationLine]:
     """Explain why fewer instances are ready than wanted, or than metrics ask for; one line when none is missing.
 
     `quota_change` is the change to suggest when a quota is exhausted.
@@ -68,7 +68,7 @@ def deployment_lines(
 
 def _instance_lines(
     reads: CachedReads, deployment: WorkloadDeployment, goal: rollout.Goal, quota_change: str
-) -> list[Line]:
+) -> list[ExplanationLine]:
     city = deployment.spec.city_code
     views = reads.fleet(deployment.metadata.namespace, deployment.metadata.uid)
     steps = rollout.plan(goal, views)
@@ -87,7 +87,7 @@ def _instance_lines(
     return lines
 
 
-def _without_location(city: str, placement: Placement | None, places: Sequence[Place]) -> list[Line]:
+def _without_location(city: str, placement: Placement | None, places: Sequence[Place]) -> list[ExplanationLine]:
     if placement is None:
         return [told(Refusal(reasons.TERMINATING, "Its placement is gone.", rule="placement"), city)]
     verdict = location_for(placement, city, by_city(places))
@@ -99,7 +99,7 @@ def _without_location(city: str, placement: Placement | None, places: Sequence[P
 
 def _unready(
     reads: CachedReads, deployment: WorkloadDeployment, desired: int, views: Iterable[InstanceView], quota_change: str
-) -> Iterator[Line]:
+) -> Iterator[ExplanationLine]:
     """Yield, for each reason of unready instances, the lines of the first instance with that reason."""
     namespace, city = deployment.metadata.namespace, deployment.spec.city_code
     by_reason: dict[str, list[InstanceView]] = {}
@@ -117,7 +117,9 @@ def _unready(
             yield msgspec.structs.replace(line, message=message, city=city, change=change)
 
 
-def _change(reads: CachedReads, deployment: WorkloadDeployment, desired: int, line: Line, quota_change: str) -> str:
+def _change(
+    reads: CachedReads, deployment: WorkloadDeployment, desired: int, line: ExplanationLine, quota_change: str
+) -> str:
     """Return a change that is sufficient for all instances of the deployment, not only for one."""
     if line.reason == reasons.QUOTA_EXHAUSTED:
         return quota_change or line.change
@@ -170,7 +172,7 @@ def _next(steps: rollout.RolloutSteps) -> str:
 # The number may come from the autoscaler or from a person.
 
 
-def autoscaling_lines(deployment: WorkloadDeployment) -> Iterator[Line]:
+def autoscaling_lines(deployment: WorkloadDeployment) -> Iterator[ExplanationLine]:
     """Yield lines from the deployment's conditions, the only place where the state of its metrics is recorded."""
     for condition in deployment.status.conditions if deployment.status else ():
         if condition.reason in _TOLD:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tarmac.api.compute.explanations import Explanation, Line, Subject
+from tarmac.api.compute.explanations import Explanation, ExplanationLine, Subject
 from tarmac.api.egress.names import API_VERSION
 from tarmac.decide import reasons
 from tarmac.decide.egress.compiling import Compiled
@@ -52,14 +52,14 @@ def explain_service(found: Resolution, made: Compiled, dialled: str, seen: Obser
     return explanation(subject, "works" if missing.holds else "does not work", lines)
 
 
-def _about_target(found: Resolution) -> Iterator[Line]:
+def _about_target(found: Resolution) -> Iterator[ExplanationLine]:
     if found.refusal is not None:
         yield told(found.refusal)
     else:
         yield yes(reasons.RULES_IN_FORCE, f"{found.target} is outside the platform.", "target")
 
 
-def _about(found: Resolution, source: Resolved, seen: Observed) -> Iterator[Line]:
+def _about(found: Resolution, source: Resolved, seen: Observed) -> Iterator[ExplanationLine]:
     for refusal in (*source.refusals, *source.remarks):
         yield told(refusal)
     if source not in found.working or source.source_ip is None:
@@ -82,7 +82,7 @@ def _about(found: Resolution, source: Resolved, seen: Observed) -> Iterator[Line
         )
 
 
-def _about_nodes(source: Resolved, seen: Observed) -> Iterator[Line]:
+def _about_nodes(source: Resolved, seen: Observed) -> Iterator[ExplanationLine]:
     if not source.pods:
         yield told(Refusal(reasons.NO_PODS, f"No pod of {source.key} is there.", rule="pods"))
     for (city, node), pods in sorted(Counter((pod.node.city, pod.node.name) for pod in source.pods).items()):

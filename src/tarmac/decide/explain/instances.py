@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from tarmac.api.compute.explanations import Explanation, Line, Subject
+from tarmac.api.compute.explanations import Explanation, ExplanationLine, Subject
 from tarmac.api.compute.instance import Instance
 from tarmac.api.compute.names import API_VERSION, GATE_QUOTA, LABEL_CITY_CODE
 from tarmac.api.conditions import find
@@ -43,7 +43,7 @@ def explain_instance(snapshot: Snapshot, key: str) -> Explanation | None:
     return explanation(subject, state, instance_lines(CachedReads(snapshot), instance))
 
 
-def instance_lines(reads: CachedReads, instance: Instance) -> list[Line]:
+def instance_lines(reads: CachedReads, instance: Instance) -> list[ExplanationLine]:
     """Return the lines about an Instance: the obstacles to its readiness, or its Ready condition."""
     own, city = instance.metadata, instance.metadata.labels.get(LABEL_CITY_CODE, "")
     ready = find(instance.status and instance.status.conditions, "Ready")
@@ -74,14 +74,14 @@ def instance_lines(reads: CachedReads, instance: Instance) -> list[Line]:
     return lines if any(line.answer != "Yes" for line in lines) else [*lines, _said(ready, city)]
 
 
-def _stopped(instance: Instance, city: str, *, going: bool) -> Line:
+def _stopped(instance: Instance, city: str, *, going: bool) -> ExplanationLine:
     own, reason = instance.metadata, reasons.STOPPING if going else reasons.STOPPED
     message = "The machine is shutting down." if going else STOPPED_TEXT
     start = "" if going else f"Run `tarmac machine start -n {own.namespace} {own.name}`."
     return told(Refusal(reason, message, rule=MACHINE_RULE, change=start), city)
 
 
-def _without_source(lines: Iterable[Line], ready: Condition, city: str) -> list[Line]:
+def _without_source(lines: Iterable[ExplanationLine], ready: Condition, city: str) -> list[ExplanationLine]:
     """Replace all but the positive lines by the Instance's condition.
 
     A pod with a missing volume source only reports that it is being created; the Instance's controller knows the cause.
@@ -90,7 +90,7 @@ def _without_source(lines: Iterable[Line], ready: Condition, city: str) -> list[
     return [*well, told(Refusal(ready.reason, ready.message, rule="sources"), city)]
 
 
-def _gated(reads: CachedReads, instance: Instance, gates: Iterable[str], city: str) -> Iterator[Line]:
+def _gated(reads: CachedReads, instance: Instance, gates: Iterable[str], city: str) -> Iterator[ExplanationLine]:
     """Yield a line for each gate with the reason why it is closed."""
     ready = find(instance.status and instance.status.conditions, "Ready")
     for gate in gates:
@@ -111,7 +111,7 @@ def _refused(ready: Condition | None) -> Refusal | None:
     return Refusal(ready.reason, ready.message)
 
 
-def _said(ready: Condition | None, city: str) -> Line:
+def _said(ready: Condition | None, city: str) -> ExplanationLine:
     """Return a line with the last reason of the Instance's controller."""
     said = _refused(ready) or Refusal(reasons.PENDING, "No controller has processed it yet.")
     return told(replace(said, rule="ready"), city)

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from tarmac.api.compute.explanations import Line
+from tarmac.api.compute.explanations import ExplanationLine
 from tarmac.api.compute.machineimage import described_image
 from tarmac.api.kubernetes.runtimeclasses import MACHINE_CLASS
 from tarmac.api.schema import JsonObject
@@ -31,7 +31,7 @@ _CHANGES: Final = {
 }
 
 
-def of_machine(pod: JsonObject, line: Line) -> Line:
+def of_machine(pod: JsonObject, line: ExplanationLine) -> ExplanationLine:
     """Return the line about a pod; for a machine, with the change that helps a machine."""
     if line.answer == "Yes" or line.reason not in _CHANGES or not is_machine(pod):
         return line

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import msgspec
 
-from tarmac.api.compute.explanations import Explanation, Line, Subject
+from tarmac.api.compute.explanations import Explanation, ExplanationLine, Subject
 from tarmac.api.declare import Struct
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
@@ -44,7 +44,7 @@ def explain_node(snapshot: Snapshot, name: str) -> Explanation | None:
     return explanation(Subject("v1", "Node", "", name), f"{words}, with {len(pods)} pods on it", lines)
 
 
-def _lines(snapshot: Snapshot, pods: list[JsonObject], city: str, node: str) -> Iterator[Line]:
+def _lines(snapshot: Snapshot, pods: list[JsonObject], city: str, node: str) -> Iterator[ExplanationLine]:
     """Yield lines for pods that are being deleted and for pods that a budget protects from eviction."""
     for pod in pods:
         key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
-from tarmac.api.compute.explanations import Explanation, Line, Subject
+from tarmac.api.compute.explanations import Explanation, ExplanationLine, Subject
 from tarmac.api.conditions import is_true
 from tarmac.api.schema import JsonObject
 from tarmac.decide import reasons
@@ -42,7 +42,7 @@ def _explain(kind: str, snapshot: Snapshot, key: str) -> Explanation | None:
     return explanation(subject, _state(kind, obj), lines)
 
 
-def controller_lines(snapshot: Snapshot, kind: str) -> list[Line]:
+def controller_lines(snapshot: Snapshot, kind: str) -> list[ExplanationLine]:
     """Return a line if no kube-controller-manager leads."""
     if not snapshot.holds(LEASES.resource) or leads(LEASES.get(snapshot, LEASE), snapshot.now):
         return []
@@ -50,7 +50,7 @@ def controller_lines(snapshot: Snapshot, kind: str) -> list[Line]:
     return [told(Refusal(reasons.NO_CONTROLLER_RUNS, message, rule="controller", change=change))]
 
 
-def _pod_lines(snapshot: Snapshot, kind: str, obj: JsonObject) -> Iterator[Line]:
+def _pod_lines(snapshot: Snapshot, kind: str, obj: JsonObject) -> Iterator[ExplanationLine]:
     """Yield lines about pods that are not ready; of many, about the first by name."""
     reads, namespace = CachedReads(snapshot), obj["metadata"]["namespace"]
     owners = {obj["metadata"]["uid"]}
@@ -67,9 +67,11 @@ def _pod_lines(snapshot: Snapshot, kind: str, obj: JsonObject) -> Iterator[Line]
         yield told(Refusal(reasons.PODS_MISSING, message, rule="pods"))
 
 
-def _named(line: Line, pod: JsonObject) -> Line:
+def _named(line: ExplanationLine, pod: JsonObject) -> ExplanationLine:
     name = pod["metadata"]["name"]
-    return Line(line.answer, line.reason, f"{name}: {line.message}", line.rule, line.city, line.node, line.change)
+    return ExplanationLine(
+        line.answer, line.reason, f"{name}: {line.message}", line.rule, line.city, line.node, line.change
+    )
 
 
 def _waits(pod: JsonObject) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tarmac.api.compute.explanations import Line
+from tarmac.api.compute.explanations import ExplanationLine
 from tarmac.api.schema import JsonObject
 from tarmac.decide import reasons
 from tarmac.decide.explain.answer import told, yes
@@ -17,7 +17,7 @@ _BAD: Final = ("ReplicaFailure", "Failed", "FailureTarget")
 _GOOD: Final = ("Available", "Progressing")
 
 
-def condition_lines(kind: str, obj: JsonObject) -> Iterator[Line]:
+def condition_lines(kind: str, obj: JsonObject) -> Iterator[ExplanationLine]:
     """Yield a line for each condition that reports a failure."""
     name = f"{kind} {obj['metadata']['name']}"
     for condition in (obj.get("status") or {}).get("conditions") or ():
@@ -28,7 +28,7 @@ def condition_lines(kind: str, obj: JsonObject) -> Iterator[Line]:
             yield told(Refusal(reasons.OWNER_FAILED, message, rule=of_type.lower()))
 
 
-def owner_lines(snapshot: Snapshot, pod: JsonObject) -> Iterator[Line]:
+def owner_lines(snapshot: Snapshot, pod: JsonObject) -> Iterator[ExplanationLine]:
     """Yield lines about the owner of a pod, and the owner of that: their names, and the failures they report."""
     kind, owner = _owner(snapshot, pod)
     if owner is None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tarmac.api.compute.explanations import Explanation, Line, Subject
+from tarmac.api.compute.explanations import Explanation, ExplanationLine, Subject
 from tarmac.api.compute.names import LABEL_CITY_CODE
 from tarmac.api.conditions import is_true
 from tarmac.api.networking.names import LABEL_LOCATION
@@ -46,7 +46,7 @@ def explain_pod(snapshot: Snapshot, key: str) -> Explanation | None:
     return explanation(subject, _state(pod), lines)
 
 
-def pod_lines(reads: CachedReads, pod: JsonObject) -> list[Line]:
+def pod_lines(reads: CachedReads, pod: JsonObject) -> list[ExplanationLine]:
     """Return the verdicts of rules and nodes about a pod."""
     location = (pod["spec"].get("nodeSelector") or {}).get(LABEL_LOCATION, "")
     city = (pod["metadata"].get("labels") or {}).get(LABEL_CITY_CODE) or city_of(reads.snapshot, location)
@@ -60,7 +60,7 @@ def pod_lines(reads: CachedReads, pod: JsonObject) -> list[Line]:
     return _without_node(pod, city, reads.candidates(location))
 
 
-def _on_node(reads: CachedReads, pod: JsonObject, city: str, node: str) -> list[Line]:
+def _on_node(reads: CachedReads, pod: JsonObject, city: str, node: str) -> list[ExplanationLine]:
     view = PodView.of(msgspec.convert(pod, InstancePod))
     if pod["metadata"].get("deletionTimestamp"):
         return [told(Refusal(reasons.TERMINATING, "It is being deleted.", rule="deletion"), city, node)]
@@ -79,7 +79,7 @@ def _on_node(reads: CachedReads, pod: JsonObject, city: str, node: str) -> list[
     return [*lines, *given, *drain_lines(reads.snapshot, pod, city)]
 
 
-def _without_node(pod: JsonObject, city: str, candidates: CandidateNodes) -> list[Line]:
+def _without_node(pod: JsonObject, city: str, candidates: CandidateNodes) -> list[ExplanationLine]:
     read = candidates.read(pod)
     if read.value is None:
         return [told(refusal, city) for refusal in read.refusals]
@@ -92,7 +92,7 @@ def _without_node(pod: JsonObject, city: str, candidates: CandidateNodes) -> lis
     return [*lines, *_preempting(pod, read.value, city, candidates)]
 
 
-def _preempting(obj: JsonObject, pod: Pod, city: str, candidates: CandidateNodes) -> list[Line]:
+def _preempting(obj: JsonObject, pod: Pod, city: str, candidates: CandidateNodes) -> list[ExplanationLine]:
     """Return a line about the pods that are, or would be, preempted for this pod."""
     if obj["spec"].get("preemptionPolicy") == "Never":
         return []

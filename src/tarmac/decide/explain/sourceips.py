@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from ipaddress import ip_address
 
-from tarmac.api.compute.explanations import Explanation, Line, Subject
+from tarmac.api.compute.explanations import Explanation, ExplanationLine, Subject
 from tarmac.api.egress.addressrules import bounds_of
 from tarmac.api.egress.names import API_VERSION
 from tarmac.api.egress.sourceip import SourceIP, SourceIPClaim
@@ -37,7 +37,9 @@ def explain_source_ip_claim(snapshot: Snapshot, key: str) -> Explanation | None:
     return explain_claim(claim, verdict, [*_standing(claim, world), *_in_use(claim, world)])
 
 
-def explain_claim(claim: SourceIPClaim, verdict: Verdict[Takes], more: list[Line] | None = None) -> Explanation:
+def explain_claim(
+    claim: SourceIPClaim, verdict: Verdict[Takes], more: list[ExplanationLine] | None = None
+) -> Explanation:
     """Explain the addresses that the claim holds, or why it holds none."""
     own, others = claim.metadata, more or []
     subject = Subject(API_VERSION, "SourceIPClaim", own.namespace, own.name)
@@ -55,7 +57,7 @@ def _unseen() -> Refusal:
     return Refusal(reasons.CLAIM_NOT_BOUND, "An address is free for it: it is about to be bound.", rule="claim")
 
 
-def _standing(claim: SourceIPClaim, world: SnapshotWorld) -> Iterator[Line]:
+def _standing(claim: SourceIPClaim, world: SnapshotWorld) -> Iterator[ExplanationLine]:
     """Yield a line for a bound claim of a namespace that its class no longer allows.
 
     The claim keeps its address, but no traffic is carried.
@@ -67,7 +69,7 @@ def _standing(claim: SourceIPClaim, world: SnapshotWorld) -> Iterator[Line]:
         yield told(Refusal(reasons.NOT_AUTHORIZED, message, rule="class", change="Ask a manager to allow it."))
 
 
-def _in_use(claim: SourceIPClaim, world: SnapshotWorld) -> Iterator[Line]:
+def _in_use(claim: SourceIPClaim, world: SnapshotWorld) -> Iterator[ExplanationLine]:
     for each in world.naming(claim):
         yield yes(reasons.ADDRESS_BOUND, f"ExternalService {each.metadata.name} uses it", "use")
 
@@ -83,7 +85,7 @@ def explain_source_ip(snapshot: Snapshot, name: str) -> Explanation | None:
     return explanation(Subject(API_VERSION, "SourceIP", "", name), f"is {phase}", lines)
 
 
-def _class_lines(address: SourceIP, world: SnapshotWorld) -> Iterator[Line]:
+def _class_lines(address: SourceIP, world: SnapshotWorld) -> Iterator[ExplanationLine]:
     name = address.spec.class_name
     offered = world.address_class(name)
     if offered is None:
@@ -93,7 +95,7 @@ def _class_lines(address: SourceIP, world: SnapshotWorld) -> Iterator[Line]:
         yield told(Refusal(reasons.ADDRESS_NOT_IN_CLASS, message, rule="class", change="Put the range back."))
 
 
-def _holder_lines(address: SourceIP) -> Iterator[Line]:
+def _holder_lines(address: SourceIP) -> Iterator[ExplanationLine]:
     status, resting = address.status, phase_of(address) in RESTING
     last = status.last_claim if status is not None else None
     if resting:
@@ -108,7 +110,7 @@ def _holder_lines(address: SourceIP) -> Iterator[Line]:
         yield yes(reasons.ADDRESS_BOUND, f"It {held} claim {each.namespace}/{each.name}", "claim")
 
 
-def _carrier_lines(address: SourceIP, world: SnapshotWorld) -> Iterator[Line]:
+def _carrier_lines(address: SourceIP, world: SnapshotWorld) -> Iterator[ExplanationLine]:
     """Yield lines about the address's gateway, or why it has none, and its users.
 
     An unused address needs no gateway.
@@ -131,7 +133,7 @@ def _carrier_lines(address: SourceIP, world: SnapshotWorld) -> Iterator[Line]:
         )
 
 
-def _handover_lines(name: str, world: SnapshotWorld) -> Iterator[Line]:
+def _handover_lines(name: str, world: SnapshotWorld) -> Iterator[ExplanationLine]:
     """Yield a line while a cordoned owner waits for its partner."""
     waits = world.handover(name)
     if waits is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tarmac.api.compute.explanations import Explanation, Line, Subject
+from tarmac.api.compute.explanations import Explanation, ExplanationLine, Subject
 from tarmac.api.compute.instancetype import object_name
 from tarmac.api.compute.names import API_VERSION
 from tarmac.api.compute.workload import Placement, Workload, WorkloadDeployment
@@ -41,7 +41,7 @@ def _retired_type(snapshot: Snapshot, workload: Workload) -> Refusal | None:
     return retirement(used) if used is not None else None
 
 
-def _lines(snapshot: Snapshot, workload: Workload) -> Iterator[Line]:
+def _lines(snapshot: Snapshot, workload: Workload) -> Iterator[ExplanationLine]:
     if workload.metadata.deletion_timestamp is not None:
         yield told(Refusal(reasons.TERMINATING, "It is being deleted.", rule="deletion"))
     unusable = unusable_networks(snapshot, workload.metadata.namespace, workload.spec.template)
@@ -63,7 +63,7 @@ def _lines(snapshot: Snapshot, workload: Workload) -> Iterator[Line]:
         yield from _placement_lines(reads, placement, goal, own, change)
 
 
-def _rollout_lines(waves: Waves) -> Iterator[Line]:
+def _rollout_lines(waves: Waves) -> Iterator[ExplanationLine]:
     failed, progress = rollout_failure(waves), wave_progress(waves)
     if failed is not None:
         yield told(failed, failed.where)
@@ -73,7 +73,7 @@ def _rollout_lines(waves: Waves) -> Iterator[Line]:
 
 def _placement_lines(
     reads: CachedReads, placement: Placement, goal: Goal, deployments: Sequence[WorkloadDeployment], quota_change: str
-) -> Iterator[Line]:
+) -> Iterator[ExplanationLine]:
     cities = goal.cities[placement.name]
     for refusal in goal.blocks[placement.name]:
         yield told(refusal, refusal.where if refusal.where in cities else "")

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from tarmac.api.declare import encode
 from tarmac.api.egress.sourceip import AllowedNamespaces
-from tarmac.api.shared import LabelMatcher as DeclaredSelector
+from tarmac.api.shared import LabelSelector
 from tarmac.base.selectors import LabelMatcher
 
 
-def selects(selector: DeclaredSelector, labels: Mapping[str, str]) -> bool:
+def selects(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
     """Return True if a selector matches these labels. An invalid selector matches nothing."""
     try:
         return LabelMatcher.from_object(encode(selector)).matches(labels)

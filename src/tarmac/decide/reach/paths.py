@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from tarmac.api.compute.explanations import Answer, Line, ReachPath
+from tarmac.api.compute.explanations import Answer, ExplanationLine, ReachPath
 from tarmac.api.compute.names import LABEL_WORKLOAD_NAME
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.api.networking.names import DIALLED, METADATA_ADDRESS, RESOLVERS, SERVICE_RANGES
@@ -45,7 +45,7 @@ class Walk:
     sender: NetworkPod
     protocol: str
     expected: NetworkPod | None = None  # the pod that the question names, if any
-    lines: list[Line] = field(default_factory=list[Line])
+    lines: list[ExplanationLine] = field(default_factory=list[ExplanationLine])
 
     def to(self, address: str, port: int) -> Iterator[ReachPath]:
         """Yield the paths to an address: one, or one for each backend of a Service."""
@@ -247,7 +247,7 @@ class Walk:
 
     def _say(self, answer: Answer, rule: str, reason: str, message: str, change: str = "") -> None:
         text = message[0].upper() + message[1:] if message[:3] == "no " else message
-        self.lines.append(Line(answer, reason, text + ".", rule, "", "", change))
+        self.lines.append(ExplanationLine(answer, reason, text + ".", rule, "", "", change))
 
     def _no(
         self, network: str, source: str, address: str, port: int, rule: str, reason: str, message: str

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from tarmac.api.compute.explanations import Answer, Line, Reach, Reachability, ReachPath, Subject
+from tarmac.api.compute.explanations import Answer, ExplanationLine, Reach, Reachability, ReachPath, Subject
 from tarmac.api.compute.names import API_VERSION
 from tarmac.api.egress.names import API_VERSION as SUBMARINER
 from tarmac.api.kubernetes.core.pods.phases import is_terminal
@@ -139,7 +139,7 @@ class _Asking:
         addresses = [each for each in self.world.services[target.key].addresses if _speaks(member, each)]
         if not addresses:
             message = f"Service {target.key} has no cluster address of a family that {self.sender.key} has."
-            line = Line("No", reasons.NO_ROUTE, message, "service")
+            line = ExplanationLine("No", reasons.NO_ROUTE, message, "service")
             return [ReachPath("", "", "", "", "No", [line])]
         return [path for address in addresses for path in self._walk(member).to(address, port)]
 
@@ -160,13 +160,15 @@ class _Asking:
             return found
         networks = ", ".join(sorted({each.network for each in other.interfaces}))
         message = f"No family of addresses is common to the two; {self.question.target.key} is on {networks}."
-        return [ReachPath("", "", "", "", "No", [Line("No", reasons.NO_ROUTE, message, "route")])]
+        return [ReachPath("", "", "", "", "No", [ExplanationLine("No", reasons.NO_ROUTE, message, "route")])]
 
     def _walk(self, member: NetworkPod, expected: NetworkPod | None = None) -> Walk:
         walk = Walk(self.world, self.sees, member, self.question.protocol, expected)
         networks = ", ".join(sorted({each.network for each in member.interfaces}))
         walk.lines.append(
-            Line("Yes", reasons.REACHABLE, f"{self.sender.key} is on Network {networks}.", "attached", "", member.node)
+            ExplanationLine(
+                "Yes", reasons.REACHABLE, f"{self.sender.key} is on Network {networks}.", "attached", "", member.node
+            )
         )
         return walk
 
@@ -179,7 +181,9 @@ def _settled(world: ReachWorld, target: ReachTarget) -> NetworkPod | ReachPath:
     """Return the pod's network view, or a path that says why it has none."""
     pod = world.pod(target.key)
     if pod is None:
-        line = Line("Wait", reasons.NOT_ATTACHED, f"{target.key} has no Pod yet: see `tarmac why`.", "attached")
+        line = ExplanationLine(
+            "Wait", reasons.NOT_ATTACHED, f"{target.key} has no Pod yet: see `tarmac why`.", "attached"
+        )
         return ReachPath("", "", "", "", "Wait", [line])
     member = world.member(target.key)
     if member is not None and member.interfaces:
@@ -201,7 +205,7 @@ def _settled(world: ReachWorld, target: ReachTarget) -> NetworkPod | ReachPath:
         line = f"{target.key} has {missing} yet: see `tarmac why`"
     reason = reasons.NODE_HAS_NO_DATAPATH if answer == "Unknown" else reasons.NOT_ATTACHED
     return ReachPath(
-        "", "", "", "", answer, [Line(answer, reason, f"{line}.", "attached", "", spec.get("nodeName", ""))]
+        "", "", "", "", answer, [ExplanationLine(answer, reason, f"{line}.", "attached", "", spec.get("nodeName", ""))]
     )
 
 
@@ -211,7 +215,7 @@ def _require(world: ReachWorld, target: ReachTarget) -> None:
 
 
 def _ended(message: str) -> ReachPath:
-    return ReachPath("", "", "", "", "No", [Line("No", reasons.NO_SUCH_ADDRESS, f"{message}.", "attached")])
+    return ReachPath("", "", "", "", "No", [ExplanationLine("No", reasons.NO_SUCH_ADDRESS, f"{message}.", "attached")])
 
 
 def _subject(target: ReachTarget) -> Subject:
@@ -264,25 +268,25 @@ def external_path(walk: Walk, key: str, port: int) -> ReachPath:
         return ReachPath("", "", f"{target}:{port}", "", "No", walk.lines)
     end = f"{target}:{declared.port}"
     said = f"{walk.sender.namespace}/{walk.sender.name} is a pod of {source.key}, a source of ExternalService {key}."
-    walk.lines.append(Line("Yes", reasons.REACHABLE, said, "service"))
+    walk.lines.append(ExplanationLine("Yes", reasons.REACHABLE, said, "service"))
     interface = next(each for each in walk.sender.interfaces if each.network == pod.network)
     if not walk.permitted_out(interface, str(found.target), declared.port):
         return ReachPath(pod.network, pod.address, end, "", "No", walk.lines)
     seen = f"The server at {found.target} sees {source.address}."
-    walk.lines.append(Line("Yes", reasons.ADDRESS_BOUND, seen, "outside"))
+    walk.lines.append(ExplanationLine("Yes", reasons.ADDRESS_BOUND, seen, "outside"))
     return ReachPath(pod.network, pod.address, end, source.address, "Yes", walk.lines)
 
 
-def _refused(found: Resolution, walk: Walk, key: str, port: int, *, has_port: bool) -> Line:
+def _refused(found: Resolution, walk: Walk, key: str, port: int, *, has_port: bool) -> ExplanationLine:
     if not has_port:
-        return Line(
+        return ExplanationLine(
             "No", reasons.NO_SUCH_ADDRESS, f"ExternalService {key} has no port {port}/{walk.protocol}.", "service"
         )
     refusals: list[Refusal] = [each for source in found.sources for each in source.refusals]
     first = found.refusal or next(iter(refusals), None)
     if first is not None:
-        return Line("No", first.reason, first.message, "service", change=first.change)
+        return ExplanationLine("No", first.reason, first.message, "service", change=first.change)
     own = f"{walk.sender.namespace}/{walk.sender.name}"
     message = f"{own} is a pod of no source of ExternalService {key}."
     change = f"Let a Service that is a source of ExternalService {key} select {own}."
-    return Line("No", reasons.NO_READY_ENDPOINT, message, "service", change=change)
+    return ExplanationLine("No", reasons.NO_READY_ENDPOINT, message, "service", change=change)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tarmac.api.openapi import Document, OpenAPI
+from tarmac.api.openapi import OpenAPI, OpenApiDocument
 from tarmac.api.openapi.documents import PROTOBUF_V2_ACCEPT, PROTOBUF_V2_TYPE
 from tarmac.http.messages import Request, Response
 
@@ -46,7 +46,9 @@ class OpenApiEndpoint:
         return ("/openapi/v2", "/openapi/v3")
 
 
-def _tagged(request: Request, found: Document, content_type: str, headers: Iterable[tuple[str, str]] = ()) -> Response:
+def _tagged(
+    request: Request, found: OpenApiDocument, content_type: str, headers: Iterable[tuple[str, str]] = ()
+) -> Response:
     tag = f'"{found.hash}"'
     sent = [("ETag", tag), ("Vary", "Accept"), *headers]
     if request.headers.get("if-none-match") == tag:

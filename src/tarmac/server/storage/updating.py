@@ -90,7 +90,7 @@ def _knows_no_own_fields(call: WriteCall, new: JsonObject) -> bool:
     """Return whether the client cannot know Tarmac's extension fields: protobuf has no numbers for them."""
     if body_type(call.request.headers.get("content-type", ""), native=True) == PROTOBUF:
         return True
-    return call.info.subresource != "status" and call.storage.strategy.is_of_a_stranger(new)
+    return call.info.subresource != "status" and call.storage.strategy.lacks_extension_fields(new)
 
 
 async def rewrite(call: WriteCall, change: Change, rules: UpdateRules) -> Entry:

@@ -8,7 +8,7 @@ from tarmac.api.compute.validation.attachments import Volumes, check_attachments
 from tarmac.api.compute.validation.context import Context
 from tarmac.api.compute.validation.grace import check_grace
 from tarmac.api.compute.validation.images import check_image
-from tarmac.api.compute.validation.ports import Ports
+from tarmac.api.compute.validation.ports import PortChecks
 from tarmac.api.compute.validation.probes import DEFAULT_GRACE, check_probes, forbid_probes
 from tarmac.api.schema import JsonObject
 from tarmac.base import names
@@ -26,7 +26,7 @@ def check_sandbox(sandbox: JsonObject, volumes: Volumes, path: str, context: Con
         errors.required(f"{path}.containers")
     grace = check_grace(sandbox, DEFAULT_GRACE, path, context)
     names: set[str] = set()
-    ports = Ports()
+    ports = PortChecks()
     for field in ("containers", "initContainers"):
         for index, container in enumerate(objects(sandbox, field)):
             where = f"{path}.{field}[{index}]"

@@ -12,7 +12,7 @@ from tarmac.api.compute.validation.attachments import Volumes, check_attachments
 from tarmac.api.compute.validation.cloudinit import check_cloud_init
 from tarmac.api.compute.validation.context import Context
 from tarmac.api.compute.validation.grace import check_grace
-from tarmac.api.compute.validation.ports import Ports
+from tarmac.api.compute.validation.ports import PortChecks
 from tarmac.api.compute.validation.probes import PROBES, check_probes
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
@@ -40,7 +40,7 @@ def check_machine(machine: JsonObject, spec: JsonObject, path: str, context: Con
     check_attachments(machine, volumes, where, errors, container=False)
     check_boot_disk(machine, volumes, where, errors)
     _attached(machine, volumes, where, errors)
-    Ports().check(machine, where, errors)
+    PortChecks().check(machine, where, errors)
     check_cloud_init(mapping(machine, "cloudInit"), f"{where}.cloudInit", errors)
     _probes(machine, check_grace(machine, MACHINE_GRACE, where, context), where, errors)
     _memory(mapping(spec, "runtime", "resources"), f"{path}.runtime.resources.requests[memory]", errors)

@@ -11,7 +11,7 @@ from tarmac.base.fielderrors import FieldErrors
 PROTOCOLS = ("TCP", "UDP", "SCTP")
 
 
-class Ports:
+class PortChecks:
     """The ports seen so far in one instance."""
 
     def __init__(self) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tarmac.api.kubernetes.apps.templates import default_template, validate_template
 from tarmac.api.kubernetes.core.pods.warnings import template_warnings
-from tarmac.api.kubernetes.strategy import NativeStrategy
+from tarmac.api.kubernetes.strategy import KubernetesStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 
 
-class PodTemplateStrategy(NativeStrategy):
+class PodTemplateStrategy(KubernetesStrategy):
     """PodTemplate."""
 
     generation = True

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 from tarmac.api.kubernetes.apps.templates import default_template, template_of
 from tarmac.api.kubernetes.changes import keep
 from tarmac.api.kubernetes.core.pods.warnings import template_warnings
-from tarmac.api.kubernetes.strategy import NativeStrategy
+from tarmac.api.kubernetes.strategy import KubernetesStrategy
 from tarmac.api.schema import JsonObject
 
 
-class ControllerStrategy(NativeStrategy):
+class ControllerStrategy(KubernetesStrategy):
     """Clients write `spec`, the controller writes `status` and sees each change of `spec` as a new generation."""
 
     has_status = True

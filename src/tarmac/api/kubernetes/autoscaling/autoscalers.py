@@ -8,7 +8,7 @@ from typing import Any, Final
 from tarmac.api import checks
 from tarmac.api.kubernetes.autoscaling.metrics import validate_metric
 from tarmac.api.kubernetes.changes import keep
-from tarmac.api.kubernetes.strategy import NativeStrategy
+from tarmac.api.kubernetes.strategy import KubernetesStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors
@@ -33,7 +33,7 @@ _MAX_WINDOW: Final = 3600  # seconds
 _MAX_PERIOD: Final = 1800  # seconds
 
 
-class AutoscalerStrategy(NativeStrategy):
+class AutoscalerStrategy(KubernetesStrategy):
     """Desired numbers of replicas by metrics."""
 
     has_status = True

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tarmac.api.decode.rules import Mismatch, Rule, TooManyItems, Walk, compile_rule
+from tarmac.api.decode.rules import BodyWalk, Mismatch, Rule, TooManyItems, compile_rule
 from tarmac.api.kubernetes.autoscaling.autoscalers import CPU_METRIC, AutoscalerStrategy
 from tarmac.api.kubernetes.autoscaling.firstmetrics import from_first, to_first
 from tarmac.api.schema import Json, JsonObject
@@ -171,7 +171,7 @@ def _fitting(value: Json, *path: str) -> Any:
     if value is None:
         return None
     try:
-        return _rule(*path)(value, Walk(native=True), None, None)
+        return _rule(*path)(value, BodyWalk(native=True), None, None)
     except (Mismatch, TooManyItems):
         return None
 

@@ -7,7 +7,7 @@ import copy
 from tarmac.api import checks
 from tarmac.api.kubernetes.changes import describe, keep
 from tarmac.api.kubernetes.resourcenames import ZERO, quantity, round_up
-from tarmac.api.kubernetes.strategy import NativeStrategy
+from tarmac.api.kubernetes.strategy import KubernetesStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors
@@ -19,7 +19,7 @@ _OLD_SOURCES = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "Volu
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 
 
-class ClaimStrategy(NativeStrategy):
+class ClaimStrategy(KubernetesStrategy):
     """PersistentVolumeClaim."""
 
     has_status = True

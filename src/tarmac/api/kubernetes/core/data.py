@@ -9,7 +9,7 @@ import re
 import msgspec
 
 from tarmac.api import checks
-from tarmac.api.kubernetes.strategy import NativeStrategy
+from tarmac.api.kubernetes.strategy import KubernetesStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors
@@ -31,7 +31,7 @@ _is_usual = re.compile(r"[-_a-zA-Z0-9][-._a-zA-Z0-9]{0,252}").fullmatch
 _decode_object = msgspec.json.Decoder(dict).decode
 
 
-class ConfigMapStrategy(NativeStrategy):
+class ConfigMapStrategy(KubernetesStrategy):
     """ConfigMap."""
 
     def validate(self, obj: JsonObject, errors: FieldErrors) -> None:
@@ -49,7 +49,7 @@ class ConfigMapStrategy(NativeStrategy):
         self.validate(new, errors)
 
 
-class SecretStrategy(NativeStrategy):
+class SecretStrategy(KubernetesStrategy):
     """Secret. `stringData` is write-only: it is encoded into `data` before any other step."""
 
     def default(self, obj: JsonObject) -> None:

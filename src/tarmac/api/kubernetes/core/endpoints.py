@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tarmac.api import checks
 from tarmac.api.kubernetes.core.services.validation import address_warnings, validate_endpoint_address
-from tarmac.api.kubernetes.strategy import NativeStrategy
+from tarmac.api.kubernetes.strategy import KubernetesStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors
@@ -12,7 +12,7 @@ from tarmac.base.fielderrors import FieldErrors
 _MANAGED_BY = "endpoints.kubernetes.io/managed-by"
 
 
-class EndpointsStrategy(NativeStrategy):
+class EndpointsStrategy(KubernetesStrategy):
     """Addresses for traffic to a Service; with several ports, each port has a name."""
 
     allow_create_on_update = True

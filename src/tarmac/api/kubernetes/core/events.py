@@ -6,7 +6,7 @@ Both forms share one set of stored objects. Each strategy gets objects with the 
 from __future__ import annotations
 
 from tarmac.api import checks
-from tarmac.api.kubernetes.strategy import NativeStrategy
+from tarmac.api.kubernetes.strategy import KubernetesStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 
@@ -28,7 +28,7 @@ _SHORT = 128
 _LONG = 1024
 
 
-class EventStrategy(NativeStrategy):
+class EventStrategy(KubernetesStrategy):
     """core/v1 Event."""
 
     allow_create_on_update = True

@@ -11,7 +11,7 @@ from tarmac.api.kubernetes.resourcenames import (
     resource_name,
     round_up,
 )
-from tarmac.api.kubernetes.strategy import NativeStrategy
+from tarmac.api.kubernetes.strategy import KubernetesStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors
@@ -22,7 +22,7 @@ _TYPES = ("Pod", "Container", "PersistentVolumeClaim")
 _LISTS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 
 
-class LimitRangeStrategy(NativeStrategy):
+class LimitRangeStrategy(KubernetesStrategy):
     """LimitRange."""
 
     allow_create_on_update = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tarmac.api import checks
 from tarmac.api.kubernetes.changes import keep
-from tarmac.api.kubernetes.strategy import NativeStrategy
+from tarmac.api.kubernetes.strategy import KubernetesStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 
@@ -13,7 +13,7 @@ _FINALIZER = "kubernetes"
 _STANDARD_FINALIZERS = (_FINALIZER, "orphan", "foregroundDeletion")
 
 
-class NamespaceStrategy(NativeStrategy):
+class NamespaceStrategy(KubernetesStrategy):
     """Labels a namespace with its own name, and holds it until its finalizer is removed once it is empty."""
 
     has_status = True

@@ -10,7 +10,7 @@ from tarmac.api.kubernetes.core.nodeclasses import CONTAINER_LEVEL, POD_LEVEL, R
 from tarmac.api.kubernetes.core.nodeselection import validate_taints
 from tarmac.api.kubernetes.core.pods import classrules
 from tarmac.api.kubernetes.resourcenames import ZERO, quantity, resource_quantity, round_up
-from tarmac.api.kubernetes.strategy import NativeStrategy
+from tarmac.api.kubernetes.strategy import KubernetesStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors
@@ -29,7 +29,7 @@ def _both_forms_of_blocks(spec: JsonObject) -> None:
         spec["podCIDR"] = blocks[0]
 
 
-class NodeStrategy(NativeStrategy):
+class NodeStrategy(KubernetesStrategy):
     """Node. Unlike other kinds it may be created with a status, since a node registers itself."""
 
     has_status = True

@@ -6,7 +6,7 @@ from tarmac.api import checks
 from tarmac.api.kubernetes.changes import describe, keep
 from tarmac.api.kubernetes.core import claims, nodeselection
 from tarmac.api.kubernetes.resourcenames import ZERO, quantity, round_up
-from tarmac.api.kubernetes.strategy import NativeStrategy
+from tarmac.api.kubernetes.strategy import KubernetesStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 
@@ -27,7 +27,7 @@ _COMMON = frozenset(
 )
 
 
-class PersistentVolumeStrategy(NativeStrategy):
+class PersistentVolumeStrategy(KubernetesStrategy):
     """PersistentVolume."""
 
     has_status = True

@@ -15,7 +15,7 @@ from tarmac.api.kubernetes.resourcenames import (
     resource_list,
     round_up,
 )
-from tarmac.api.kubernetes.strategy import NativeStrategy
+from tarmac.api.kubernetes.strategy import KubernetesStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 
@@ -39,7 +39,7 @@ _EXISTS_ONLY = (
 )
 
 
-class ResourceQuotaStrategy(NativeStrategy):
+class ResourceQuotaStrategy(KubernetesStrategy):
     """ResourceQuota."""
 
     has_status = True

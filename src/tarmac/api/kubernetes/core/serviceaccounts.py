@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tarmac.api.kubernetes.strategy import NativeStrategy
+from tarmac.api.kubernetes.strategy import KubernetesStrategy
 from tarmac.api.schema import JsonObject
 
 _ENFORCE = "kubernetes.io/enforce-mountable-secrets"
 
 
-class ServiceAccountStrategy(NativeStrategy):
+class ServiceAccountStrategy(KubernetesStrategy):
     """ServiceAccount."""
 
     returns_deleted = True

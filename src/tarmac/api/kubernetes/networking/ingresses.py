@@ -6,7 +6,7 @@ from typing import Final
 
 from tarmac.api import checks
 from tarmac.api.kubernetes.changes import keep
-from tarmac.api.kubernetes.strategy import NativeStrategy
+from tarmac.api.kubernetes.strategy import KubernetesStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors
@@ -22,7 +22,7 @@ _WILDCARD: Final = (
 )
 
 
-class IngressStrategy(NativeStrategy):
+class IngressStrategy(KubernetesStrategy):
     """Ingress."""
 
     has_status = True
@@ -128,7 +128,7 @@ def _validate_service(service: JsonObject, path: str, errors: FieldErrors) -> No
         errors.required(path, "port name or number is required")
 
 
-class IngressClassStrategy(NativeStrategy):
+class IngressClassStrategy(KubernetesStrategy):
     """IngressClass."""
 
     generation = True

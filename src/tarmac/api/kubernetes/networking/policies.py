@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tarmac.api import checks
-from tarmac.api.kubernetes.strategy import NativeStrategy
+from tarmac.api.kubernetes.strategy import KubernetesStrategy
 from tarmac.api.networking.validation.rules import too_many
 from tarmac.api.schema import JsonObject
 from tarmac.base import names
@@ -18,7 +18,7 @@ _TYPES: Final = ("Ingress", "Egress")
 _PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
 
 
-class NetworkPolicyStrategy(NativeStrategy):
+class NetworkPolicyStrategy(KubernetesStrategy):
     """NetworkPolicy."""
 
     generation = True

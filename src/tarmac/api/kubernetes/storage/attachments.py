@@ -8,7 +8,7 @@ from tarmac.api import checks
 from tarmac.api.kubernetes.changes import keep
 from tarmac.api.kubernetes.classes import validate_parameters
 from tarmac.api.kubernetes.core.claims import validate_driver_name
-from tarmac.api.kubernetes.strategy import NativeStrategy
+from tarmac.api.kubernetes.strategy import KubernetesStrategy
 from tarmac.api.resource import Strategy
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
@@ -17,7 +17,7 @@ _ONE_SOURCE: Final = "must specify exactly one of inlineVolumeSpec and persisten
 _SOURCE: Final = "spec.source"
 
 
-class VolumeAttachmentStrategy(NativeStrategy):
+class VolumeAttachmentStrategy(KubernetesStrategy):
     """VolumeAttachment."""
 
     has_status = True
@@ -60,7 +60,7 @@ def _validate_source(source: JsonObject, errors: FieldErrors) -> None:
         checks.dns_subdomain(name, f"{_SOURCE}.persistentVolumeName", errors)
 
 
-class VolumeAttributesClassStrategy(NativeStrategy):
+class VolumeAttributesClassStrategy(KubernetesStrategy):
     """VolumeAttributesClass."""
 
     returns_deleted = True

@@ -8,7 +8,7 @@ from typing import Final
 from tarmac.api import checks
 from tarmac.api.kubernetes.core.claims import validate_driver_name
 from tarmac.api.kubernetes.resourcenames import ZERO, quantity
-from tarmac.api.kubernetes.strategy import NativeStrategy
+from tarmac.api.kubernetes.strategy import KubernetesStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 
@@ -32,7 +32,7 @@ _TOKENS_IN_SECRETS: Final = (
 )
 
 
-class CSIDriverStrategy(NativeStrategy):
+class CSIDriverStrategy(KubernetesStrategy):
     """CSIDriver."""
 
     allow_unconditional_update = False
@@ -91,7 +91,7 @@ def _validate_tokens(requests: Sequence[JsonObject], errors: FieldErrors) -> Non
             errors.invalid(f"{path}.expirationSeconds", seconds, detail)
 
 
-class CSINodeStrategy(NativeStrategy):
+class CSINodeStrategy(KubernetesStrategy):
     """CSINode."""
 
     allow_unconditional_update = False
@@ -143,7 +143,7 @@ def _validate_keys(keys: Sequence[str], path: str, errors: FieldErrors) -> None:
         checks.qualified_name(key, path, errors)
 
 
-class CSIStorageCapacityStrategy(NativeStrategy):
+class CSIStorageCapacityStrategy(KubernetesStrategy):
     """CSIStorageCapacity."""
 
     allow_unconditional_update = False

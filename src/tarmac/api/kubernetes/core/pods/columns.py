@@ -13,7 +13,7 @@ from tarmac.api.resource import Age
 from tarmac.api.schema import JsonObject
 
 
-class Summary(NamedTuple):
+class ContainerSummary(NamedTuple):
     """The summary of all container states."""
 
     ready: int
@@ -32,7 +32,7 @@ class _Initialisation(NamedTuple):
     sidecar_last_restart: str
 
 
-def summarise(pod: JsonObject) -> Summary:
+def summarise(pod: JsonObject) -> ContainerSummary:
     """Summarise all container statuses in one pass."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     init = _initialisation(spec, status)
@@ -44,7 +44,7 @@ def summarise(pod: JsonObject) -> Summary:
         reason, running, more, last = _running(status, reason, last)
         ready += running
         restarts += more
-    return Summary(ready, total, _deleted_reason(pod, status) or reason, restarts, last)
+    return ContainerSummary(ready, total, _deleted_reason(pod, status) or reason, restarts, last)
 
 
 def _phase_reason(status: JsonObject) -> str:

@@ -50,7 +50,7 @@ class PodStrategy(Strategy):
         normalise_classes(obj)
         default_pod(obj)
 
-    def is_of_a_stranger(self, new: JsonObject) -> bool:
+    def lacks_extension_fields(self, new: JsonObject) -> bool:
         # Clients that know the fields change classes through `pods/resize`, and remove the last one with a patch there.
         return not names_classes(new["spec"])
 

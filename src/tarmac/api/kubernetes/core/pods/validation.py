@@ -13,7 +13,7 @@ from tarmac.api.kubernetes.core.pods import (
     security,
     volumes,
 )
-from tarmac.api.kubernetes.core.pods.validationcache import Unremarkable, text_of
+from tarmac.api.kubernetes.core.pods.validationcache import PassedSpecs, text_of
 from tarmac.api.mirrorpods import MIRROR, is_mirror
 from tarmac.api.schema import JsonObject
 from tarmac.base.digits import whole_number
@@ -32,7 +32,7 @@ _NAMED = (
     ("runtimeClassName", checks.dns_subdomain),
 )
 
-_sound = Unremarkable()
+_sound = PassedSpecs()
 
 
 def validate_create(pod: JsonObject, errors: FieldErrors) -> None:

@@ -22,7 +22,7 @@ _SOME_TOKEN = b"\xff"  # no JSON contains this byte
 _encode = msgspec.json.Encoder().encode
 
 
-class Unremarkable:
+class PassedSpecs:
     """The most recent specs in which one rule found nothing."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tarmac.api import checks
-from tarmac.api.kubernetes.core.pods.validationcache import Unremarkable, text_of
+from tarmac.api.kubernetes.core.pods.validationcache import PassedSpecs, text_of
 from tarmac.api.kubernetes.resourcenames import quantity
 from tarmac.api.schema import JsonObject
 from tarmac.base import names
@@ -40,7 +40,7 @@ _NULL_SELECTOR = "a null labelSelector results in matching no pod"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
-_silent = Unremarkable()
+_silent = PassedSpecs()
 
 
 def pod_warnings(pod: JsonObject) -> list[str]:

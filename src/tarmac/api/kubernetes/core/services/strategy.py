@@ -5,7 +5,7 @@ from __future__ import annotations
 from tarmac.api import checks
 from tarmac.api.kubernetes.changes import keep
 from tarmac.api.kubernetes.core.services import families, validation
-from tarmac.api.kubernetes.strategy import NativeStrategy
+from tarmac.api.kubernetes.strategy import KubernetesStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 
@@ -15,7 +15,7 @@ _OLD_HINTS = "service.kubernetes.io/topology-aware-hints"
 _TOPOLOGY_MODE = "service.kubernetes.io/topology-mode"
 
 
-class ServiceStrategy(NativeStrategy):
+class ServiceStrategy(KubernetesStrategy):
     """Families, addresses and ports, which depend on the type and on each other."""
 
     has_status = True
