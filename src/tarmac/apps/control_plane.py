@@ -82,7 +82,7 @@ from tarmac.server.security.tokenrequests import TokenIssuer
 from tarmac.server.security.tokenuses import TokenUses
 from tarmac.server.security.users import User
 from tarmac.server.subresources.metrics import Metering, NoUsage
-from tarmac.server.workers.peers import Peers
+from tarmac.server.workers.peers import WorkerPeers
 from tarmac.store.interface import Store
 from tarmac.store.open import open_store
 
@@ -162,7 +162,7 @@ async def control_plane(
         issuers = Issuers(store, clock)
         stack.push_async_callback(issuers.close)
         await issuers.use(people.issuers)
-        peers = Peers(seat.folder, seat.index, seat.count, clock) if seat else None
+        peers = WorkerPeers(seat.folder, seat.index, seat.count, clock) if seat else None
         metering = Metering(UsageOfLowest(peers) if peers else NoUsage())
         shared = Shared(metering, TokenUses(clock), RepositoryRoom(Reader(store)), LocalNodes())
         joined = _join_nodes(store, pki, metrics, clock, randomness, peers)
@@ -340,7 +340,7 @@ class _JoinedNodes:
 
 
 def _join_nodes(
-    store: Store, pki: Pki, metrics: Metrics, clock: Clock, randomness: Randomness, peers: Peers | None
+    store: Store, pki: Pki, metrics: Metrics, clock: Clock, randomness: Randomness, peers: WorkerPeers | None
 ) -> _JoinedNodes:
     tunnels_changed: Signal[[str, bool]] = Signal()
     tunnels = NodeTunnels(randomness, peers, tunnels_changed)

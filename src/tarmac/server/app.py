@@ -61,7 +61,7 @@ class RequestAuthenticator(Protocol):
         ...
 
 
-class RequestAuthorizer(Protocol):
+class ApiAuthorizer(Protocol):
     """Decides which users may do which actions."""
 
     def refuses(self, user: User, info: RequestInfo, query: str = "") -> str | None:
@@ -106,7 +106,7 @@ class RequestGates:
     """Components that a request passes before and after it is handled."""
 
     authenticator: RequestAuthenticator
-    authorizer: RequestAuthorizer
+    authorizer: ApiAuthorizer
     fairness: RequestQueue
     audit: AuditSink
 

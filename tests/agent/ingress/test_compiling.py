@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tarmac.agent.ingress.compiling import Here, IngressObjects, compile_ingress
+from tarmac.agent.ingress.compiling import IngressObjects, LocalNode, compile_ingress
 from tarmac.agent.ingress.facts import read_service
 from tarmac.agent.ingress.leases import lease_configs
 from tarmac.api.declare import decode
@@ -21,7 +21,7 @@ from tarmac.decide.reach.facts import SliceFacts, decode_slice
 
 ADDRESS, ADDRESS6 = "192.0.2.10", "2001:db8::10"
 NETWORK = "shop/default"
-HERE = Here("n1", "198.18.0.1", "dfw", {"outside0": ["192.0.2.201/24"]}, {NETWORK: ("10.128.0.0/9",)})
+HERE = LocalNode("n1", "198.18.0.1", "dfw", {"outside0": ["192.0.2.201/24"]}, {NETWORK: ("10.128.0.0/9",)})
 
 
 def pool(**spec: Any) -> AddressPool:
@@ -88,7 +88,7 @@ OBJECTS = IngressObjects(
 )
 
 
-def port_of(objects: IngressObjects, here: Here = HERE) -> OpenPort:
+def port_of(objects: IngressObjects, here: LocalNode = HERE) -> OpenPort:
     (found,) = compile_ingress(here, objects).state.addresses
     (port,) = found.ports
     return port

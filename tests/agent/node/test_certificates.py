@@ -16,7 +16,7 @@ import pytest
 from tarmac.agent.config.reading import BadConfig
 from tarmac.agent.node.certificates.cryptoprocess import CryptoError, CryptoRequest, run_crypto
 from tarmac.agent.node.certificates.files import PairFile, split_pair
-from tarmac.agent.node.certificates.requests import CLIENT_SIGNER, CertificateRefused, CertificateSubject, obtain
+from tarmac.agent.node.certificates.requests import CLIENT_SIGNER, CertificateRefused, NodeCertificateSubject, obtain
 from tarmac.agent.node.certificates.rotation import SPREAD, CertificateRotation
 from tarmac.agent.node.identity import NodeIdentity
 from tarmac.agent.node.serving import ServingCertificate
@@ -175,7 +175,7 @@ async def test_no_kubeconfig_and_no_way_to_get_one(tmp_path: Path) -> None:
 async def test_a_renewed_certificate_is_used_at_once_and_after_a_restart(cluster: Cluster, tmp_path: Path) -> None:
     identity, client = await joined(cluster, tmp_path)
     try:
-        certificate, key = await obtain(client, CLIENT_SIGNER, CertificateSubject("dfw-0"))
+        certificate, key = await obtain(client, CLIENT_SIGNER, NodeCertificateSubject("dfw-0"))
         PairFile(tmp_path / "pki", "kubelet-client", SystemClock()).write(certificate, key)
         identity._changed(certificate, key)
         assert (await client.get_json("/version"))["major"] == "1"
@@ -193,7 +193,7 @@ async def test_a_renewed_certificate_is_used_at_once_and_after_a_restart(cluster
 
 async def test_a_denied_request_is_told_in_the_words_of_who_denied_it(cluster: Cluster) -> None:
     requests = cluster.admin.resource(CERTIFICATE_REQUESTS)
-    asking = asyncio.ensure_future(obtain(cluster.admin, "example.com/nobody", CertificateSubject("dfw-0")))
+    asking = asyncio.ensure_future(obtain(cluster.admin, "example.com/nobody", NodeCertificateSubject("dfw-0")))
     while not (found := (await requests.list()).items):
         await asyncio.sleep(0.02)
     condition = {"type": "Denied", "status": "True", "reason": "No", "message": "not today"}

@@ -26,7 +26,7 @@ from tarmac.server.nodes import tunnels as tunnels_module
 from tarmac.server.nodes.tunnels import STREAM, NodeTunnels
 from tarmac.server.security.users import User
 from tarmac.server.workers import peers as peers_module
-from tarmac.server.workers.peers import Peers
+from tarmac.server.workers.peers import WorkerPeers
 from tarmac.server.workers.sockets import WorkerSocket, is_ours, make_folder, socket_path, unix
 from tarmac.server.workers.workerservice import WorkerService
 
@@ -51,7 +51,7 @@ class Worker:
         self.ready = True
         self.figures: dict[str, Callable[[], object]] = {}
         self.changed: Signal[[str, bool]] = Signal()
-        self.peers = Peers(folder, index, count, CLOCK)
+        self.peers = WorkerPeers(folder, index, count, CLOCK)
         self.tunnels = NodeTunnels(Randomness(), self.peers, self.changed)
         self.service = WorkerService(self.peers, self.tunnels, self.changed, lambda: self.ready, self.figures, CLOCK)
 

@@ -58,7 +58,7 @@ class CompiledIngress:
     reasons: dict[str, str] = field(default_factory=dict[str, str])
 
 
-class Here(NamedTuple):
+class LocalNode(NamedTuple):
     """This node: its name, the end of its tunnels, its Location, its interfaces, and the ranges of its Networks."""
 
     name: str
@@ -79,7 +79,7 @@ class _Target(NamedTuple):
     serving: bool
 
 
-def compile_ingress(here: Here, objects: IngressObjects) -> CompiledIngress:
+def compile_ingress(here: LocalNode, objects: IngressObjects) -> CompiledIngress:
     """Compute the node's whole desired state of public addresses."""
     if objects.empty:
         return CompiledIngress(IngressState(here.address))
@@ -112,7 +112,7 @@ def compile_ingress(here: Here, objects: IngressObjects) -> CompiledIngress:
 
 
 def _held_here(
-    here: Here,
+    here: LocalNode,
     objects: IngressObjects,
     slices: Mapping[str, Sequence[SliceFacts]],
 ) -> Iterator[_Target]:
@@ -138,7 +138,7 @@ def holders(address: PublicAddress, services: Mapping[str, IngressService]) -> I
             yield service
 
 
-def _tunnel_ends(here: Here, endpoints: Mapping[str, TunnelEndpoint]) -> dict[str, str]:
+def _tunnel_ends(here: LocalNode, endpoints: Mapping[str, TunnelEndpoint]) -> dict[str, str]:
     """Return the tunnel ends of the nodes at this node's Location, by name.
 
     Packets of clients are not encrypted, so they do not leave the Location.
@@ -163,7 +163,7 @@ def _by_service(slices: Iterable[SliceFacts]) -> dict[str, list[SliceFacts]]:
 
 
 def _address(
-    here: Here,
+    here: LocalNode,
     address: PublicAddress,
     services: Mapping[str, IngressService],
     slices: Mapping[str, Sequence[SliceFacts]],
@@ -207,7 +207,7 @@ def _targets(port: str, version: int, slices: Sequence[SliceFacts]) -> Iterator[
 
 
 def _port(
-    here: Here,
+    here: LocalNode,
     service: IngressService,
     protocol: str,
     number: int,
@@ -232,7 +232,7 @@ def _port(
 
 
 def _on_its_segment(
-    here: Here, address: PublicAddress, pool: AddressPool, made: wanted.IngressAddress
+    here: LocalNode, address: PublicAddress, pool: AddressPool, made: wanted.IngressAddress
 ) -> tuple[wanted.IngressAddress, str]:
     """Return the address with its segment, if this node is a candidate, and why it must not own it, if so."""
     way = announcement(pool.spec)

@@ -17,7 +17,7 @@ from typing import Final
 
 from tarmac.agent.egress.compiling import Interfaces
 from tarmac.agent.egress.leases.thread import LeaseThread
-from tarmac.agent.ingress.compiling import CompiledIngress, Here, IngressObjects, compile_ingress
+from tarmac.agent.ingress.compiling import CompiledIngress, IngressObjects, LocalNode, compile_ingress
 from tarmac.agent.ingress.leases import lease_configs
 from tarmac.agent.ingress.objects import IngressObjectSource
 from tarmac.agent.ingress.statuswriter import AppliedAddress, IngressStatusWriter
@@ -118,7 +118,7 @@ class IngressReconciler:
     async def _compile(self, objects: IngressObjects, address: str) -> CompiledIngress:
         self._candidate = any(own.name == self._node for each in objects.addresses for own in each.spec.candidates)
         self._interfaces = await self._interfaces_of_node() if self._candidate else {}
-        here = Here(self._node, address, _location(objects, self._node), self._interfaces, self._networks())
+        here = LocalNode(self._node, address, _location(objects, self._node), self._interfaces, self._networks())
         # In a thread: thousands of endpoints take longer than the event loop may be held.
         return await asyncio.to_thread(compile_ingress, here, objects)
 

@@ -21,7 +21,7 @@ from tarmac.agent.config.settings import AgentConfig
 from tarmac.agent.node.certificates.authorities import NodeAuthorities
 from tarmac.agent.node.certificates.cryptoprocess import CryptoError
 from tarmac.agent.node.certificates.files import PairFile, split_pair, write_private
-from tarmac.agent.node.certificates.requests import CLIENT_SIGNER, CertificateRefused, CertificateSubject, obtain
+from tarmac.agent.node.certificates.requests import CLIENT_SIGNER, CertificateRefused, NodeCertificateSubject, obtain
 from tarmac.agent.node.certificates.rotation import CertificateRotation, usable_until
 from tarmac.agent.node.rotatingtransport import RotatingTransport
 from tarmac.base.clock import Clock
@@ -49,7 +49,7 @@ class NodeIdentity:
         self._clock = clock
         self._randomness = randomness
         self._file = PairFile(config.root_dir / "pki", "kubelet-client", clock)
-        self._subject = CertificateSubject(config.node_name)
+        self._subject = NodeCertificateSubject(config.node_name)
         self._rotation: CertificateRotation | None = None
         self.authorities = NodeAuthorities()
         self._hooks: list[Callable[[], None]] = []

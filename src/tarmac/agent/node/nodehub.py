@@ -9,7 +9,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.volumes.node import VolumeNode
 
 
-class NodeReport(Protocol):
+class NodeStatusSource(Protocol):
     """Implemented by `NodeReporter`."""
 
     def node(self) -> JsonObject | None: ...
@@ -25,9 +25,9 @@ class NodeHub:
     def __init__(self, name: str, unregistered: Callable[[], JsonObject]) -> None:
         self._name = name
         self._unregistered = unregistered
-        self._report: NodeReport | None = None
+        self._report: NodeStatusSource | None = None
 
-    def open(self, report: NodeReport) -> None:
+    def open(self, report: NodeStatusSource) -> None:
         """Pass queries to this reporter from now on."""
         self._report = report
 

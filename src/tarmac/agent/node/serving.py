@@ -13,7 +13,7 @@ from pathlib import Path
 from tarmac.agent.config.settings import AgentConfig
 from tarmac.agent.node.certificates.cryptoprocess import CryptoRequest, run_crypto
 from tarmac.agent.node.certificates.files import PairFile, split_pair
-from tarmac.agent.node.certificates.requests import SERVING_SIGNER, CertificateSubject, obtain
+from tarmac.agent.node.certificates.requests import SERVING_SIGNER, NodeCertificateSubject, obtain
 from tarmac.agent.node.certificates.rotation import CertificateRotation, usable_until
 from tarmac.api.schema import JsonObject
 from tarmac.base.log import log
@@ -89,7 +89,7 @@ class ServingCertificate:
             # The node has other addresses: the certificate lacks them, and is requested anew at once.
             current = ""
 
-    def _rotation(self, subject: CertificateSubject) -> CertificateRotation:
+    def _rotation(self, subject: NodeCertificateSubject) -> CertificateRotation:
         return CertificateRotation(
             self._signed,
             lambda: obtain(self._client, SERVING_SIGNER, subject),
@@ -99,14 +99,14 @@ class ServingCertificate:
             self._outdated,
         )
 
-    async def _known_subject(self) -> CertificateSubject:
+    async def _known_subject(self) -> NodeCertificateSubject:
         while True:
             node = self._node()
             if node is not None and (addresses := (node.get("status") or {}).get("addresses")):
                 return _subject(self._config.node_name, addresses)
             await self._clock.sleep(1.0)
 
-    async def _until_moved(self, subject: CertificateSubject, work: asyncio.Future[None]) -> None:
+    async def _until_moved(self, subject: NodeCertificateSubject, work: asyncio.Future[None]) -> None:
         while not work.done() and await self._known_subject() == subject:
             await self._clock.sleep(_LOOK)
 
@@ -120,10 +120,10 @@ class ServingCertificate:
         self._files = (file.path, file.path)
 
 
-def _subject(node: str, addresses: list[JsonObject]) -> CertificateSubject:
+def _subject(node: str, addresses: list[JsonObject]) -> NodeCertificateSubject:
     by_type = [(each["type"], each["address"]) for each in addresses]
     names = sorted({address for kind, address in by_type if kind in ("Hostname", "InternalDNS", "ExternalDNS")})
-    return CertificateSubject(
+    return NodeCertificateSubject(
         node,
         tuple(names),
         tuple(sorted({address for kind, address in by_type if kind in ("InternalIP", "ExternalIP")})),

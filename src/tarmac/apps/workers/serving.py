@@ -22,7 +22,7 @@ from tarmac.server.metrics import Metrics, exposition
 from tarmac.server.nodes.scraping import Scraper
 from tarmac.server.nodes.tunnels import NodeTunnels
 from tarmac.server.subresources.metrics import Metering, Usage
-from tarmac.server.workers.peers import Peers
+from tarmac.server.workers.peers import WorkerPeers
 from tarmac.server.workers.workermetrics import encode_families, merged_families
 from tarmac.server.workers.workerservice import WorkerService
 
@@ -32,7 +32,7 @@ _log = log("workers")
 class UsageOfLowest:
     """Usage measured by the lowest worker. Implements `subresources.metrics.UsageSource`."""
 
-    def __init__(self, peers: Peers) -> None:
+    def __init__(self, peers: WorkerPeers) -> None:
         self._peers = peers
 
     def nodes(self) -> Usage:
@@ -49,7 +49,7 @@ class OneOfSeveral:
 
     def __init__(
         self,
-        peers: Peers,
+        peers: WorkerPeers,
         tunnels: NodeTunnels,
         tunnels_changed: Signal[[str, bool]],
         scraper: Scraper,
@@ -89,7 +89,7 @@ async def measuring(scraper: Scraper, metering: Metering, clock: Clock) -> Async
             yield
 
 
-async def while_lowest(peers: Peers, duties: Callable[[], AbstractAsyncContextManager[None]]) -> NoReturn:
+async def while_lowest(peers: WorkerPeers, duties: Callable[[], AbstractAsyncContextManager[None]]) -> NoReturn:
     """Perform the duties while this worker is the lowest one alive, until cancelled."""
     while True:
         await peers.until_lowest(True)

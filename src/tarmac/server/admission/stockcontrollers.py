@@ -15,7 +15,7 @@ _LEASES: Final = "coordination.k8s.io/leases"
 _KINDS: Final = frozenset({*POD_TEMPLATES, "autoscaling/horizontalpodautoscalers"})
 
 
-class StockControllers(AdmissionPlugin):
+class StockControllersWarning(AdmissionPlugin):
     """Warns at creation while no kube-controller-manager leads."""
 
     name = "StockControllers"

@@ -76,7 +76,7 @@ class _Link:
         self.unready_since = self.unready_since or now
 
 
-class Peers:
+class WorkerPeers:
     """The other workers of this server. Implements `nodes.tunnels.OtherWorkers`."""
 
     def __init__(self, folder: Path, index: int, count: int, clock: Clock) -> None:

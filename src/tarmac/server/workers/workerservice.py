@@ -21,7 +21,7 @@ from tarmac.http.limits import ListenerLimits
 from tarmac.http.listener import Listener
 from tarmac.http.messages import Answer, Request, Response, UpgradeResponse
 from tarmac.server.nodes.tunnels import NodeTunnels
-from tarmac.server.workers.peers import POLL_INTERVAL, UPGRADE, Peers, WorkerNews
+from tarmac.server.workers.peers import POLL_INTERVAL, UPGRADE, WorkerNews, WorkerPeers
 from tarmac.server.workers.sockets import WorkerSocket, socket_path
 
 _encode = msgspec.json.Encoder().encode
@@ -35,7 +35,7 @@ class WorkerService:
 
     def __init__(
         self,
-        peers: Peers,
+        peers: WorkerPeers,
         tunnels: NodeTunnels,
         tunnels_changed: Signal[[str, bool]],
         ready: Callable[[], bool],

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from tarmac.agent.devices.nvidia.driver import Gpu, missing_node, read_gpus
-from tarmac.agent.devices.nvidia.nvml import Nvml, Sample
+from tarmac.agent.devices.nvidia.nvml import GpuSample, Nvml
 from tarmac.agent.devices.nvidia.xids import is_critical, meaning
 
 QUIET: Final = 600.0
@@ -30,7 +30,7 @@ class GpuState:
     """One GPU. `reason` says why it is unhealthy; empty for a healthy one."""
 
     gpu: Gpu
-    sample: Sample | None = None
+    sample: GpuSample | None = None
     reason: str = ""
     xids: Counter[int] = field(default_factory=Counter[int])
     critical: tuple[int, float] | None = None  # the last critical XID, and its time
@@ -60,13 +60,13 @@ class GpuStates:
         self.left_out: dict[str, str] = {}
         """GPUs that are not offered, and the reason."""
 
-    def look(self) -> tuple[list[Gpu], dict[str, Sample]]:
+    def look(self) -> tuple[list[Gpu], dict[str, GpuSample]]:
         """Read driver and library; blocks, so it is for a thread. It changes nothing."""
         found = read_gpus(self._root)
         samples = {gpu.uuid: self._nvml.sample(gpu.uuid) for gpu in found} if self._nvml is not None else {}
         return found, samples
 
-    def apply(self, found: Iterable[Gpu], samples: Mapping[str, Sample]) -> bool:
+    def apply(self, found: Iterable[Gpu], samples: Mapping[str, GpuSample]) -> bool:
         """Take over a look. Return True if GPUs came, or the health of one changed."""
         before = {uuid: state.healthy for uuid, state in self.states.items()}
         listed = {gpu.uuid: gpu for gpu in found}
@@ -109,7 +109,7 @@ class GpuStates:
             return "the driver asks for a reset of it, or a restart of the machine"
         return ""
 
-    def _recovered(self, at: float, sample: Sample | None) -> bool:
+    def _recovered(self, at: float, sample: GpuSample | None) -> bool:
         passed = self._now() - at
         if sample is not None and sample.needs_repair is not None:
             return passed >= SETTLE and not sample.needs_repair

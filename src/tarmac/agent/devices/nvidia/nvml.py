@@ -57,7 +57,7 @@ class NvmlMissing(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class GpuSample:
     """What NVML says about one GPU now. None: it does not say."""
 
     alive: bool  # it answered
@@ -84,18 +84,18 @@ class Nvml:
             raise NvmlMissing(f"{path}: nvmlInit_v2 failed with {code}")
         self._events: _Handle | None = None
 
-    def sample(self, uuid: str) -> Sample:
+    def sample(self, uuid: str) -> GpuSample:
         """Query one GPU."""
         handle = self._handle(uuid)
         if handle is None:
-            return Sample(alive=False, mig=False)
+            return GpuSample(alive=False, mig=False)
         memory, busy = _Memory(), _Utilization()
         power, heat = ctypes.c_uint(), ctypes.c_uint()
         answered = self._call("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(memory))
         knows_load = self._call("nvmlDeviceGetUtilizationRates", handle, ctypes.byref(busy)) == _OK
         knows_power = self._call("nvmlDeviceGetPowerUsage", handle, ctypes.byref(power)) == _OK
         knows_heat = self._call("nvmlDeviceGetTemperature", handle, _TEMPERATURE_OF_GPU, ctypes.byref(heat)) == _OK
-        return Sample(
+        return GpuSample(
             alive=answered != _GPU_IS_LOST,
             mig=self._mig(handle),
             utilization=busy.gpu / 100 if knows_load else None,

@@ -29,7 +29,7 @@ class CertificateRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class CertificateSubject:
+class NodeCertificateSubject:
     """Subject of a certificate: a node, with these names when it serves."""
 
     node: str
@@ -43,7 +43,11 @@ class CertificateSubject:
 
 
 async def obtain(
-    client: Client, signer: str, subject: CertificateSubject, key: str = "", keep: Callable[[str], None] | None = None
+    client: Client,
+    signer: str,
+    subject: NodeCertificateSubject,
+    key: str = "",
+    keep: Callable[[str], None] | None = None,
 ) -> tuple[str, str]:
     """Obtain a certificate and its key. Raises CertificateRefused, ApiError, ClientError, CryptoError.
 
