@@ -16,7 +16,7 @@ from tarmac.base.randomness import Randomness
 from tarmac.client.leader import Leadership
 from tarmac.client.targets.untyped import LEASES
 from tarmac.decide.versions import minor_of
-from tarmac.sim.faults.draws import Luck
+from tarmac.sim.faults.draws import FaultInjector
 from tarmac.sim.loop import VirtualLoop, run
 from tests.apps.test_backups import tarmac
 from tests.support.kubectl import Kubectl
@@ -61,7 +61,7 @@ def _leaders_lease(version: str) -> JsonObject:
 
 def test_the_controllers_that_lead_say_which_version_they_are_until_they_let_go() -> None:
     async def main(loop: VirtualLoop) -> None:
-        async with world(loop, 1, Luck(Randomness(1))) as made:
+        async with world(loop, 1, FaultInjector(Randomness(1))) as made:
             client = made.reliable()
             leases = client.resource(LEASES)
 
@@ -79,7 +79,7 @@ def test_fields_that_this_version_does_not_have_are_told_with_who_has_them() -> 
     """As if a version before had stored them: the server shows objects as they are stored."""
 
     async def main(loop: VirtualLoop) -> None:
-        async with world(loop, 1, Luck(Randomness(1))) as made:
+        async with world(loop, 1, FaultInjector(Randomness(1))) as made:
             assert await fields_that_go(made.reliable()) == []
             strange = {"a": b'"flavour":1', "b": b'"flavour":2', "c": b'"data":[1]'}
             for name, part in strange.items():
@@ -106,7 +106,7 @@ class _Store:
 
 def test_the_format_is_raised_when_every_server_has_been_new_for_a_minute() -> None:
     async def main(loop: VirtualLoop) -> None:
-        async with world(loop, 1, Luck(Randomness(1))) as made:
+        async with world(loop, 1, FaultInjector(Randomness(1))) as made:
             client = made.reliable()
             labels, notes = {"apiserver.kubernetes.io/identity": "tarmac-server"}, {VERSION: "0.0.9"}
             metadata = {"name": "apiserver-a", "namespace": "kube-system", "labels": labels, "annotations": notes}

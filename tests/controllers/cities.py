@@ -11,7 +11,7 @@ from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
 from tarmac.apps.control_plane import CONTROLLING
-from tarmac.apps.simworld import World, world
+from tarmac.apps.simworld import SimWorld, world
 from tarmac.apps.up import NODES
 from tarmac.base.randomness import Randomness
 from tarmac.base.tasks import background
@@ -23,9 +23,9 @@ from tarmac.client.targets.untyped import NODES as NODE_OBJECTS
 from tarmac.client.transport import Transport
 from tarmac.controllers.context import Settings
 from tarmac.controllers.manager import ControllerManager
-from tarmac.sim.faults.draws import Luck
+from tarmac.sim.faults.draws import FaultInjector
 from tarmac.sim.loop import VirtualLoop, run
-from tarmac.sim.nodes.fleet import Fleet
+from tarmac.sim.nodes.fleet import SimulatedNodes
 from tarmac.sim.nodes.objects import location
 from tarmac.sim.nodes.settings import NodeShape, SimLocation
 
@@ -39,7 +39,7 @@ SUBNETS = dynamic(NETWORKING, "subnets", "Subnet")
 class Cities:
     """What a test sees."""
 
-    def __init__(self, made: World, fleet: Fleet) -> None:
+    def __init__(self, made: SimWorld, fleet: SimulatedNodes) -> None:
         self.world = made
         self.fleet = fleet
         self.user: Client = made.reliable()
@@ -129,10 +129,10 @@ def play(
     """Run a story to its end. Without `external`, whoever tells it plays the nodes' part in external services."""
 
     async def main(loop: VirtualLoop) -> None:
-        luck = Luck(Randomness(1))
+        luck = FaultInjector(Randomness(1))
         luck.stop()
         async with world(loop, 1, luck) as made:
-            fleet = Fleet(made.client("nodes", made.link(NODES)), places, shape=shape, external=external)
+            fleet = SimulatedNodes(made.client("nodes", made.link(NODES)), places, shape=shape, external=external)
             cities = Cities(made, fleet)
             for place in places:
                 await cities.locations.create(location(place))

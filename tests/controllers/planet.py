@@ -17,7 +17,7 @@ from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists, Conflict, NotFound
 from tarmac.apps.control_plane import CONTROLLING
-from tarmac.apps.simworld import World, world
+from tarmac.apps.simworld import SimWorld, world
 from tarmac.apps.up import NODES
 from tarmac.base.clock import rfc3339
 from tarmac.base.randomness import Randomness
@@ -27,10 +27,10 @@ from tarmac.client.targets.untyped import DEPLOYMENTS, INSTANCES, LOCATIONS, NET
 from tarmac.controllers.manager import CONTROLLERS, ControllerManager
 from tarmac.controllers.network.controller import NetworkControllers
 from tarmac.server.security.users import User
-from tarmac.sim.faults.draws import Luck
+from tarmac.sim.faults.draws import FaultInjector
 from tarmac.sim.faults.link import ServerLink
 from tarmac.sim.loop import VirtualLoop, run
-from tarmac.sim.nodes.fleet import Fleet
+from tarmac.sim.nodes.fleet import SimulatedNodes
 from tarmac.sim.nodes.objects import location
 from tarmac.sim.nodes.settings import Behaviour, SimLocation
 
@@ -42,7 +42,7 @@ NAMES = "garbage,namespace,serviceaccount,volume,network,quota,workload,deployme
 class Planet:
     """What a test sees."""
 
-    def __init__(self, made: World, fleet: Fleet) -> None:
+    def __init__(self, made: SimWorld, fleet: SimulatedNodes) -> None:
         self.world = made
         self.fleet = fleet
         self.user: Client = made.reliable()
@@ -214,10 +214,10 @@ def workload(name: str = "web", *, cities: tuple[str, ...] = ("DFW",), replicas:
 
 @asynccontextmanager
 async def _planet(loop: VirtualLoop, behaviour: Behaviour | None) -> AsyncGenerator[Planet]:
-    luck = Luck(Randomness(1))
+    luck = FaultInjector(Randomness(1))
     luck.stop()
     async with world(loop, 1, luck) as made:
-        fleet = Fleet(made.client("nodes", made.link(NODES)), PLACES, behaviour=behaviour)
+        fleet = SimulatedNodes(made.client("nodes", made.link(NODES)), PLACES, behaviour=behaviour)
         async with background(fleet.run(), "simulated nodes"):
             await fleet.registered()
             planet = Planet(made, fleet)

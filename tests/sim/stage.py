@@ -6,16 +6,16 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from tarmac.api.schema import JsonObject
-from tarmac.apps.simworld import World, world
+from tarmac.apps.simworld import SimWorld, world
 from tarmac.apps.up import NODES
 from tarmac.base.randomness import Randomness
 from tarmac.base.tasks import background
 from tarmac.client.client import Client
 from tarmac.client.targets.untyped import NODES as NODE_OBJECTS
 from tarmac.client.targets.untyped import PODS, SERVICE_ACCOUNTS
-from tarmac.sim.faults.draws import Luck
+from tarmac.sim.faults.draws import FaultInjector
 from tarmac.sim.loop import VirtualLoop, run
-from tarmac.sim.nodes.fleet import Fleet
+from tarmac.sim.nodes.fleet import SimulatedNodes
 from tarmac.sim.nodes.model import NodeModel
 from tarmac.sim.nodes.settings import Behaviour, SimLocation
 
@@ -25,7 +25,7 @@ PLACES = (SimLocation("dfw", "DFW", 2), SimLocation("lhr", "LHR", 1))
 class Stage:
     """What a test sees."""
 
-    def __init__(self, made: World, fleet: Fleet) -> None:
+    def __init__(self, made: SimWorld, fleet: SimulatedNodes) -> None:
         self.world = made
         self.fleet = fleet
         self.user: Client = made.reliable()
@@ -76,7 +76,7 @@ def play(
     """Run a story to its end."""
 
     async def main(loop: VirtualLoop) -> None:
-        luck = Luck(Randomness(1))
+        luck = FaultInjector(Randomness(1))
         luck.stop()
         async with world(loop, 1, luck) as made:
             await (
@@ -90,7 +90,7 @@ def play(
                     }
                 )
             )
-            fleet = Fleet(made.client("nodes", made.link(NODES)), PLACES, models=models, behaviour=behaviour)
+            fleet = SimulatedNodes(made.client("nodes", made.link(NODES)), PLACES, models=models, behaviour=behaviour)
             async with background(fleet.run(), "simulated nodes"):
                 await fleet.registered()
                 await story(Stage(made, fleet))

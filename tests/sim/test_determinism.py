@@ -14,10 +14,10 @@ from tarmac.client.client import Client
 from tarmac.client.controller import Controller, own_key
 from tarmac.client.informer import Informers
 from tarmac.client.targets.untyped import PODS
-from tarmac.sim.faults.draws import Luck
+from tarmac.sim.faults.draws import FaultInjector
 from tarmac.sim.loop import VirtualLoop, run
 from tarmac.sim.metrics import SimulatedMetrics
-from tarmac.sim.nodes.fleet import Fleet
+from tarmac.sim.nodes.fleet import SimulatedNodes
 from tarmac.sim.nodes.settings import Behaviour, SimLocation
 from tarmac.sim.seeds import stream
 
@@ -61,11 +61,11 @@ def story(seed: int) -> str:
     """A small world with house-keeping, nodes, pods that come, crash and go, and a poor network."""
 
     async def main(loop: VirtualLoop) -> str:
-        luck = Luck(stream(seed, "faults"))
+        luck = FaultInjector(stream(seed, "faults"))
         async with world(loop, seed, luck) as made:
             places = [SimLocation("dfw", "DFW", 2), SimLocation("lhr", "LHR", 2)]
             unlucky = Behaviour(fails=0.2, crash_loops=0.1, out_of_memory=0.1)
-            fleet = Fleet(made.client("nodes", made.link(NODES)), places, behaviour=unlucky)
+            fleet = SimulatedNodes(made.client("nodes", made.link(NODES)), places, behaviour=unlucky)
             replica = made.replica("controllers-a", SimulatedMetrics(fleet, made.clock), HOUSE_KEEPING)
             replica.start()
             binder = bind_round_robin(made.client("binder", made.link(USER)), list(fleet.nodes))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tarmac.api.schema import JsonObject
-from tarmac.apps.simworld import World, world
+from tarmac.apps.simworld import SimWorld, world
 from tarmac.apps.up import NODES
 from tarmac.base.randomness import Randomness
 from tarmac.base.tasks import background
@@ -22,11 +22,11 @@ from tarmac.cli.verbs.objects import parse_object
 from tarmac.cli.verbs.plan import plan
 from tarmac.cli.verbs.why import why
 from tarmac.client.targets.untyped import LOCATIONS, NETWORKS, PODS, RESOURCE_QUOTAS, WORKLOADS
-from tarmac.sim.faults.draws import Luck
+from tarmac.sim.faults.draws import FaultInjector
 from tarmac.sim.loop import VirtualLoop, run
 from tarmac.sim.metrics import SimulatedMetrics
 from tarmac.sim.nodes.configuration import model_of, read_config
-from tarmac.sim.nodes.fleet import Fleet
+from tarmac.sim.nodes.fleet import SimulatedNodes
 from tarmac.sim.nodes.objects import location
 from tarmac.sim.nodes.settings import SimLocation
 
@@ -37,7 +37,7 @@ PLACES = tuple(SimLocation(city.lower(), city, 3) for city in ("DFW", "SEA", "LH
 class Planet:
     """What a test sees of it."""
 
-    def __init__(self, made: World, fleet: Fleet) -> None:
+    def __init__(self, made: SimWorld, fleet: SimulatedNodes) -> None:
         self.fleet = fleet
         self.user = made.reliable()
         self.clock = made.clock
@@ -74,14 +74,14 @@ def on_a_planet(story: Callable[[Planet], Coroutine[Any, Any, None]]) -> None:
     model = model_of(read_config(EXAMPLES / "nodes" / "sim-nodes.yaml"))
 
     async def main(loop: VirtualLoop) -> None:
-        luck = Luck(Randomness(1))
+        luck = FaultInjector(Randomness(1))
         luck.stop()
         async with AsyncExitStack() as stack:
             made = await stack.enter_async_context(world(loop, 1, luck))
             for place in PLACES:
                 await made.reliable().resource(LOCATIONS).apply(location(place), manager="test")
             models = {place.name: model for place in PLACES}
-            fleet = Fleet(made.client("nodes", made.link(NODES)), PLACES, models=models)
+            fleet = SimulatedNodes(made.client("nodes", made.link(NODES)), PLACES, models=models)
             await stack.enter_async_context(background(fleet.run(), "simulated nodes"))
             await fleet.registered()
             replica = made.replica("controllers", SimulatedMetrics(fleet, made.clock))

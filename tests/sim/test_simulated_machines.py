@@ -9,7 +9,7 @@ import pytest
 from tarmac.decide.reasons import GUEST_PANICKED
 from tarmac.sim.checker.replay import Checker
 from tarmac.sim.checker.safety import safety
-from tarmac.sim.nodes.fleet import Fleet
+from tarmac.sim.nodes.fleet import SimulatedNodes
 from tarmac.sim.nodes.pod import SimulatedPod
 from tests.sim.stage import Stage, play, pod
 from tests.sim.test_simulated_nodes import conditions
@@ -85,12 +85,12 @@ def test_nobody_starts_what_ends_while_there_is_no_agent_and_the_next_one_does()
 
 @pytest.mark.parametrize("wrong", [False, True], ids=["an honest agent", "one that starts what it finds"])
 def test_the_checker_finds_an_agent_that_starts_machines_again(wrong: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    def adopt(self: Fleet, pod: SimulatedPod) -> None:
+    def adopt(self: SimulatedNodes, pod: SimulatedPod) -> None:
         pod.restarts += 1
         self._reports.queue.add(pod.uid)  # pyright: ignore[reportPrivateUsage]
 
     if wrong:
-        monkeypatch.setattr(Fleet, "_adopt", adopt)
+        monkeypatch.setattr(SimulatedNodes, "_adopt", adopt)
 
     async def story(stage: Stage) -> None:
         checker = Checker(safety())

@@ -15,7 +15,6 @@ from tarmac.sim.bugs import LogTap
 from tarmac.sim.checker.convergence import lies, orphans, unmet
 from tarmac.sim.checker.replay import DEPLOYMENTS, INSTANCES, PODS, WORKLOADS, Mirror
 from tarmac.sim.checker.safety import safety
-from tarmac.sim.nodes.fleet import Fleet
 from tarmac.sim.users import Wish
 from tests.sim import test_egress_rules, test_the_checker
 

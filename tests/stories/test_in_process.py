@@ -16,7 +16,7 @@ from tarmac.controllers.manager import ControllerManager, choose
 from tarmac.controllers.metricsources import ExternalQuery, InstanceUsage, NoMetric
 from tarmac.server.security.users import User
 from tarmac.sim.bugs import LogTap
-from tarmac.sim.faults.draws import Luck
+from tarmac.sim.faults.draws import FaultInjector
 from tarmac.sim.loop import VirtualLoop, run
 from tests.stories.all import OF_MACHINES_TOO, STORIES
 from tests.stories.manifests import MACHINE, SANDBOX, Sort
@@ -65,7 +65,7 @@ def tell(name: str, *, beside: bool = False, sort: Sort = SANDBOX) -> None:
     tap.listen()
 
     async def main(loop: VirtualLoop) -> None:
-        luck = Luck(Randomness(1))
+        luck = FaultInjector(Randomness(1))
         luck.stop()
         async with virtual_world(loop, 1, luck) as planet:
             controllers = planet.client("controllers", planet.link(CONTROLLING))

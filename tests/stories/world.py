@@ -34,7 +34,7 @@ from tarmac.client.targets.untyped import (
     RESOURCE_QUOTAS,
     WORKLOADS,
 )
-from tarmac.sim.nodes.fleet import Fleet
+from tarmac.sim.nodes.fleet import SimulatedNodes
 from tarmac.sim.nodes.objects import LEASE_NAMESPACE, location
 from tarmac.sim.nodes.settings import Behaviour, HeartbeatSettings, SimLocation
 from tests.stories.manifests import SANDBOX, Sort
@@ -87,7 +87,7 @@ class World:
         self._nodes_client = nodes
         self._pace = pace
         self._cities: set[str] = set()
-        self._fleets: dict[str, Fleet] = {}  # by city
+        self._fleets: dict[str, SimulatedNodes] = {}  # by city
         self._stack = AsyncExitStack()
 
     async def begin(self) -> None:
@@ -114,7 +114,7 @@ class World:
     async def build(self, city: str, nodes: int = 2) -> None:
         """Nodes for a city. Returns when its Location is ready."""
         pace = self._pace
-        fleet = Fleet(
+        fleet = SimulatedNodes(
             self._nodes_client,
             [SimLocation(city.lower(), city, nodes)],
             behaviour=pace.behaviour,

@@ -16,7 +16,7 @@ from pathlib import Path
 from tarmac.api.catalog import build_catalog
 from tarmac.apps.simserving import serve
 from tarmac.apps.simtrial import TrialResult, trial
-from tarmac.apps.simworld import World, world
+from tarmac.apps.simworld import SimWorld, world
 from tarmac.apps.up import NODES
 from tarmac.base.garbage import collect_rarely
 from tarmac.base.stderr import print_error
@@ -25,16 +25,16 @@ from tarmac.client.targets.untyped import LOCATIONS
 from tarmac.sim.bugs import LogTap
 from tarmac.sim.checker.replay import Checker, RuleViolation
 from tarmac.sim.checker.safety import safety
-from tarmac.sim.faults.draws import KINDS, Luck
+from tarmac.sim.faults.draws import KINDS, FaultInjector
 from tarmac.sim.loop import VirtualLoop, run
 from tarmac.sim.metrics import SimulatedMetrics
 from tarmac.sim.nodes.configuration import model_of
-from tarmac.sim.nodes.fleet import Fleet
+from tarmac.sim.nodes.fleet import SimulatedNodes
 from tarmac.sim.nodes.objects import location
 from tarmac.sim.nodes.settings import SimLocation
 from tarmac.sim.scenario.player import Player, ScenarioStage, Unmet, label_gateways
 from tarmac.sim.scenario.script import Scenario, ScenarioError, read
-from tarmac.sim.scenario.timeline import Teller, stamp
+from tarmac.sim.scenario.timeline import Timeline, stamp
 from tarmac.sim.seeds import stream
 
 _MIN_SEEDS = 50  # number of seeds that should meet every fault
@@ -121,7 +121,7 @@ async def _play(loop: VirtualLoop, scenario: Scenario, folder: Path, seed: int) 
     def tell(what: str) -> None:
         print(f"{stamp(loop.time())}  {what}")
 
-    luck, teller = Luck(stream(seed, "faults")), Teller(tell)
+    luck, teller = FaultInjector(stream(seed, "faults")), Timeline(tell)
     if not scenario.faults:
         luck.stop()
     checker = Checker([*safety(), teller])
@@ -151,12 +151,12 @@ async def _play(loop: VirtualLoop, scenario: Scenario, folder: Path, seed: int) 
     return bool(checker.violations)
 
 
-async def _populate(planet: World, scenario: Scenario, stack: AsyncExitStack) -> Fleet:
+async def _populate(planet: SimWorld, scenario: Scenario, stack: AsyncExitStack) -> SimulatedNodes:
     places = [SimLocation(city.lower(), city, nodes) for city, nodes in scenario.cities.items()]
     for place in places:
         await planet.reliable().resource(LOCATIONS).apply(location(place), manager="scenario")
     models = {each.name: model_of(scenario.node_config) for each in places} if scenario.node_config else {}
-    fleet = Fleet(planet.client("nodes", planet.link(NODES)), places, models=models)
+    fleet = SimulatedNodes(planet.client("nodes", planet.link(NODES)), places, models=models)
     await stack.enter_async_context(background(fleet.run(), "simulated nodes"))
     await fleet.registered()
     await label_gateways(planet.reliable(), scenario, fleet)

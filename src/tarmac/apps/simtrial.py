@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from tarmac.apps.simworld import World, world
+from tarmac.apps.simworld import SimWorld, world
 from tarmac.apps.up import NODES
 from tarmac.base.tasks import background
 from tarmac.client.targets.untyped import LOCATIONS
@@ -23,12 +23,12 @@ from tarmac.sim.checker.replay import LEASES, Checker, RuleViolation
 from tarmac.sim.checker.safety import safety
 from tarmac.sim.egressusers import Partner
 from tarmac.sim.faults.director import Director
-from tarmac.sim.faults.draws import Luck, Odds
+from tarmac.sim.faults.draws import FaultInjector, FaultRates
 from tarmac.sim.history import Moment
 from tarmac.sim.loop import VirtualLoop, run
 from tarmac.sim.metrics import SimulatedMetrics
 from tarmac.sim.nodes.draws import drawn_model
-from tarmac.sim.nodes.fleet import Fleet
+from tarmac.sim.nodes.fleet import SimulatedNodes
 from tarmac.sim.nodes.objects import location
 from tarmac.sim.nodes.settings import Behaviour, SimLocation
 from tarmac.sim.seeds import stream
@@ -51,7 +51,7 @@ class TrialSettings:
 
     turmoil: float = 400.0
     patience: float = 3600.0
-    odds: Odds = Odds()  # noqa: RUF009
+    odds: FaultRates = FaultRates()  # noqa: RUF009
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def trial(seed: int, settings: TrialSettings | None = None, told: Told = _untold
     made = settings or TrialSettings()
 
     async def main(loop: VirtualLoop) -> TrialResult:
-        luck = Luck(stream(seed, "faults"), made.odds)
+        luck = FaultInjector(stream(seed, "faults"), made.odds)
         async with world(loop, seed, luck) as planet:
             return await _Trial(planet, made, lambda what: told(loop.time(), what), tap).play()
 
@@ -86,7 +86,7 @@ def trial(seed: int, settings: TrialSettings | None = None, told: Told = _untold
 
 
 class _Trial:
-    def __init__(self, planet: World, settings: TrialSettings, told: Callable[[str], None], tap: LogTap) -> None:
+    def __init__(self, planet: SimWorld, settings: TrialSettings, told: Callable[[str], None], tap: LogTap) -> None:
         self._world = planet
         self._settings = settings
         self._tap = tap
@@ -96,7 +96,7 @@ class _Trial:
         models = {place.name: drawn_model(sizes) for place in PLACES}
         nodes = planet.client("nodes", planet.link(NODES))
         # The checker does not read events, and writing them takes as long as the rest of a story.
-        self._fleet = Fleet(nodes, PLACES, models=models, behaviour=UNLUCKY, events=False)
+        self._fleet = SimulatedNodes(nodes, PLACES, models=models, behaviour=UNLUCKY, events=False)
         metrics = SimulatedMetrics(self._fleet, planet.clock)
         self._load = metrics.load
         self._replicas = [planet.replica(name, metrics) for name in ("controllers-a", "controllers-b")]

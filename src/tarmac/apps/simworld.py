@@ -33,7 +33,7 @@ from tarmac.server.security.impersonation import Impersonation
 from tarmac.server.security.jwt import InvalidToken
 from tarmac.server.security.reviews import Reviews
 from tarmac.server.security.users import User
-from tarmac.sim.faults.draws import Luck
+from tarmac.sim.faults.draws import FaultInjector
 from tarmac.sim.faults.link import ServerLink
 from tarmac.sim.history import HistoryStore
 from tarmac.sim.loop import VirtualClock, VirtualLoop
@@ -75,12 +75,12 @@ class _NoAuthentication:
 
 
 @dataclass
-class World:
+class SimWorld:
     """A running simulated world."""
 
     loop: VirtualLoop
     seed: int
-    luck: Luck
+    luck: FaultInjector
     store: HistoryStore
     server: ApiServer
     clock: VirtualClock  # of the server
@@ -110,7 +110,7 @@ class World:
 
 
 @asynccontextmanager
-async def world(loop: VirtualLoop, seed: int, luck: Luck) -> AsyncGenerator[World]:
+async def world(loop: VirtualLoop, seed: int, luck: FaultInjector) -> AsyncGenerator[SimWorld]:
     """Run a server with its initial objects and no clients yet."""
     clock = VirtualClock(loop)
     randomness = Randomness(seed)
@@ -128,7 +128,7 @@ async def world(loop: VirtualLoop, seed: int, luck: Luck) -> AsyncGenerator[Worl
         starting = Client(local_transport(server, STARTING), clock, randomness)
         await ensure_initial_objects(starting)
         await ensure_local_disks(starting)
-        yield World(loop, seed, luck, store, server, clock, {"server": clock})
+        yield SimWorld(loop, seed, luck, store, server, clock, {"server": clock})
 
 
 def _server(store: HistoryStore, authorizer: Authorizer, clock: VirtualClock, randomness: Randomness) -> ApiServer:

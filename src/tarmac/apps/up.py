@@ -36,7 +36,7 @@ from tarmac.server.security.policy import SIMULATED_NODES
 from tarmac.server.security.users import User
 from tarmac.sim.metrics import SimulatedMetrics
 from tarmac.sim.nodes.configuration import BadNodeConfig, model_of, read_config
-from tarmac.sim.nodes.fleet import Fleet
+from tarmac.sim.nodes.fleet import SimulatedNodes
 from tarmac.sim.nodes.model import NodeModel
 from tarmac.sim.nodes.objects import location
 from tarmac.sim.nodes.settings import HeartbeatSettings, SimLocation
@@ -237,7 +237,7 @@ async def simulated_fleet(
     running: Running,
     *,
     model: NodeModel | None = None,
-) -> AsyncGenerator[tuple[Fleet, SimulatedMetrics]]:
+) -> AsyncGenerator[tuple[SimulatedNodes, SimulatedMetrics]]:
     """Run simulated nodes as `simulated` does; yield them and the load that they report."""
     locations = Client(local_transport(running.server, STARTING)).resource(LOCATIONS)
     names = {place.name for place in places}
@@ -249,7 +249,7 @@ async def simulated_fleet(
     clock = SystemClock()
     client = Client(local_transport(running.server, NODES, bounded=clock), clock)
     beat = HeartbeatSettings.for_fleet(sum(place.nodes for place in places), grace)
-    fleet = Fleet(client, places, models=dict.fromkeys(names, model) if model else None, heartbeat=beat)
+    fleet = SimulatedNodes(client, places, models=dict.fromkeys(names, model) if model else None, heartbeat=beat)
     async with background(fleet.run(), "simulated nodes"):
         await fleet.registered()
         metrics = SimulatedMetrics(fleet, client.clock)

@@ -16,7 +16,7 @@ from tarmac.base.cooperative import CooperativeRunner, CooperativeWork
 from tarmac.base.quantity import Quantity
 from tarmac.base.selectors import LabelMatcher
 from tarmac.controllers.metricsources import ExternalQuery, InstanceUsage, NoMetric
-from tarmac.sim.nodes.fleet import Fleet
+from tarmac.sim.nodes.fleet import SimulatedNodes
 from tarmac.sim.nodes.pod import SimulatedPod
 
 IDLE = {"cpu": "10m", "memory": "64Mi"}
@@ -26,7 +26,7 @@ _WINDOW = "15s"
 class SimulatedMetrics:
     """Answers the autoscaler (`external`, `usage`) and the server's metrics API (`nodes`, `pods`)."""
 
-    def __init__(self, fleet: Fleet, clock: Clock) -> None:
+    def __init__(self, fleet: SimulatedNodes, clock: Clock) -> None:
         self.load: dict[str, float] = {}  # by Location
         self._fleet = fleet
         self._clock = clock

@@ -25,7 +25,7 @@ from tarmac.agent.pods.admission import AdmitCheck, ResizeCheck
 from tarmac.agent.pods.manager import PodManager, no_notes
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
-from tarmac.apps.simworld import World, world
+from tarmac.apps.simworld import SimWorld, world
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
 from tarmac.client.events import Recorder
@@ -34,7 +34,7 @@ from tarmac.client.targets.untyped import EVENTS, NAMESPACES, NODES, PODS, SERVI
 from tarmac.runtimes.fake import FakeRuntime
 from tarmac.runtimes.interface import Runtime
 from tarmac.server.security.users import User
-from tarmac.sim.faults.draws import Luck
+from tarmac.sim.faults.draws import FaultInjector
 from tarmac.sim.faults.link import ServerLink
 from tarmac.sim.loop import VirtualLoop, run
 from tarmac.volumes.fake import FakeSources
@@ -129,7 +129,7 @@ class Classing(Protocol):
 class Machine:
     """What a story sees."""
 
-    def __init__(self, made: World, root: Path) -> None:
+    def __init__(self, made: SimWorld, root: Path) -> None:
         self.world = made
         self.root = root
         self.user: Client = made.reliable()
@@ -365,7 +365,7 @@ def condition(status: JsonObject, type: str) -> JsonObject:
 
 @asynccontextmanager
 async def _machine(loop: VirtualLoop, root: Path) -> AsyncGenerator[Machine]:
-    luck = Luck(Randomness(1))
+    luck = FaultInjector(Randomness(1))
     luck.stop()
     async with world(loop, 1, luck) as made:
         machine = Machine(made, root)

@@ -11,7 +11,7 @@ from tarmac.base.clock import SystemClock
 from tarmac.base.tasks import Tasks
 from tarmac.sim.sessions.commands import NAMES, PROGRAMS
 from tarmac.sim.sessions.instance import SimulatedContainer
-from tarmac.sim.sessions.peers import Named, Peers, Unreachable
+from tarmac.sim.sessions.peers import Named, PeerUnreachable
 from tarmac.sim.sessions.shell import Session, Shell
 from tarmac.sim.sessions.terminal import Terminal
 
@@ -29,7 +29,7 @@ class FakePeers:
 
     async def fetch(self, container: SimulatedContainer, peer: Named, port: int) -> str:
         if port != 80:
-            raise Unreachable("Connection refused")
+            raise PeerUnreachable("Connection refused")
         return "page\n"
 
 

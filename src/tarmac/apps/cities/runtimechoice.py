@@ -15,7 +15,7 @@ class Impossible(Exception):
     """The requested runtime is not available here; the message names reason and fix."""
 
 
-class Choice(NamedTuple):
+class RuntimeChoice(NamedTuple):
     """The chosen runtime and the reason. The parts are those of `containerd`."""
 
     runtime: Literal["containerd", "sim"]
@@ -23,18 +23,18 @@ class Choice(NamedTuple):
     parts: NodeParts | None = None
 
 
-def choose(asked: Literal["auto", "containerd", "sim"]) -> Choice:
+def choose(asked: Literal["auto", "containerd", "sim"]) -> RuntimeChoice:
     """Choose the runtime. Raises Impossible if containerd was requested and is not available."""
     if asked == "sim":
-        return Choice("sim", "set by --runtime")
+        return RuntimeChoice("sim", "set by --runtime")
     try:
         parts = _usable_parts()
     except Impossible as reason:
         if asked == "containerd":
             raise
-        return Choice("sim", f"instances are simulated: {reason}")
+        return RuntimeChoice("sim", f"instances are simulated: {reason}")
     without = f"there is no gVisor ({parts.no_gvisor}), so only pods with the RuntimeClass runc can run"
-    return Choice("containerd", f"real containers; {'sandboxes by gVisor' if parts.runsc else without}", parts)
+    return RuntimeChoice("containerd", f"real containers; {'sandboxes by gVisor' if parts.runsc else without}", parts)
 
 
 def _usable_parts() -> NodeParts:

@@ -13,7 +13,7 @@ from tarmac.api.conditions import condition_of, is_true
 from tarmac.api.schema import JsonObject
 from tarmac.sim.checker.replay import DEPLOYMENTS, INSTANCES, PODS, WORKLOADS, Mirror
 from tarmac.sim.checker.rules import desired, labels
-from tarmac.sim.nodes.fleet import Fleet
+from tarmac.sim.nodes.fleet import SimulatedNodes
 from tarmac.sim.users import NAMESPACE, Wish
 
 Counted = Mapping[str, int]
@@ -84,7 +84,7 @@ def _is_stopped(instance: JsonObject) -> bool:
     return not mapping(instance, "spec", "runtime", "virtualMachine").get("running", True)
 
 
-def lies(mirror: Mirror, fleet: Fleet) -> Iterator[str]:
+def lies(mirror: Mirror, fleet: SimulatedNodes) -> Iterator[str]:
     """Yield statuses that differ from the true state, starting from the processes."""
     running = {pod.uid: pod for pod in fleet.pods() if pod.runs}
     for key, pod in mirror.bucket(PODS).items():

@@ -10,7 +10,7 @@ from tarmac.api.conditions import condition_of, is_true
 from tarmac.api.egress.names import GROUP
 from tarmac.api.schema import JsonObject
 from tarmac.sim.checker.replay import PODS, Mirror, ObjectChange
-from tarmac.sim.nodes.fleet import Fleet
+from tarmac.sim.nodes.fleet import SimulatedNodes
 
 SOURCE_IPS, CLAIMS = f"{GROUP}/sourceips", f"{GROUP}/sourceipclaims"
 SERVICES, FORWARDERS, GATEWAYS = f"{GROUP}/externalservices", f"{GROUP}/forwarders", f"{GROUP}/gateways"
@@ -105,7 +105,7 @@ def unmet_outside(mirror: Mirror) -> Iterator[str]:
             yield f"claim {key} has not been looked at"
 
 
-def lies_outside(mirror: Mirror, fleet: Fleet) -> Iterator[str]:
+def lies_outside(mirror: Mirror, fleet: SimulatedNodes) -> Iterator[str]:
     """Yield statuses that differ from the nodes' behaviour, and objects that are no longer used."""
     for key, service in mirror.bucket(SERVICES).items():
         yield from _misjudged(mirror, fleet, key, service)
@@ -129,7 +129,7 @@ def _is_used(gateway: JsonObject, services: Iterable[str]) -> bool:
     return names <= set(services)
 
 
-def _misjudged(mirror: Mirror, fleet: Fleet, key: str, service: JsonObject) -> Iterator[str]:
+def _misjudged(mirror: Mirror, fleet: SimulatedNodes, key: str, service: JsonObject) -> Iterator[str]:
     """Check that Ready means: the target sees each source pod under the service's address."""
     address = next(iter((objects(mapping(service, "status"), "sources") or [{}])[0].get("sourceIPs") or ()), "")
     rules = [rule for name, each in mirror.bucket(FORWARDERS).items() if _is_of(name, key) for rule in _rules(each)]

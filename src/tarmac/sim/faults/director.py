@@ -20,10 +20,10 @@ from tarmac.sim.faults.draws import (
     HISTORY_LOST,
     LEADER_CHANGE,
     NODE_DEATH,
-    Luck,
+    FaultInjector,
 )
 from tarmac.sim.loop import VirtualClock
-from tarmac.sim.nodes.fleet import Fleet
+from tarmac.sim.nodes.fleet import SimulatedNodes
 from tarmac.sim.replica import Replica
 from tarmac.store.interface import Store
 
@@ -35,11 +35,11 @@ class Director:
 
     def __init__(
         self,
-        luck: Luck,
+        luck: FaultInjector,
         clock: Clock,
         store: Store,
         replicas: Sequence[Replica],
-        fleet: Fleet,
+        fleet: SimulatedNodes,
         clocks: Mapping[str, VirtualClock],
         *,
         pace: float = 16.0,

@@ -30,7 +30,7 @@ KINDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Odds:
+class FaultRates:
     """Fault rates of the connection: probability per request or, for watches, mean seconds until one breaks."""
 
     conflict: float = 0.02
@@ -41,13 +41,13 @@ class Odds:
     watch_seconds: float = 200.0
 
 
-class Luck:
+class FaultInjector:
     """The fault draws. After `stop`, no fault happens any more."""
 
-    def __init__(self, randomness: Randomness, odds: Odds | None = None) -> None:
+    def __init__(self, randomness: Randomness, odds: FaultRates | None = None) -> None:
         self.hits: Counter[str] = Counter()
         self.randomness = randomness
-        self.odds = odds or Odds()
+        self.odds = odds or FaultRates()
         self._on = True
 
     @property

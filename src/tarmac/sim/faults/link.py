@@ -16,7 +16,7 @@ from math import inf, log
 from tarmac.api.status import conflict
 from tarmac.client.errors import Disconnected, RequestTimeout
 from tarmac.client.transport import NO_HEADERS, Chunks, ClientRequest, Reply, StreamReply, Transport
-from tarmac.sim.faults.draws import CONFLICT, LOST_ANSWER, LOST_REQUEST, SLOW_WRITE, WATCH_DROP, Luck
+from tarmac.sim.faults.draws import CONFLICT, LOST_ANSWER, LOST_REQUEST, SLOW_WRITE, WATCH_DROP, FaultInjector
 
 _READS = frozenset(("GET", "HEAD", "OPTIONS"))
 _LATENCY = (0.0002, 0.004)
@@ -25,7 +25,7 @@ _LATENCY = (0.0002, 0.004)
 class ServerLink:
     """The connection of one process to the server."""
 
-    def __init__(self, inner: Transport, luck: Luck) -> None:
+    def __init__(self, inner: Transport, luck: FaultInjector) -> None:
         self.requests = 0
         self._inner = inner
         self._luck = luck

@@ -69,7 +69,7 @@ _LOOPS = 4  # number of crashes of a pod in a temporary crash loop
 _decode = msgspec.json.Decoder(JsonObject).decode
 
 
-class Fleet:
+class SimulatedNodes:
     """The nodes. `run` starts them; `die`, `revive`, `cut` and `heal` inject faults."""
 
     def __init__(

@@ -20,10 +20,10 @@ from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import NODES
 from tarmac.sim.loop import VirtualClock
 from tarmac.sim.metrics import SimulatedMetrics
-from tarmac.sim.nodes.fleet import Fleet
+from tarmac.sim.nodes.fleet import SimulatedNodes
 from tarmac.sim.nodes.settings import SimLocation
 from tarmac.sim.replica import Replica
-from tarmac.sim.scenario.script import Dial, Scenario, ScenarioError, Step, Until, manifests, seconds
+from tarmac.sim.scenario.script import Dial, Scenario, ScenarioError, ScenarioStep, Until, manifests, seconds
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class ScenarioStage:
     client: Client
     clock: Clock
     catalog: Catalog
-    fleet: Fleet
+    fleet: SimulatedNodes
     metrics: SimulatedMetrics
     replicas: Mapping[str, Replica]
     clocks: Mapping[str, VirtualClock]
@@ -57,17 +57,17 @@ class Player:
         self._folder = folder
         self._tell = tell
 
-    async def do(self, step: Step) -> None:
+    async def do(self, step: ScenarioStep) -> None:
         """Execute one step. Raises ScenarioError (it cannot be executed), Unmet (its expectation does not hold)."""
         try:
             await getattr(self, f"_{step.action}")(step)
         except ApiError as error:
             raise ScenarioError(f"{step.action}: {error}") from error
 
-    async def _say(self, step: Step) -> None:
+    async def _say(self, step: ScenarioStep) -> None:
         self._tell(step.say)
 
-    async def _apply(self, step: Step) -> None:
+    async def _apply(self, step: ScenarioStep) -> None:
         assert step.apply is not None
         for manifest in manifests(step.apply, self._folder):
             resource = self._of(manifest)
@@ -77,21 +77,21 @@ class Player:
             self._tell(f"apply {resource.target.kind.lower()}/{metadata.get('name')}")
             await resource.apply(manifest, manager="scenario")
 
-    async def _patch(self, step: Step) -> None:
+    async def _patch(self, step: ScenarioStep) -> None:
         assert step.patch is not None
         resource, name, namespace = self._named(step.patch.object)
         self._tell(f"patch {step.patch.object}")
         await resource.patch(name, step.patch.merge, namespace, manager="scenario")
 
-    async def _delete(self, step: Step) -> None:
+    async def _delete(self, step: ScenarioStep) -> None:
         resource, name, namespace = self._named(step.delete)
         self._tell(f"delete {step.delete}")
         await resource.delete(name, namespace)
 
-    async def _wait(self, step: Step) -> None:
+    async def _wait(self, step: ScenarioStep) -> None:
         await self._clock.sleep(seconds(step.wait))
 
-    async def _until(self, step: Step) -> None:
+    async def _until(self, step: ScenarioStep) -> None:
         wanted = step.until
         assert wanted is not None
         began = self._clock.monotonic()
@@ -101,45 +101,45 @@ class Player:
             await self._clock.sleep(_POLL_INTERVAL)
         self._tell(f"{_wish(wanted)}, after {self._clock.monotonic() - began:.1f} s")
 
-    async def _expect(self, step: Step) -> None:
+    async def _expect(self, step: ScenarioStep) -> None:
         assert step.expect is not None
         if found := await self._missing(step.expect):
             raise Unmet(f"{step.expect.object}: {found}")
         self._tell(f"{_wish(step.expect)}, as expected")
 
-    async def _kill(self, step: Step) -> None:
+    async def _kill(self, step: ScenarioStep) -> None:
         self._tell(f"node {step.kill} loses power")
         self._fleet.die(self._node(step.kill))
 
-    async def _boot(self, step: Step) -> None:
+    async def _boot(self, step: ScenarioStep) -> None:
         self._tell(f"node {step.boot} boots")
         self._fleet.revive(self._node(step.boot))
 
-    async def _cut(self, step: Step) -> None:
+    async def _cut(self, step: ScenarioStep) -> None:
         self._tell(f"city {step.cut} is cut off")
         for name in self._place(step.cut).node_names():
             self._fleet.cut(name)
 
-    async def _connect(self, step: Step) -> None:
+    async def _connect(self, step: ScenarioStep) -> None:
         self._tell(f"city {step.connect} is connected again")
         for name in self._place(step.connect).node_names():
             self._fleet.heal(name)
 
-    async def _crash(self, step: Step) -> None:
+    async def _crash(self, step: ScenarioStep) -> None:
         self._tell(f"{step.crash} crashes")
         self._replica(step.crash).crash()
 
-    async def _start(self, step: Step) -> None:
+    async def _start(self, step: ScenarioStep) -> None:
         self._tell(f"{step.start} starts")
         self._replica(step.start).start()
 
-    async def _jump(self, step: Step) -> None:
+    async def _jump(self, step: ScenarioStep) -> None:
         assert step.jump is not None
         clock = _one_of(self._stage.clocks, step.jump.clock, "clock")
         self._tell(f"the clock of {step.jump.clock} jumps by {step.jump.by}")
         clock.jump(seconds(step.jump.by))
 
-    async def _dial(self, step: Step) -> None:
+    async def _dial(self, step: ScenarioStep) -> None:
         wanted = step.dial
         assert wanted is not None
         began = self._clock.monotonic()
@@ -161,7 +161,7 @@ class Player:
         node = pod["spec"].get("nodeName", "")
         return self._fleet.relays.seen(f"{place}/{service}", pod["metadata"]["uid"], node)
 
-    async def _load(self, step: Step) -> None:
+    async def _load(self, step: ScenarioStep) -> None:
         for city, rate in (step.load or {}).items():
             self._stage.metrics.load[self._place(city).name] = rate
             self._tell(f"{city} has {rate:g} requests per second")
@@ -216,7 +216,7 @@ class Player:
         return _one_of(self._stage.replicas, name, "process")
 
 
-async def label_gateways(client: Client, scenario: Scenario, fleet: Fleet) -> None:
+async def label_gateways(client: Client, scenario: Scenario, fleet: SimulatedNodes) -> None:
     """Label the scenario's gateways. Raises ScenarioError."""
     for name in scenario.gateways:
         if name not in fleet.nodes:

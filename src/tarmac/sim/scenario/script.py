@@ -63,7 +63,7 @@ class Jump(_Strict):
     by: str
 
 
-class Step(_Strict):
+class ScenarioStep(_Strict):
     """One step. Exactly one field is set."""
 
     say: str = ""
@@ -93,7 +93,7 @@ class Scenario(_Strict):
     """A simulated cluster and its steps."""
 
     name: str
-    steps: list[Step]
+    steps: list[ScenarioStep]
     cities: dict[str, int]  # number of nodes in each
     controllers: int = 1  # processes; one leads
     gateways: list[str] = []  # nodes that carry addresses of external services
@@ -128,7 +128,7 @@ def _given(part: _Strict, names: Iterable[str]) -> list[str]:
     return [name for name in names if getattr(part, name)]
 
 
-def _check_wish(step: Step, where: str) -> None:
+def _check_wish(step: ScenarioStep, where: str) -> None:
     """Reject an expectation that states nothing: it would always hold."""
     wanted = step.until or step.expect
     if wanted is not None and len(given := _given(wanted, _WISHES)) != 1:

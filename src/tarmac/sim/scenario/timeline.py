@@ -30,7 +30,7 @@ def stamp(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:04.1f}"
 
 
-class Teller:
+class Timeline:
     """A checker rule that finds no violations: it prints changes while `on`."""
 
     name = "teller"

@@ -39,14 +39,14 @@ from tarmac.runtimes.interface import (
     TooManyStreams,
     WrongState,
 )
-from tarmac.sim.nodes.fleet import Fleet
+from tarmac.sim.nodes.fleet import SimulatedNodes
 from tarmac.sim.nodes.pod import PodStage, SimulatedPod, Termination
 from tarmac.sim.sessions import page
 from tarmac.sim.sessions.commands import NAMES, PROGRAMS
 from tarmac.sim.sessions.instance import enter
 from tarmac.sim.sessions.lines import SimulatedLog
 from tarmac.sim.sessions.machines import SimulatedMachines
-from tarmac.sim.sessions.peers import Peers
+from tarmac.sim.sessions.peers import SessionPeers
 from tarmac.sim.sessions.shell import Session, Shell
 from tarmac.sim.sessions.streams import SimulatedStream, Work
 from tarmac.sim.sessions.terminal import Terminal
@@ -57,12 +57,12 @@ _CODES = ((NotOffered, 400), (WrongState, 409), (TooManyStreams, 429))
 class SimulatedNodeApi:
     """Answers for all nodes of a fleet. `recordings` is the folder of recorded console sessions."""
 
-    def __init__(self, fleet: Fleet, client: Client, recordings: Path) -> None:
+    def __init__(self, fleet: SimulatedNodes, client: Client, recordings: Path) -> None:
         self._fleet = fleet
         self._client = client
         self._clock = client.clock
         self._pods = client.resource(PODS)
-        self._peers = Peers(client, fleet)
+        self._peers = SessionPeers(client, fleet)
         self._tasks = Tasks()
         kept = Recordings(recordings, client.clock)
         sessions = MachineSessions(kept, lambda _pod, _reason, _message: None)

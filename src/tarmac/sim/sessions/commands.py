@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from tarmac.base.clock import parse_rfc3339
 from tarmac.sim.sessions.instance import RELEASE, interfaces_of
-from tarmac.sim.sessions.peers import Unreachable
-from tarmac.sim.sessions.shell import Call, Exit, Program
+from tarmac.sim.sessions.peers import PeerUnreachable
+from tarmac.sim.sessions.shell import Call, Program, ShellExit
 
 MAX_SLEEP = 24 * 3600.0
 MAX_OUTPUT = 4 * 1024 * 1024
@@ -278,14 +278,14 @@ async def _page(call: Call, url: str) -> str | None:
         return None
     try:
         return await call.session.peers.fetch(call.session.container, found, port)
-    except Unreachable as error:
+    except PeerUnreachable as error:
         call.fail(f"can't connect to remote host ({found.address}): {error}")
         return None
 
 
 async def _exit(call: Call) -> int:
     text = call.words[1] if len(call.words) > 1 else call.session.variables.get("?", "0")
-    raise Exit(int(text) & 0xFF if text.isascii() and text.isdigit() and len(text) < 10 else 2)
+    raise ShellExit(int(text) & 0xFF if text.isascii() and text.isdigit() and len(text) < 10 else 2)
 
 
 def _help(call: Call) -> int:

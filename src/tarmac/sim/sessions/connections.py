@@ -10,14 +10,14 @@ from contextlib import asynccontextmanager
 from tarmac.http.clientrequest import Dial
 from tarmac.http.limits import ListenerLimits
 from tarmac.http.listener import Listener
-from tarmac.sim.nodes.fleet import Fleet
+from tarmac.sim.nodes.fleet import SimulatedNodes
 from tarmac.sim.sessions.api import SimulatedNodeApi
 
 
 class SimulatedNodeConnections:
     """Dials nodes of a fleet that have power, a connection and an agent."""
 
-    def __init__(self, fleet: Fleet, listener: Listener) -> None:
+    def __init__(self, fleet: SimulatedNodes, listener: Listener) -> None:
         self._fleet = fleet
         self._listener = listener
 
@@ -43,7 +43,7 @@ class SimulatedNodeConnections:
 
 
 @asynccontextmanager
-async def connections(fleet: Fleet, api: SimulatedNodeApi) -> AsyncGenerator[SimulatedNodeConnections]:
+async def connections(fleet: SimulatedNodes, api: SimulatedNodeApi) -> AsyncGenerator[SimulatedNodeConnections]:
     """Serve the API of simulated nodes until the block ends."""
     listener = Listener(api.answer, ListenerLimits())
     await listener.start([], 0, None)

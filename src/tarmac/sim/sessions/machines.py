@@ -17,7 +17,7 @@ from tarmac.runtimes.interface import (
     SessionOptions,
     WrongState,
 )
-from tarmac.sim.nodes.fleet import Fleet
+from tarmac.sim.nodes.fleet import SimulatedNodes
 from tarmac.sim.nodes.pod import PodStage, SimulatedPod
 from tarmac.sim.sessions.instance import RELEASE
 from tarmac.sim.sessions.streams import Work
@@ -88,7 +88,9 @@ class SimulatedMachines:
     the prompt.
     """
 
-    def __init__(self, fleet: Fleet, clock: Clock, tasks: Tasks, login: Callable[[str], Awaitable[Work]]) -> None:
+    def __init__(
+        self, fleet: SimulatedNodes, clock: Clock, tasks: Tasks, login: Callable[[str], Awaitable[Work]]
+    ) -> None:
         self._fleet = fleet
         self._clock = clock
         self.tasks = tasks

@@ -17,14 +17,14 @@ from tarmac.api.status import ApiError, NotFound
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
 from tarmac.client.targets.untyped import PODS, SERVICES
-from tarmac.sim.nodes.fleet import Fleet
+from tarmac.sim.nodes.fleet import SimulatedNodes
 from tarmac.sim.sessions.instance import DOMAIN, SimulatedContainer, interfaces_of
 from tarmac.sim.sessions.page import refusal, words
 
 _ZONE = tuple(DOMAIN.split("."))
 
 
-class Unreachable(Exception):
+class PeerUnreachable(Exception):
     """The peer cannot be reached. The message is one of wget's, with the reason."""
 
 
@@ -36,10 +36,10 @@ class Named:
     target: str
 
 
-class Peers:
+class SessionPeers:
     """Finds and asks peers. Reads go through the API, with the rights of simulated nodes."""
 
-    def __init__(self, client: Client, fleet: Fleet) -> None:
+    def __init__(self, client: Client, fleet: SimulatedNodes) -> None:
         self._client = client
         self._fleet = fleet
         self._pods = client.resource(PODS)
@@ -84,7 +84,7 @@ class Peers:
         return None
 
     async def fetch(self, container: SimulatedContainer, peer: Named, port: int) -> str:
-        """Return the page of a peer. Raises Unreachable."""
+        """Return the page of a peer. Raises PeerUnreachable."""
         own = container.pod["metadata"]
         if peer.target == f"pod/{own['namespace']}/{own['name']}":
             return _page(container.pod, container.node, container.city, port)
@@ -92,19 +92,19 @@ class Peers:
         try:
             found = await self._reach(container, peer.target, port)
         except NotFound:
-            raise Unreachable("No route to host") from None
+            raise PeerUnreachable("No route to host") from None
         except (ApiError, ClientError) as error:
-            raise Unreachable(f"No route to host: {error}") from error
+            raise PeerUnreachable(f"No route to host: {error}") from error
         open_paths = [each for each in found.paths if each.answer == "Yes"]
         if not open_paths:
-            raise Unreachable(f"Connection timed out: {found.sentence} (tarmac {asked} pod/{own['name']})")
+            raise PeerUnreachable(f"Connection timed out: {found.sentence} (tarmac {asked} pod/{own['name']})")
         for path in open_paths:
             address, _, number = path.target.rpartition(":")
             pod = await self._at(path.network, address.strip("[]"))
             if pod is not None:
                 node = self._fleet.nodes[pod["spec"]["nodeName"]]
                 return _page(pod, node.name, node.place.city, int(number) if number.isdigit() else port)
-        raise Unreachable("Connection refused: nothing simulated listens at that address")
+        raise PeerUnreachable("Connection refused: nothing simulated listens at that address")
 
     async def _reach(self, container: SimulatedContainer, target: str, port: int) -> Reachability:
         name, namespace = container.pod["metadata"]["name"], container.namespace
@@ -136,5 +136,5 @@ def _pod_named(pod: JsonObject, workload: str) -> Named | None:
 def _page(pod: JsonObject, node: str, city: str, port: int) -> str:
     refused = refusal(pod, port)
     if refused:
-        raise Unreachable(refused[:1].upper() + refused[1:])
+        raise PeerUnreachable(refused[:1].upper() + refused[1:])
     return words(pod, node, city, port)

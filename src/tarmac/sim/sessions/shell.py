@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from tarmac.base.clock import Clock
 from tarmac.base.tasks import Tasks
 from tarmac.sim.sessions.instance import SimulatedContainer
-from tarmac.sim.sessions.peers import Peers
+from tarmac.sim.sessions.peers import SessionPeers
 from tarmac.sim.sessions.terminal import Terminal
-from tarmac.sim.sessions.words import Command, NotSimulated, Pipeline, parse
+from tarmac.sim.sessions.words import NotSimulated, Pipeline, ShellCommand, parse
 
 MAX_PIPED = 1024 * 1024
 """Bytes that a command of a pipe takes from the one before it."""
@@ -24,7 +24,7 @@ _INTERRUPTED = 130
 _NOT_FOUND = 127
 
 
-class Exit(Exception):
+class ShellExit(Exception):
     """The shell is to end with this code."""
 
     def __init__(self, code: int) -> None:
@@ -37,7 +37,7 @@ class Session:
     """The state of one shell."""
 
     container: SimulatedContainer
-    peers: Peers
+    peers: SessionPeers
     clock: Clock
     variables: dict[str, str]
     folder: str = "/"
@@ -88,7 +88,7 @@ class Shell:
             return await self.interact()
         try:
             return await self._flushed(Call(self._session, [name, *words[1:]], self._input), self._programs[name])
-        except Exit as end:
+        except ShellExit as end:
             return end.code
 
     async def interact(self) -> int:
@@ -105,7 +105,7 @@ class Shell:
             self._running = self._tasks.track(self.run(line.decode(errors="replace")), "a line of a simulated shell")
             try:
                 code = await self._running
-            except Exit as end:
+            except ShellExit as end:
                 return end.code
             except asyncio.CancelledError:
                 # Awaiting passes a cancellation of the session on to the line, so the line's own state tells nothing.
@@ -117,7 +117,7 @@ class Shell:
                 self._running = None
 
     async def run(self, script: str) -> int:
-        """Run a script of one or more lines; return the last code. Raises Exit."""
+        """Run a script of one or more lines; return the last code. Raises ShellExit."""
         try:
             pipelines = parse(script)
             code = 0
@@ -151,7 +151,7 @@ class Shell:
             await asyncio.sleep(0)  # a line of thousands of commands does not hold the loop
         return code
 
-    def _expanded(self, command: Command) -> list[str]:
+    def _expanded(self, command: ShellCommand) -> list[str]:
         words, room = list[str](), MAX_PIPED
         for each in command.words:
             words.append(each.expanded(self._session.variables, room))
@@ -180,7 +180,7 @@ class Shell:
         if len(words) > 1 and words[0].startswith("-"):
             try:
                 return await self.run(words[1])
-            except Exit as end:
+            except ShellExit as end:
                 return end.code
         if words:
             return call.fail(f"{words[0]}: no script files here; pass the commands with -c", 2)

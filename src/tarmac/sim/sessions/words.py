@@ -43,7 +43,7 @@ class Word:
 
 
 @dataclass(slots=True)
-class Command:
+class ShellCommand:
     """A command with its words. `silent` are the streams whose output is dropped: 1 or 2."""
 
     words: list[Word] = field(default_factory=list[Word])
@@ -56,14 +56,14 @@ class Pipeline:
     """Commands joined by `|`. `after` is the operator before it: empty, `&&` or `||`."""
 
     after: str
-    commands: list[Command]
+    commands: list[ShellCommand]
 
 
 def parse(line: str) -> list[Pipeline]:
     """Return the pipelines of a line. Raises NotSimulated."""
     if len(line) > MAX_LINE:
         raise NotSimulated(f"a line of more than {MAX_LINE} characters")
-    found = [Pipeline("", [Command()])]
+    found = [Pipeline("", [ShellCommand()])]
     position = 0
     while position < len(line):
         token = _TOKEN.match(line, position)
@@ -78,22 +78,22 @@ def parse(line: str) -> list[Pipeline]:
         if token["redirect"]:
             position = _redirect(found[-1].commands[-1], text, line, position)
         elif text == "|":
-            found[-1].commands.append(Command())
+            found[-1].commands.append(ShellCommand())
         elif text in ("&&", "||", ";", "\n"):
-            found.append(Pipeline(text.strip(";\n"), [Command()]))
+            found.append(Pipeline(text.strip(";\n"), [ShellCommand()]))
     kept = [each for each in found if any(command.words for command in each.commands)]
     if any(not command.words for each in kept for command in each.commands):
         raise NotSimulated("an empty command in a pipe")
     return kept
 
 
-def _add(command: Command, word: Word) -> None:
+def _add(command: ShellCommand, word: Word) -> None:
     if not command.words and word.pieces and word.pieces[0][0] in _KEYWORDS:
         raise NotSimulated(f"`{word.pieces[0][0]}`")
     command.words.append(word)
 
 
-def _redirect(command: Command, operator: str, line: str, position: int) -> int:
+def _redirect(command: ShellCommand, operator: str, line: str, position: int) -> int:
     if operator == "2>&1":
         command.joined = True
         return position
