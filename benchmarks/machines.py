@@ -22,7 +22,7 @@ from benchmarks.nodes import Bench
 from benchmarks.processes import cpu_seconds, resident_bytes
 from tarmac.api.compute.names import LABEL_ACCELERATOR
 from tarmac.base.tasks import Tasks
-from tarmac.cli.machines.places import Place
+from tarmac.cli.machines.places import InstanceEndpoint
 from tarmac.client.http import HttpConfig
 from tarmac.client.targets.untyped import NODES, WORKLOADS
 from tarmac.client.websockets import open_websocket
@@ -122,7 +122,7 @@ async def console_echo(bench: Bench, http: HttpConfig) -> list[float]:
     """Seconds from a key, through server, tunnel and agent into the guest, to what a watcher sees of it."""
     await bench.client.resource(WORKLOADS).create(workload("echo", "bench/echoes"))
     await bench.until(lambda: bench.is_ready("echo-"))
-    place = Place(http, "default", bench.name_of("echo-"))
+    place = InstanceEndpoint(http, "default", bench.name_of("echo-"))
     socket = await open_websocket(http, place.path("console", stdin="true"), [V5], bench.client.randomness)
     found: list[float] = []
     try:

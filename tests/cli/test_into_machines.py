@@ -29,7 +29,7 @@ from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness
 from tarmac.cli.machines.browser import BrowserPage
 from tarmac.cli.machines.console import open_console
-from tarmac.cli.machines.places import Place, find_instance
+from tarmac.cli.machines.places import InstanceEndpoint, find_instance
 from tarmac.cli.machines.rfb import RfbFault
 from tarmac.cli.machines.screenshot import Screenshot
 from tarmac.cli.machines.vnc import take_picture
@@ -313,8 +313,8 @@ async def test_the_console_of_a_sandbox_is_a_shell(planet: MachinePlanet) -> Non
 async def test_where_the_server_has_no_such_subresources_attach_and_the_node_are_asked(
     planet: MachinePlanet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = Place.path
-    monkeypatch.setattr(Place, "path", lambda self, name, **query: real(self, f"no-{name}", **query))  # pyright: ignore
+    real = InstanceEndpoint.path
+    monkeypatch.setattr(InstanceEndpoint, "path", lambda self, name, **query: real(self, f"no-{name}", **query))  # pyright: ignore
     client = Client(HttpTransport(planet.config("ann")))
     place = await find_instance(client, planet.config("ann"), "default", "vm")
     socket = await open_console(place, Randomness(), "", keyboard=True, takeover=False)
@@ -339,7 +339,7 @@ async def test_a_browser_gets_the_page_and_one_stream_and_nobody_else_anything(
     (files / "link").symlink_to(tmp_path / "secret")
     config = planet.config("ann")
     client = Client(HttpTransport(config))
-    page = BrowserPage(client, Place(config, "default", "vm"), True, console, files)
+    page = BrowserPage(client, InstanceEndpoint(config, "default", "vm"), True, console, files)
     listener = await serve(page.answer, None)
     home = re.sub("/vnc_lite.*", "", page.url(listener.port))
 

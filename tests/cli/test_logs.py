@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tarmac.api.status import NotFound
 from tarmac.apps.commands import parser
 from tarmac.base.randomness import Randomness
-from tarmac.cli.logs.lines import MAX_LINE, Line, LineCutter, sort_key
+from tarmac.cli.logs.lines import MAX_LINE, LineCutter, LogLine, sort_key
 from tarmac.cli.logs.logs import logs
 from tarmac.cli.rendering.text import escaped
 from tarmac.cli.verbs.console import Console
@@ -358,7 +358,7 @@ def test_a_terminal_sees_colours_and_nothing_else_that_commands_it() -> None:
 @given(st.lists(st.binary(max_size=60).map(lambda data: data.replace(b"\n", b"")), max_size=20), st.data())
 def test_lines_are_the_same_however_an_answer_is_cut(texts: list[bytes], data: st.DataObject) -> None:
     whole = b"".join(b"2026-11-15T12:00:00.%09dZ %s\n" % (place, text) for place, text in enumerate(texts))
-    cutter, found, place = LineCutter(), list[Line](), 0
+    cutter, found, place = LineCutter(), list[LogLine](), 0
     while place < len(whole):
         size = data.draw(st.integers(1, 40))
         found += cutter.of(whole[place : place + size])
@@ -369,7 +369,7 @@ def test_lines_are_the_same_however_an_answer_is_cut(texts: list[bytes], data: s
 def test_a_line_without_an_end_is_given_out_in_pieces() -> None:
     cutter = LineCutter()
     stamp = b"2026-11-15T12:00:00.000000000Z "
-    found: list[Line] = []
+    found: list[LogLine] = []
     for chunk in (stamp, *[b"x" * 60_000] * 40, b"\n", stamp, b"next\n"):
         found += cutter.of(chunk)
     assert [len(line.text) for line in found] == [

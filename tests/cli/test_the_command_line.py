@@ -10,7 +10,7 @@ import pytest
 
 from tarmac.apps.commands import COMMANDS, parser
 from tarmac.apps.main import main
-from tarmac.cli.command import Group
+from tarmac.cli.command import CommandGroup
 from tarmac.cli.verbs.manifests import BadManifest, read_manifests
 from tarmac.cli.verbs.objects import BadObject, parse_object
 from tarmac.client.errors import BadKubeconfig
@@ -90,7 +90,7 @@ def test_the_command_line_without_words_lists_every_command_by_group(capsys: pyt
         main([])
     printed = capsys.readouterr().out
     assert ended.value.code == 0
-    assert [line for line in printed.splitlines() if line.endswith(":")] == [f"{group}:" for group in Group]
+    assert [line for line in printed.splitlines() if line.endswith(":")] == [f"{group}:" for group in CommandGroup]
     listed = re.findall(r"^  (\S+) ", printed, re.MULTILINE)
     assert listed == [each.name for each in COMMANDS]
 

@@ -16,7 +16,7 @@ import pytest
 from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness
 from tarmac.cli.machines import browser, viewers
-from tarmac.cli.machines.places import Place
+from tarmac.cli.machines.places import InstanceEndpoint
 from tarmac.cli.machines.rfb import response
 from tarmac.cli.machines.viewers import Viewers
 from tarmac.cli.verbs.console import Console
@@ -167,7 +167,9 @@ async def test_a_browser_is_started_with_a_private_file_instead_of_the_secret_ad
     client = Client(HttpTransport(config))
     console = Console(out, io.StringIO())
     async with asyncio.timeout(20), asyncio.TaskGroup() as group:
-        serving = group.create_task(browser.serve_browser(client, Place(config, "default", "vm"), 0, True, console))
+        serving = group.create_task(
+            browser.serve_browser(client, InstanceEndpoint(config, "default", "vm"), 0, True, console)
+        )
         command = await started
         address = out.getvalue().strip()
         secret = address.split("/")[3]

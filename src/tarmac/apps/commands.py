@@ -12,7 +12,7 @@ from typing import Final
 
 from tarmac.cli.agent import add_agent_flags
 from tarmac.cli.backup import BACKUP_CODES, add_backup_flags, add_restore_flags, add_upgrade_flags
-from tarmac.cli.command import Command, Group, by_action, client_verb, parser_of, root
+from tarmac.cli.command import Command, CommandGroup, by_action, client_verb, parser_of, root
 from tarmac.cli.commands.clustercommands import LOCATION, NODE, RESTORED, ROTATE, STATUS, TOKEN, USER
 from tarmac.cli.commands.logscommand import LOGS
 from tarmac.cli.commands.machinecommands import CONSOLE, MACHINE, VNC, add_dashboard_flags
@@ -51,7 +51,7 @@ _IMAGES = root("tarmac.apps.images")
 COMMANDS: Final = (
     Command(
         "up",
-        group=Group.RUN,
+        group=CommandGroup.RUN,
         help="run everything on this host, in the foreground",
         flags=add_up_flags,
         run=root("tarmac.apps.up"),
@@ -59,21 +59,21 @@ COMMANDS: Final = (
     NEW,
     Command(
         "down",
-        group=Group.RUN,
+        group=CommandGroup.RUN,
         help="stop everything that `up` runs on this host and remove everything it created",
         flags=add_data_dir,
         run=root("tarmac.apps.down"),
     ),
     Command(
         "image",
-        group=Group.RUN,
+        group=CommandGroup.RUN,
         help="your own images: of containers in local cities, and of virtual machines",
         flags=add_image_flags,
         run=by_action(load=_IMAGES, list=_IMAGES, upload=client_verb("tarmac.cli.uploads.upload")),
     ),
     Command(
         "sim",
-        group=Group.RUN,
+        group=CommandGroup.RUN,
         help="play a scenario on a simulated planet, or the random story of a seed",
         flags=add_sim_flags,
         run=root("tarmac.apps.sim"),
@@ -85,7 +85,7 @@ COMMANDS: Final = (
     NODE,
     Command(
         "dashboard",
-        group=Group.INSPECT,
+        group=CommandGroup.INSPECT,
         help="open the dashboard locally, with the rights of your kubeconfig",
         epilog="Exit codes: 0 ended by Ctrl-C or SIGTERM, 1 no kubeconfig, server, port or page, 2 the command line.",
         flags=add_dashboard_flags,
@@ -104,21 +104,21 @@ COMMANDS: Final = (
     ROTATE,
     Command(
         "crds",
-        group=Group.CLUSTER,
+        group=CommandGroup.CLUSTER,
         help="print the objects that a Kubernetes cluster needs for `controllers`",
         flags=add_crds_flags,
         run=root("tarmac.apps.crds"),
     ),
     Command(
         "backup",
-        group=Group.CLUSTER,
+        group=CommandGroup.CLUSTER,
         help="a copy of everything a server has stored, in one file",
         flags=add_backup_flags,
         run=root("tarmac.apps.backups.backup"),
     ),
     Command(
         "restore",
-        group=Group.CLUSTER,
+        group=CommandGroup.CLUSTER,
         help="restore a stopped server from a backup",
         epilog=BACKUP_CODES,
         flags=add_restore_flags,
@@ -127,14 +127,14 @@ COMMANDS: Final = (
     RESTORED,
     Command(
         "upgrade",
-        group=Group.CLUSTER,
+        group=CommandGroup.CLUSTER,
         help="check whether an upgrade is safe",
         flags=add_upgrade_flags,
         run=root("tarmac.apps.upgradecheck"),
     ),
     Command(
         "init",
-        group=Group.HOST,
+        group=CommandGroup.HOST,
         help="make this host the first server of a cluster",
         epilog=HOST_CODES,
         flags=add_init_flags,
@@ -142,7 +142,7 @@ COMMANDS: Final = (
     ),
     Command(
         "join",
-        group=Group.HOST,
+        group=CommandGroup.HOST,
         help="make this host a node of a cluster, or a server",
         epilog=HOST_CODES,
         flags=add_join_flags,
@@ -150,7 +150,7 @@ COMMANDS: Final = (
     ),
     Command(
         "leave",
-        group=Group.HOST,
+        group=CommandGroup.HOST,
         help="remove this host from the cluster and clean up",
         epilog=HOST_CODES,
         flags=add_leave_flags,
@@ -158,21 +158,21 @@ COMMANDS: Final = (
     ),
     Command(
         "server",
-        group=Group.HOST,
+        group=CommandGroup.HOST,
         help="the API server and the controllers beside it",
         flags=add_server_flags,
         run=root("tarmac.apps.server"),
     ),
     Command(
         "controllers",
-        group=Group.HOST,
+        group=CommandGroup.HOST,
         help="the controllers alone, for any Kubernetes API server",
         flags=add_controllers_flags,
         run=root("tarmac.apps.controllers"),
     ),
     Command(
         "kubernetes-controllers",
-        group=Group.HOST,
+        group=CommandGroup.HOST,
         help="stock kube-controller-manager for a server: runs Deployments, StatefulSets, DaemonSets and Jobs",
         epilog="Exit codes: 1 no program, kubeconfig or server, 2 a wrong combination; else the program's.",
         flags=add_kubernetes_controllers_flags,
@@ -180,7 +180,7 @@ COMMANDS: Final = (
     ),
     Command(
         "agent",
-        group=Group.HOST,
+        group=CommandGroup.HOST,
         help="a node: runs the pods bound to it, for any Kubernetes API server",
         flags=add_agent_flags,
         run=root("tarmac.apps.agent"),
@@ -188,7 +188,7 @@ COMMANDS: Final = (
     ),
     Command(
         "device-plugin",
-        group=Group.HOST,
+        group=CommandGroup.HOST,
         help="offer this host's GPUs to an agent or kubelet; agents run it by themselves",
         epilog=DEVICE_PLUGIN_CODES,
         flags=add_device_plugin_flags,
@@ -196,33 +196,33 @@ COMMANDS: Final = (
     ),
     Command(
         "containerd",
-        group=Group.HOST,
+        group=CommandGroup.HOST,
         help="the containerd of a host that has joined, as its unit runs it",
         run=root("tarmac.apps.host.containerd"),
     ),
     Command(
         "store",
-        group=Group.HOST,
+        group=CommandGroup.HOST,
         help="repair or move the SQLite store of a stopped server",
         flags=add_store_flags,
         run=by_action(repair=root("tarmac.apps.store"), migrate=root("tarmac.apps.storemigration")),
     ),
     Command(
         "config",
-        group=Group.HOST,
+        group=CommandGroup.HOST,
         help="the configuration file of this host",
         flags=add_config_flags,
         run=root("tarmac.apps.configcheck"),
     ),
     Command(
         "version",
-        group=Group.OTHER,
+        group=CommandGroup.OTHER,
         help="print the versions of Tarmac and of its Kubernetes API",
         run=root("tarmac.apps.version"),
     ),
     Command(
         "completion",
-        group=Group.OTHER,
+        group=CommandGroup.OTHER,
         help="print a shell completion script",
         flags=_add_completion_flags,
         run=root("tarmac.apps.completion"),

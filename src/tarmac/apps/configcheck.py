@@ -11,7 +11,7 @@ from tarmac.apps.commands import parser
 from tarmac.apps.processes import told
 from tarmac.base.stderr import print_error
 from tarmac.cli.command import command_parsers
-from tarmac.cli.configfile import BadConfigFile, Document, read_file
+from tarmac.cli.configfile import BadConfigFile, ConfigDocument, read_file
 from tarmac.store.open import sqlite_path
 
 OBSTACLES = 3
@@ -34,7 +34,7 @@ def main(options: argparse.Namespace) -> int:
     return OBSTACLES if found else 0
 
 
-def clashes(document: Document) -> Iterator[str]:
+def clashes(document: ConfigDocument) -> Iterator[str]:
     """Yield requirements of the document that this host does not meet."""
     values = document.values
     if (listen := values.get("listen")) and (why := taken(*listen)):

@@ -24,7 +24,7 @@ Run = Callable[[argparse.Namespace], int]
 """Runs a command with its parsed flags; returns the exit code."""
 
 
-class Group(StrEnum):
+class CommandGroup(StrEnum):
     """The heading of a command in the help, in this order."""
 
     RUN = "Run"
@@ -47,7 +47,7 @@ class Command:
     """
 
     name: str
-    group: Group
+    group: CommandGroup
     help: str
     run: Run
     flags: Callable[[argparse.ArgumentParser], None] = _no_flags
@@ -87,7 +87,7 @@ class _TopParser(_Parser):
 
     def _groups(self) -> Iterator[str]:
         width = max(len(each.name) for each in self._commands)
-        for group in Group:
+        for group in CommandGroup:
             rows = [f"  {each.name:{width}}  {each.help}" for each in self._commands if each.group is group]
             yield "\n".join((f"{group}:", *rows))
 

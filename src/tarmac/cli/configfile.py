@@ -30,7 +30,7 @@ class BadConfigFile(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class ConfigDocument:
     """One document of the file: its values by the flag's name in options, and every mistake in it."""
 
     kind: str
@@ -49,7 +49,7 @@ def fields_of(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
     return {name: action for name, action in named.items() if action.dest not in _NO_FIELDS}
 
 
-def read_file(path: Path, parsers: dict[str, argparse.ArgumentParser]) -> list[Document]:
+def read_file(path: Path, parsers: dict[str, argparse.ArgumentParser]) -> list[ConfigDocument]:
     """Read every document of this API group. Raises BadConfigFile with all mistakes; `parsers` are by command name."""
     documents = [_document(node, parsers) for node in _nodes(path)]
     findings = sorted([*(each for document in documents for each in document.findings), *_repeated(documents)])
@@ -83,10 +83,10 @@ def _header(node: yaml.Node) -> dict[str, str]:
     return {key.value: value.value for key, value in pairs if key.value in _HEADER}
 
 
-def _document(node: yaml.Node, parsers: dict[str, argparse.ArgumentParser]) -> Document:
+def _document(node: yaml.Node, parsers: dict[str, argparse.ArgumentParser]) -> ConfigDocument:
     header, line = _header(node), node.start_mark.line + 1
     kind = header.get("kind", "")
-    document = Document(kind, line)
+    document = ConfigDocument(kind, line)
     if header.get("apiVersion") != API_VERSION or kind not in KINDS:
         wanted = f"write apiVersion {API_VERSION} and kind {' or '.join(KINDS)}"
         document.findings.append((line, f"apiVersion is {header.get('apiVersion')!r}, kind {kind!r}; {wanted}"))
@@ -102,7 +102,7 @@ def _document(node: yaml.Node, parsers: dict[str, argparse.ArgumentParser]) -> D
     return document
 
 
-def _take(document: Document, fields: dict[str, argparse.Action], name: str, value: yaml.Node, line: int) -> None:
+def _take(document: ConfigDocument, fields: dict[str, argparse.Action], name: str, value: yaml.Node, line: int) -> None:
     place = f"{document.kind}.{name}"
     try:
         document.stated[name] = content = _constructed(value)
@@ -186,7 +186,7 @@ def _part(node: yaml.Node) -> str:
     return text
 
 
-def _repeated(documents: list[Document]) -> Iterator[tuple[int, str]]:
+def _repeated(documents: list[ConfigDocument]) -> Iterator[tuple[int, str]]:
     for at, document in enumerate(documents):
         if document.kind in [each.kind for each in documents[:at]]:
             yield document.line, f"{document.kind}: there is one already; a file has one at most"

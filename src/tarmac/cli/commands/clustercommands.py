@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tarmac.api.nodetokens import MAX_USES
 from tarmac.cli.cities import city_code
-from tarmac.cli.command import Command, Group, by_action, client_verb
+from tarmac.cli.command import Command, CommandGroup, by_action, client_verb
 from tarmac.cli.flags import add_kubeconfig_flags, add_output_flag, span
 
 
@@ -137,7 +137,7 @@ def _uses(text: str) -> int:
 
 STATUS = Command(
     "status",
-    group=Group.INSPECT,
+    group=CommandGroup.INSPECT,
     help="the cluster on one screen: servers, store, leader, cities, nodes, certificates, backup",
     epilog="Exit codes: 0 no visible problem, 1 a problem, or no server answers.",
     flags=_status_flags,
@@ -145,7 +145,7 @@ STATUS = Command(
 )
 NODE = Command(
     "node",
-    group=Group.INSPECT,
+    group=CommandGroup.INSPECT,
     help="node capacity and usage; remove lost nodes",
     flags=_node_flags,
     run=by_action(
@@ -156,14 +156,14 @@ NODE = Command(
 )
 LOCATION = Command(
     "location",
-    group=Group.CLUSTER,
+    group=CommandGroup.CLUSTER,
     help="create Locations: the cities that hosts join",
     flags=_location_flags,
     run=by_action(create=client_verb("tarmac.cli.verbs.locations")),
 )
 TOKEN = Command(
     "token",
-    group=Group.CLUSTER,
+    group=CommandGroup.CLUSTER,
     help="manage join tokens",
     flags=_token_flags,
     run=client_verb("tarmac.cli.verbs.tokens"),
@@ -171,21 +171,21 @@ TOKEN = Command(
 )
 RESTORED = Command(
     "restored",
-    group=Group.CLUSTER,
+    group=CommandGroup.CLUSTER,
     help="after a restore: adopt or stop pods that the restored data does not have",
     flags=_restored_flags,
     run=client_verb("tarmac.cli.verbs.restored"),
 )
 USER = Command(
     "user",
-    group=Group.CLUSTER,
+    group=CommandGroup.CLUSTER,
     help="create or revoke a user's kubeconfig",
     flags=_user_flags,
     run=client_verb("tarmac.cli.verbs.users"),
 )
 ROTATE = Command(
     "rotate",
-    group=Group.CLUSTER,
+    group=CommandGroup.CLUSTER,
     help="rotate cluster keys without downtime",
     epilog="Exit codes: 0 done or in progress, 1 failed, 3 obstacles to retiring the old key.",
     flags=_rotate_flags,

@@ -7,7 +7,7 @@ import argparse
 from tarmac.base.clock import parse_rfc3339
 from tarmac.base.duration import parse_duration
 from tarmac.cli.cities import city_codes
-from tarmac.cli.command import OBJECT, Command, Group, client_verb
+from tarmac.cli.command import OBJECT, Command, CommandGroup, client_verb
 from tarmac.cli.flags import add_connection_flags
 
 MOST_STREAMS = 50
@@ -86,7 +86,7 @@ def _most(text: str) -> int:
 
 LOGS = Command(
     "logs",
-    group=Group.INSPECT,
+    group=CommandGroup.INSPECT,
     help="the logs of a workload's instances in all cities, ordered by time",
     epilog="Exit codes: 0 read, or Ctrl-C with -f; 1 not found, or a log could not be read; 2 the command line "
     "is wrong, or selects more logs than allowed.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from tarmac.cli.command import Command, Group, client_verb
+from tarmac.cli.command import Command, CommandGroup, client_verb
 from tarmac.cli.flags import add_connection_flags, add_output_flag, local_port
 
 
@@ -70,7 +70,7 @@ def _speed(text: str) -> float:
 
 CONSOLE = Command(
     "console",
-    group=Group.INSPECT,
+    group=CommandGroup.INSPECT,
     help="the serial console of a virtual machine, a shell in a sandbox; and recorded sessions",
     epilog="Exit codes: 0 left or ended normally, 1 not found, rejected or disconnected, 2 the command line is wrong.",
     flags=_console_flags,
@@ -78,7 +78,7 @@ CONSOLE = Command(
 )
 VNC = Command(
     "vnc",
-    group=Group.INSPECT,
+    group=CommandGroup.INSPECT,
     help="the screen of a virtual machine at a port of this computer, in a browser, or as a picture",
     epilog="Exit codes: 0 done, 1 not found or refused, 2 the command line is wrong.",
     flags=_vnc_flags,
@@ -86,7 +86,7 @@ VNC = Command(
 )
 MACHINE = Command(
     "machine",
-    group=Group.CHANGE,
+    group=CommandGroup.CHANGE,
     help="reboot, reset, pause, resume, stop or start a virtual machine",
     flags=_machine_flags,
     run=client_verb("tarmac.cli.machines.power"),

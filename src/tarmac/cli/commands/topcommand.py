@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from tarmac.cli.cities import city_codes
-from tarmac.cli.command import Command, Group, client_verb
+from tarmac.cli.command import Command, CommandGroup, client_verb
 from tarmac.cli.flags import add_kubeconfig_flags
 
 LEVELS = ("cities", "nodes", "workloads", "instances")
@@ -36,7 +36,7 @@ def _top_flags(command: argparse.ArgumentParser) -> None:
 
 TOP = Command(
     "top",
-    group=Group.INSPECT,
+    group=CommandGroup.INSPECT,
     help="CPU and memory usage of cities, nodes, workloads or instances; usage of GPUs",
     epilog="Exit codes: 0 shown, or Ctrl-C with -w; 1 failed, or no metrics; 2 the command line is wrong.",
     flags=_top_flags,

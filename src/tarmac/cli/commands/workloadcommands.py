@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from tarmac.cli.cities import city_codes
-from tarmac.cli.command import OBJECT, Command, Group, client_verb, root
+from tarmac.cli.command import OBJECT, Command, CommandGroup, client_verb, root
 from tarmac.cli.flags import add_connection_flags, add_output_flag, duration
 
 _OBJECT = (
@@ -137,7 +137,7 @@ def _number(text: str, most: int, wanted: str) -> int:
 
 NEW = Command(
     "new",
-    group=Group.RUN,
+    group=CommandGroup.RUN,
     help="write the manifest of a Workload: tarmac new NAME --image I --cities DFW,SEA | kubectl apply -f -",
     epilog="Exit codes: 0 written, 1 the file exists or cannot be written, 2 the command line is wrong.",
     flags=_new_flags,
@@ -145,7 +145,7 @@ NEW = Command(
 )
 WHY = Command(
     "why",
-    group=Group.INSPECT,
+    group=CommandGroup.INSPECT,
     help="explain the state of an object, and the change that would help",
     epilog="Exit codes: 0 explained, or with --reach Yes; 1 not found or failed; 2 the command line is wrong; 3 "
     "with --reach No, Some, Wait or Unknown.",
@@ -155,7 +155,7 @@ WHY = Command(
 )
 PLAN = Command(
     "plan",
-    group=Group.CHANGE,
+    group=CommandGroup.CHANGE,
     help="show the effects of a manifest of Workloads or external services without applying it",
     epilog="Exit codes: 0 everything in it would run, 1 failed, 2 a part would be rejected or could not run.",
     flags=_plan_flags,
@@ -163,7 +163,7 @@ PLAN = Command(
 )
 CONVERT = Command(
     "convert",
-    group=Group.CHANGE,
+    group=CommandGroup.CHANGE,
     help="print a Workload in place of a Deployment, and what has no equivalent",
     epilog="Exit codes: 0 printed, 2 nothing in the file becomes a Workload, or the command line is wrong.",
     flags=_convert_flags,
@@ -171,7 +171,7 @@ CONVERT = Command(
 )
 ROLLOUT = Command(
     "rollout",
-    group=Group.CHANGE,
+    group=CommandGroup.CHANGE,
     help="follow a Workload's rollout, stop and resume it, go back to an earlier revision",
     flags=_rollout_flags,
     run=client_verb("tarmac.cli.verbs.rollout"),
@@ -179,7 +179,7 @@ ROLLOUT = Command(
 )
 EGRESS = Command(
     "egress",
-    group=Group.INSPECT,
+    group=CommandGroup.INSPECT,
     help="test an ExternalService from inside its pods",
     flags=_egress_flags,
     run=client_verb("tarmac.cli.egress.check"),

@@ -19,7 +19,7 @@ from tarmac.api.status import ApiError
 from tarmac.base.clock import Clock
 from tarmac.base.tasks import background
 from tarmac.cli.egress.commands import Ended, RemoteCommand
-from tarmac.cli.egress.sources import CheckedSource, SourcePod
+from tarmac.cli.egress.sources import CheckedSource, PodOnNode
 from tarmac.client.errors import ClientError
 
 TIMEOUT: Final = 8.0  # for a connection to appear
@@ -91,7 +91,7 @@ class SourceChecker:
         except (ClientError, OSError) as error:
             return _said(base, "Disconnected", str(error))
 
-    async def _from(self, pod: SourcePod, base: CheckResult) -> CheckResult:
+    async def _from(self, pod: PodOnNode, base: CheckResult) -> CheckResult:
         before = Counter(_identity(each) for each in await self._listing())
         namespace, _, name = pod.name.partition("/")
         for tool in TOOLS:
@@ -110,7 +110,7 @@ class SourceChecker:
         return _said(base, "NoTool", "Not proven: the image has none of nc, python3 and bash.")
 
     async def _seen(
-        self, pod: SourcePod, before: Counter[object], ending: asyncio.Task[Ended]
+        self, pod: PodOnNode, before: Counter[object], ending: asyncio.Task[Ended]
     ) -> ExternalConnection | None:
         """Return the new connection, complete if possible within the timeout."""
         until, found = self._clock.monotonic() + TIMEOUT, None
@@ -128,7 +128,7 @@ class SourceChecker:
                 return found
             await self._clock.sleep(_PAUSE)
 
-    def _is_ours(self, connection: ExternalConnection, pod: SourcePod) -> bool:
+    def _is_ours(self, connection: ExternalConnection, pod: PodOnNode) -> bool:
         dialled = end_point(self._dialled.address, self._dialled.port)
         own = (connection.pod, connection.dialled, connection.protocol.lower(), connection.direction)
         return own == (pod.name, dialled, self._dialled.protocol, "out")

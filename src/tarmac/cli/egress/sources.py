@@ -16,7 +16,7 @@ _SERVICE = "kubernetes.io/service-name"
 
 
 @dataclass(frozen=True, slots=True)
-class SourcePod:
+class PodOnNode:
     """A pod behind a source, and its node."""
 
     name: str  # namespace/name
@@ -29,7 +29,7 @@ class CheckedSource:
 
     service: str  # namespace/name
     status: SourceStatus
-    pods: list[SourcePod]
+    pods: list[PodOnNode]
     trouble: ApiError | None = None  # the reason why its pods could not be listed
 
     @property
@@ -61,7 +61,7 @@ async def sources_of(client: Client, service: ExternalService) -> list[CheckedSo
 
 async def _pods(
     client: Client, namespace: str, source: Source, locations: dict[str, str | None]
-) -> AsyncIterator[SourcePod]:
+) -> AsyncIterator[PodOnNode]:
     listed = await client.resource(ENDPOINT_SLICES).list(namespace, labels=f"{_SERVICE}={source.service.name}")
     endpoints = [endpoint for each in listed.items for endpoint in each.get("endpoints") or ()]
     seen: set[str] = set()
@@ -72,7 +72,7 @@ async def _pods(
             continue
         seen.add(name)
         if not source.location or await _location(client, node, locations) in (None, source.location):
-            yield SourcePod(name, node)
+            yield PodOnNode(name, node)
 
 
 def _first_ready(endpoint: JsonObject) -> tuple[bool, str]:

@@ -15,11 +15,11 @@ from tarmac.api.kubernetes.core.pods.phases import is_terminal
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, NotFound
 from tarmac.base.tasks import Tasks, background, first
-from tarmac.cli.logs.lines import Source
+from tarmac.cli.logs.lines import LogSource
 from tarmac.cli.logs.loglines import LogLines, title
 from tarmac.cli.logs.merging import HOLD_SECONDS, Hold
 from tarmac.cli.logs.reading import Asked, LogStream
-from tarmac.cli.logs.selecting import Choice, Selection, has_begun, is_over
+from tarmac.cli.logs.selecting import LogSelection, Selection, has_begun, is_over
 from tarmac.cli.rendering.text import printable
 from tarmac.cli.verbs.console import Console
 from tarmac.client.backoff import Backoff
@@ -52,11 +52,11 @@ class _Followed:
         return self.failed or self.stream.began
 
 
-class Follower:
+class LogFollower:
     """Follows the selected logs until all of them have ended."""
 
     def __init__(
-        self, client: Client, namespace: str, selected: list[Selection], choice: Choice, asked: Asked,
+        self, client: Client, namespace: str, selected: list[Selection], choice: LogSelection, asked: Asked,
         cities: Mapping[str, str], most: int, lines: LogLines, console: Console,
     ) -> None:  # fmt: skip
         self._client = client
@@ -147,7 +147,7 @@ class Follower:
                 self._leave((uid, each.stream.source.container), each)
         self._first = False
 
-    def _begin(self, new: Mapping[Key, Source]) -> None:
+    def _begin(self, new: Mapping[Key, LogSource]) -> None:
         room = self._most - sum(not each.over for each in self._followed.values())
         begun = dict(sorted(new.items(), key=lambda item: item[1])[: max(0, room)])
         self._lines.introduce(begun.values())
@@ -219,7 +219,7 @@ class Follower:
             return False, f"{error}; it is resumed"
         return True, ""
 
-    async def _is_the_same(self, uid: str, source: Source) -> bool:
+    async def _is_the_same(self, uid: str, source: LogSource) -> bool:
         """True if the pod is still the same.
 
         Logs are requested by name, and a resumed one must not continue with that of a successor.

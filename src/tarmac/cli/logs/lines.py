@@ -17,7 +17,7 @@ _NANOS: Final = 9
 _LENGTH: Final = len("2026-11-15T12:00:00.123456789Z")
 
 
-class Source(NamedTuple):
+class LogSource(NamedTuple):
     """The origin of lines; its order is the order of lines with equal times."""
 
     city: str
@@ -27,7 +27,7 @@ class Source(NamedTuple):
     node: str = ""
 
 
-class Line(NamedTuple):
+class LogLine(NamedTuple):
     """One line. `key` sorts by time, and never decreases within a stream."""
 
     key: str
@@ -63,10 +63,10 @@ class LineCutter:
     def __init__(self) -> None:
         self._parts: list[bytes] = []
         self._size = 0
-        self._last = Line("", "", "")
+        self._last = LogLine("", "", "")
         self._goes_on = False  # a part of the current line has been returned already
 
-    def of(self, chunk: bytes) -> list[Line]:
+    def of(self, chunk: bytes) -> list[LogLine]:
         """Return the lines that end in this chunk."""
         self._parts.append(chunk)
         self._size += len(chunk)
@@ -80,13 +80,13 @@ class LineCutter:
         self._parts, self._size = [rest], len(rest)
         return found
 
-    def rest(self) -> list[Line]:
+    def rest(self) -> list[LogLine]:
         """Return the text after the last line end, once the log has ended."""
         raw = b"".join(self._parts)
         self._parts, self._size = [], 0
         return list(self._pieces(raw)) if raw else []
 
-    def _whole(self, raw: bytes) -> list[Line]:
+    def _whole(self, raw: bytes) -> list[LogLine]:
         """Parse complete lines, without the end of the last.
 
         Decoded at once: no UTF-8 character contains a newline byte.
@@ -95,19 +95,19 @@ class LineCutter:
             return [self._line(text) for text in raw.decode(errors="replace").split("\n")]
         return [line for each in raw.split(b"\n") for line in self._pieces(each)]
 
-    def _pieces(self, raw: bytes) -> Iterator[Line]:
+    def _pieces(self, raw: bytes) -> Iterator[LogLine]:
         """Cut at fixed offsets, however the response was chunked: lines read again must be recognised."""
         for start in range(0, len(raw) or 1, MAX_LINE):
             yield self._line(raw[start : start + MAX_LINE].decode(errors="replace"))
             self._goes_on = True
         self._goes_on = False
 
-    def _line(self, text: str) -> Line:
+    def _line(self, text: str) -> LogLine:
         if self._goes_on:
-            return Line(self._last.key, self._last.time, text)
+            return LogLine(self._last.key, self._last.time, text)
         time, _, rest = text.partition(" ")
         try:
-            self._last = found = Line(sort_key(time), time, rest)
+            self._last = found = LogLine(sort_key(time), time, rest)
         except ValueError:  # a message of the node itself, which has no time
-            self._last = found = Line(self._last.key, self._last.time, text)
+            self._last = found = LogLine(self._last.key, self._last.time, text)
         return found

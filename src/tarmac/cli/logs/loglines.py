@@ -10,7 +10,7 @@ from zlib import crc32
 
 import msgspec
 
-from tarmac.cli.logs.lines import Line, Source
+from tarmac.cli.logs.lines import LogLine, LogSource
 from tarmac.cli.rendering.text import escaped, printable, printable_json
 
 _COLOURS: Final = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)
@@ -29,10 +29,10 @@ class LogLines:
         self._timestamps = timestamps
         self._grep = re.compile(grep) if grep else None
         self._json = json
-        self._prefixes: dict[Source, str] = {}
+        self._prefixes: dict[LogSource, str] = {}
         self._width = 0
 
-    def introduce(self, sources: Iterable[Source]) -> None:
+    def introduce(self, sources: Iterable[LogSource]) -> None:
         """Add sources: their prefixes are aligned."""
         known = dict.fromkeys((*self._prefixes, *sources))
         containers = Counter((each.namespace, each.instance) for each in known)
@@ -40,7 +40,7 @@ class LogLines:
         self._width = max(map(len, names.values()), default=0)
         self._prefixes = {each: self._before(each, name) for each, name in names.items()}
 
-    def text(self, lines: Sequence[tuple[Source, Line]]) -> str:
+    def text(self, lines: Sequence[tuple[LogSource, LogLine]]) -> str:
         """Return the text of lines."""
         if self._grep is not None:
             lines = [(source, line) for source, line in lines if self._grep.search(line.text)]
@@ -56,7 +56,7 @@ class LogLines:
             ]
         )
 
-    def _before(self, source: Source, name: str) -> str:
+    def _before(self, source: LogSource, name: str) -> str:
         blanks = " " * (self._width - len(name)) + " | "
         if not self._colour:
             return name + blanks
@@ -64,16 +64,16 @@ class LogLines:
         return f"\x1b[{number}m{name}\x1b[0m{blanks}"
 
 
-def title(source: Source) -> str:
+def title(source: LogSource) -> str:
     """Return the name of an instance in notices."""
     return printable(f"{source.city or '-'} {source.instance}")
 
 
-def _name(source: Source, several: bool) -> str:
+def _name(source: LogSource, several: bool) -> str:
     return title(source) + (f"/{printable(source.container)}" if several else "")
 
 
-def _document(shown: tuple[Source, Line]) -> str:
+def _document(shown: tuple[LogSource, LogLine]) -> str:
     source, line = shown
     found = {
         "time": line.time,

@@ -10,11 +10,11 @@ from typing import Final
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, Forbidden, NotFound
 from tarmac.base.selectors import LabelMatcher
-from tarmac.cli.logs.lines import Line, Source
+from tarmac.cli.logs.lines import LogLine, LogSource
 from tarmac.cli.logs.loglines import LogLines, title
 from tarmac.cli.logs.merging import merged
 from tarmac.cli.logs.reading import Asked, LogStream
-from tarmac.cli.logs.selecting import Choice, Selection, needs_nodes, selections
+from tarmac.cli.logs.selecting import LogSelection, Selection, needs_nodes, selections
 from tarmac.cli.rendering.text import printable
 from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
@@ -38,21 +38,21 @@ async def logs(client: Client, namespace: str, options: argparse.Namespace, cons
     """Print lines; returns the exit code. Raises BadObject, NotFound."""
     _check(options)
     selected = selections(options.targets, options.selector)
-    choice = Choice(options.container, options.all_containers, options.city)
+    choice = LogSelection(options.container, options.all_containers, options.city)
     pods = await _pods(client, namespace, selected)
     cities = await _cities(client) if needs_nodes(pods) else {}
     sources = sorted({source for pod in pods for source in choice.sources(pod, cities)})
     _check_number(sources, options)
     for pod in pods if options.container else ():
-        if not choice.sources(pod, cities) and Choice(cities=options.city).sources(pod, cities):
+        if not choice.sources(pod, cities) and LogSelection(cities=options.city).sources(pod, cities):
             _tell(console, f'{pod["metadata"]["name"]} has no container "{options.container}"')
     lines = _lines(options, console)
     asked = _asked(options, len(sources))
     if options.follow:
         # Imported late: informers take a while to load, and reading to the end needs none.
-        from tarmac.cli.logs.following import Follower
+        from tarmac.cli.logs.following import LogFollower
 
-        follower = Follower(
+        follower = LogFollower(
             client, namespace, selected, choice, asked, cities, options.max_log_requests, lines, console
         )
         await follower.run()
@@ -79,7 +79,7 @@ def _check(options: argparse.Namespace) -> None:
             raise BadObject(f"{flag} {text!r} cannot be understood: {error}") from error
 
 
-def _check_number(sources: Sequence[Source], options: argparse.Namespace) -> None:
+def _check_number(sources: Sequence[LogSource], options: argparse.Namespace) -> None:
     if len(sources) > options.max_log_requests:
         raise BadObject(
             f"{len(sources)} logs are more than the {options.max_log_requests} that are read at once: choose with "
@@ -139,7 +139,7 @@ class _Reading:
         self._console = console
         self.failed = False
 
-    async def whole(self, stream: LogStream) -> AsyncIterator[list[Line]]:
+    async def whole(self, stream: LogStream) -> AsyncIterator[list[LogLine]]:
         """Yield all lines of one log, resuming a few times when it breaks."""
         backoff = Backoff(self._client.randomness, 0.5, 10.0)
         while True:

@@ -17,14 +17,14 @@ from operator import attrgetter, itemgetter
 from typing import Final
 
 from tarmac.base.clock import Clock
-from tarmac.cli.logs.lines import Line, Source, key_of
+from tarmac.cli.logs.lines import LogLine, LogSource, key_of
 
 HOLD_SECONDS: Final = 0.25
 MAX_HELD: Final = 50_000
 _BATCH_SIZE: Final = 500
 
-Shown = tuple[Source, Line]
-Batches = AsyncIterator[list[Line]]
+Shown = tuple[LogSource, LogLine]
+Batches = AsyncIterator[list[LogLine]]
 
 
 class _AtHand:
@@ -32,10 +32,10 @@ class _AtHand:
 
     __slots__ = ("_batches", "_lines", "_source")
 
-    def __init__(self, source: Source, batches: Batches) -> None:
+    def __init__(self, source: LogSource, batches: Batches) -> None:
         self._source = source
         self._batches = batches
-        self._lines: list[Line] = []
+        self._lines: list[LogLine] = []
 
     async def read_on(self) -> None:
         """Read the next batch when all lines are shown. An ended stream has none."""
@@ -46,11 +46,11 @@ class _AtHand:
         return bool(self._lines)
 
     @property
-    def end(self) -> tuple[str, Source]:
+    def end(self) -> tuple[str, LogSource]:
         """Lower bound of all later lines."""
         return self._lines[-1].key, self._source
 
-    def taken(self, end: tuple[str, Source]) -> list[Shown]:
+    def taken(self, end: tuple[str, LogSource]) -> list[Shown]:
         """Take the lines up to an end.
 
         Of lines with exactly that time, all are taken if this stream does not sort after the one that ends there.
@@ -64,7 +64,7 @@ class _AtHand:
         return found
 
 
-async def merged(streams: Iterable[tuple[Source, Batches]]) -> AsyncIterator[list[Shown]]:
+async def merged(streams: Iterable[tuple[LogSource, Batches]]) -> AsyncIterator[list[Shown]]:
     """Yield all lines, a few hundred or more at a time."""
     # In the order of their sources, so that a stable sort by time keeps that order among equal times.
     heads = [_AtHand(source, batches) for source, batches in sorted(streams, key=itemgetter(0))]
@@ -93,7 +93,7 @@ class Hold:
     def __init__(self, clock: Clock, show: Callable[[list[Shown]], None]) -> None:
         self._clock = clock
         self._show = show
-        self._heap: list[tuple[str, Source, int, Line]] = []
+        self._heap: list[tuple[str, LogSource, int, LogLine]] = []
         self._arrivals: deque[tuple[float, str]] = deque()
         self._count = 0
         self._came = asyncio.Event()
@@ -104,7 +104,7 @@ class Hold:
         """True if readers should pause until lines are shown."""
         return len(self._heap) >= MAX_HELD
 
-    def add(self, source: Source, lines: Sequence[Line]) -> None:
+    def add(self, source: LogSource, lines: Sequence[LogLine]) -> None:
         """Add lines in the order of their stream."""
         if not lines:
             return

@@ -17,7 +17,7 @@ from typing import Final
 
 from tarmac.api.status import BadRequest, NotFound
 from tarmac.base.clock import rfc3339
-from tarmac.cli.logs.lines import Line, LineCutter, Source, earlier, key_of, sort_key
+from tarmac.cli.logs.lines import LineCutter, LogLine, LogSource, earlier, key_of, sort_key
 from tarmac.client.client import Client, Query, refuse
 from tarmac.client.targets.untyped import PODS
 
@@ -39,7 +39,7 @@ class Asked:
 class LogStream:
     """One log. `began`: the server has responded with it, even if it was empty."""
 
-    def __init__(self, client: Client, source: Source, asked: Asked) -> None:
+    def __init__(self, client: Client, source: LogSource, asked: Asked) -> None:
         self.source = source
         self.asked = asked
         self.began = False
@@ -48,9 +48,9 @@ class LogStream:
         self._opened = 0.0  # monotonic, of the first response
         self._since_opened = ""  # the server's time at the first response
         self._oldest = self._newest = ""
-        self._recent: deque[Line] = deque()
+        self._recent: deque[LogLine] = deque()
 
-    async def read(self) -> AsyncIterator[list[Line]]:
+    async def read(self) -> AsyncIterator[list[LogLine]]:
         """Yield lines from the last position to the end of the log. Raises ApiError, ClientError."""
         since = earlier(self._newest, OVERLAP) if self._newest else ""
         repeats = _Repeats(since, self._recent)
@@ -64,7 +64,7 @@ class LogStream:
                 if fresh := self._taken(repeats.left_out(lines)):
                     yield fresh
 
-    async def _last_life(self, since: str) -> AsyncGenerator[list[Line]]:
+    async def _last_life(self, since: str) -> AsyncGenerator[list[LogLine]]:
         query = {"container": self.source.container, "timestamps": True, "previous": True}
         try:
             async for lines in self._answer({**query, "sinceTime": since or self._since_opened}):
@@ -72,7 +72,7 @@ class LogStream:
         except (BadRequest, NotFound):
             return  # there was no previous run
 
-    async def _answer(self, query: Query) -> AsyncGenerator[list[Line]]:
+    async def _answer(self, query: Query) -> AsyncGenerator[list[LogLine]]:
         cutter = LineCutter()
         async with self._client.open(self._path, query) as reply:
             if reply.status >= 300:
@@ -109,7 +109,7 @@ class LogStream:
             "sinceTime": asked.since_time,
         }
 
-    def _taken(self, lines: list[Line]) -> list[Line]:
+    def _taken(self, lines: list[LogLine]) -> list[LogLine]:
         """Make keys non-decreasing, and keep lines for as long as they may be repeated."""
         if not lines:
             return lines
@@ -132,16 +132,16 @@ class LogStream:
 class _Repeats:
     """Recognises repeated lines at the beginning of a connection."""
 
-    def __init__(self, since: str, recent: Iterable[Line]) -> None:
+    def __init__(self, since: str, recent: Iterable[LogLine]) -> None:
         self._since = since
         self._left = Counter((time, text) for key, time, text in recent if key >= since)
 
-    def left_out(self, lines: list[Line], since: str = "") -> list[Line]:
+    def left_out(self, lines: list[LogLine], since: str = "") -> list[LogLine]:
         """Return the new lines. A server with whole-second precision begins earlier than requested."""
         since = max(since, self._since if self._left else "")
         return [line for line in lines if line.key >= since and not self._has_come(line)] if since else lines
 
-    def _has_come(self, line: Line) -> bool:
+    def _has_come(self, line: LogLine) -> bool:
         left = self._left.get((line.time, line.text), 0)
         if left > 1:
             self._left[line.time, line.text] = left - 1

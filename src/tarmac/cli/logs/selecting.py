@@ -9,7 +9,7 @@ from typing import Final
 from tarmac.api.compute.names import LABEL_CITY_CODE, LABEL_DEPLOYMENT_NAME, LABEL_WORKLOAD_NAME
 from tarmac.api.kubernetes.core.pods.phases import is_terminal
 from tarmac.api.schema import JsonObject
-from tarmac.cli.logs.lines import Source
+from tarmac.cli.logs.lines import LogSource
 from tarmac.cli.verbs.objects import BadObject, Json, parse_object
 from tarmac.client.targets.untyped import DEPLOYMENTS, WORKLOADS
 
@@ -51,20 +51,20 @@ def _selection(word: str) -> Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class LogSelection:
     """The selected pods and containers."""
 
     container: str = ""
     all_containers: bool = False
     cities: Collection[str] = ()
 
-    def sources(self, pod: JsonObject, cities: Mapping[str, str]) -> list[Source]:
+    def sources(self, pod: JsonObject, cities: Mapping[str, str]) -> list[LogSource]:
         """Return the selected logs of a pod; `cities` by node, for pods without an instance."""
         own, node = pod["metadata"], pod["spec"].get("nodeName") or ""
         city = (own.get("labels") or {}).get(LABEL_CITY_CODE) or cities.get(node, "")
         if self.cities and city not in self.cities:
             return []
-        return [Source(city, own["name"], each, own["namespace"], node) for each in self._containers(pod)]
+        return [LogSource(city, own["name"], each, own["namespace"], node) for each in self._containers(pod)]
 
     def _containers(self, pod: JsonObject) -> list[str]:
         names = [each["name"] for field in _CONTAINERS for each in pod["spec"].get(field) or ()]

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tarmac.api.status import ApiError
 from tarmac.base.tasks import Tasks
-from tarmac.cli.machines.places import Place, open_screen
+from tarmac.cli.machines.places import InstanceEndpoint, open_screen
 from tarmac.cli.redirectfile import redirect_file
 from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client
@@ -31,7 +31,7 @@ NOVNC = Path("/usr/share/novnc")
 LOOPBACK = "127.0.0.1"
 
 
-async def serve_browser(client: Client, place: Place, port: int, view: bool, console: Console) -> int:
+async def serve_browser(client: Client, place: InstanceEndpoint, port: int, view: bool, console: Console) -> int:
     """Serve until interrupted. Raises OSError."""
     if not (NOVNC / "vnc_lite.html").is_file():
         console.fail(f"noVNC is not in {NOVNC}: install it (apt-get install novnc), or leave --browser out")
@@ -53,7 +53,9 @@ async def serve_browser(client: Client, place: Place, port: int, view: bool, con
 class BrowserPage:
     """Serves a browser: files of noVNC, and one WebSocket."""
 
-    def __init__(self, client: Client, place: Place, view: bool, console: Console, files: Path = NOVNC) -> None:
+    def __init__(
+        self, client: Client, place: InstanceEndpoint, view: bool, console: Console, files: Path = NOVNC
+    ) -> None:
         self._client = client
         self._place = place
         self._view = view

@@ -11,7 +11,7 @@ import msgspec
 from tarmac.api.status import BadRequest, NotFound
 from tarmac.base.clock import Clock
 from tarmac.base.randomness import Randomness
-from tarmac.cli.machines.places import Place, find_instance
+from tarmac.cli.machines.places import InstanceEndpoint, find_instance
 from tarmac.cli.machines.session import ConsoleClient
 from tarmac.cli.rendering.text import table
 from tarmac.cli.verbs.call import VerbCall
@@ -32,7 +32,7 @@ async def run(call: VerbCall) -> int:
     return await console(call.client, place, call.options, call.console)
 
 
-async def console(client: Client, place: Place, options: argparse.Namespace, console: Console) -> int:
+async def console(client: Client, place: InstanceEndpoint, options: argparse.Namespace, console: Console) -> int:
     """Open a session, list recordings, or replay one. Raises ApiError, ClientError."""
     if options.list:
         return await _list(client, place, console, options.output)
@@ -57,7 +57,7 @@ async def console(client: Client, place: Place, options: argparse.Namespace, con
 
 
 async def open_console(
-    place: Place, randomness: Randomness, since: str, *, keyboard: bool, takeover: bool
+    place: InstanceEndpoint, randomness: Randomness, since: str, *, keyboard: bool, takeover: bool
 ) -> WebSocket:
     """Open the serial console, through attach where the server has no other way. Raises ApiError, ClientError."""
     query = {"stdin": "true" if keyboard else "", "takeover": "true" if takeover else ""}
@@ -67,7 +67,7 @@ async def open_console(
         return await open_websocket(place.http, place.attach_path(keyboard), [V5, V4], randomness)
 
 
-def _shell(place: Place, container: str, randomness: Randomness) -> Any:
+def _shell(place: InstanceEndpoint, container: str, randomness: Randomness) -> Any:
     """Return a connector for a shell in a sandbox. A broken one is not resumed: it would be a new shell."""
 
     async def connect(since: str) -> WebSocket:
@@ -81,7 +81,7 @@ def _shell(place: Place, container: str, randomness: Randomness) -> Any:
     return connect
 
 
-async def _list(client: Client, place: Place, console: Console, output: str) -> int:
+async def _list(client: Client, place: InstanceEndpoint, console: Console, output: str) -> int:
     answer = await _recordings(client, place)
     found: list[dict[str, Any]] = msgspec.json.decode(answer)["recordings"]
     if output == "json":
@@ -95,7 +95,9 @@ async def _list(client: Client, place: Place, console: Console, output: str) -> 
     return 0
 
 
-async def replay(client: Client, place: Place, session: str, speed: float, console: Console, clock: Clock) -> int:
+async def replay(
+    client: Client, place: InstanceEndpoint, session: str, speed: float, console: Console, clock: Clock
+) -> int:
     """Show a recording in real time, or faster; at once with a speed of 0."""
     lines = (await _recordings(client, place, session)).splitlines()
     shown = 0.0
@@ -111,7 +113,7 @@ async def replay(client: Client, place: Place, session: str, speed: float, conso
     return 0
 
 
-async def _recordings(client: Client, place: Place, session: str = "") -> bytes:
+async def _recordings(client: Client, place: InstanceEndpoint, session: str = "") -> bytes:
     path, _, query = place.path("recordings", session=session).partition("?")
     reply = await client.transport.request(ClientRequest("GET", path, query))
     if reply.status != 200:

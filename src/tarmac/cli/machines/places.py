@@ -20,7 +20,7 @@ _MAX_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class InstanceEndpoint:
     """An instance, and its server."""
 
     http: HttpConfig
@@ -43,7 +43,7 @@ class Place:
         return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}/{subresource}?{urlencode(query)}"
 
 
-async def screen_path(client: Client, place: Place, view: bool) -> str:
+async def screen_path(client: Client, place: InstanceEndpoint, view: bool) -> str:
     """Return the display's path on such a server: through the node's proxy. Raises NotFound."""
     pod = await client.resource(PODS).get(place.name, place.namespace)
     node, uid = pod["spec"].get("nodeName", ""), pod["metadata"]["uid"]
@@ -53,7 +53,7 @@ async def screen_path(client: Client, place: Place, view: bool) -> str:
     return f"/api/v1/nodes/{node}/proxy/{own}" + ("?view=true" if view else "")
 
 
-async def open_screen(client: Client, place: Place, view: bool) -> WebSocket:
+async def open_screen(client: Client, place: InstanceEndpoint, view: bool) -> WebSocket:
     """Open RFB in a WebSocket; through the node where the server has no subresource. Raises ApiError, ClientError."""
     path = place.path("vnc", view="true" if view else "")
     try:
@@ -63,7 +63,7 @@ async def open_screen(client: Client, place: Place, view: bool) -> WebSocket:
         return await open_websocket(place.http, path, ["binary"], client.randomness)
 
 
-async def find_instance(client: Client, http: HttpConfig, namespace: str, written: str) -> Place:
+async def find_instance(client: Client, http: HttpConfig, namespace: str, written: str) -> InstanceEndpoint:
     """Resolve `NAME`, `instance/NAME`, or a Workload with one instance. Raises BadObject and NotFound."""
     kind, slash, name = written.rpartition("/")
     if (slash and kind not in _WORDS) or not name:
@@ -73,7 +73,7 @@ async def find_instance(client: Client, http: HttpConfig, namespace: str, writte
         await instances.get(name, namespace)
     except NotFound:
         name = _only((await instances.list(namespace, labels=f"{LABEL_WORKLOAD_NAME}={name}")).items, name)
-    return Place(http, namespace, name)
+    return InstanceEndpoint(http, namespace, name)
 
 
 def _only(found: list[JsonObject], workload: str) -> str:

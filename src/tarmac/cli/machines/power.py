@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tarmac.cli.machines.places import Place, find_instance
+from tarmac.cli.machines.places import InstanceEndpoint, find_instance
 from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client
@@ -30,7 +30,7 @@ async def run(call: VerbCall) -> int:
     return await press(call.client, place, call.options.action, call.console, call.options.output)
 
 
-async def press(client: Client, place: Place, action: str, console: Console, output: str) -> int:
+async def press(client: Client, place: InstanceEndpoint, action: str, console: Console, output: str) -> int:
     """Execute a power action. Raises ApiError, ClientError."""
     body = msgspec.json.encode({"action": action.capitalize()})
     headers = {"content-type": "application/json"}

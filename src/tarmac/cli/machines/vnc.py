@@ -7,7 +7,7 @@ import asyncio
 from pathlib import Path
 
 from tarmac.cli.machines.browser import serve_browser
-from tarmac.cli.machines.places import Place, find_instance, open_screen
+from tarmac.cli.machines.places import InstanceEndpoint, find_instance, open_screen
 from tarmac.cli.machines.rfb import RfbFault
 from tarmac.cli.machines.screenshot import Screenshot
 from tarmac.cli.machines.viewers import Viewers
@@ -25,7 +25,7 @@ async def run(call: VerbCall) -> int:
     return await vnc(call.client, place, call.options, call.console)
 
 
-async def vnc(client: Client, place: Place, options: argparse.Namespace, console: Console) -> int:
+async def vnc(client: Client, place: InstanceEndpoint, options: argparse.Namespace, console: Console) -> int:
     """Serve until interrupted, or take one picture. Raises ApiError, ClientError, OSError."""
     if options.screenshot:
         picture = await take_picture(client, place)
@@ -43,7 +43,7 @@ async def vnc(client: Client, place: Place, options: argparse.Namespace, console
     return 0
 
 
-async def take_picture(client: Client, place: Place) -> Screenshot:
+async def take_picture(client: Client, place: InstanceEndpoint) -> Screenshot:
     """Return the present picture. Raises ApiError, ClientError, OSError."""
     socket, picture = await open_screen(client, place, True), Screenshot()
     try:

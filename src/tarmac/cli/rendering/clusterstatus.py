@@ -25,7 +25,7 @@ class Member:
 
 
 @dataclass(slots=True)
-class City:
+class CityStatus:
     """A Location."""
 
     name: str
@@ -55,7 +55,7 @@ class ClusterStatus:
     store: dict[str, bool] | None = None  # check -> passes
     leader: str | None = None  # empty without a leader
     kubernetes_controllers: str | None = None  # their leader; empty if they ran once and do not now
-    cities: list[City] | None = None
+    cities: list[CityStatus] | None = None
     nodes: list[Member] | None = None
     tunnels: Tunnels | None = None
     certificates: dict[str, float] | None = None  # remaining seconds
@@ -179,7 +179,7 @@ def _store(store: dict[str, bool] | None) -> str:
     return f"fails: {', '.join(failing)}" if failing else "healthy"
 
 
-def _cities(cities: list[City] | None) -> str:
+def _cities(cities: list[CityStatus] | None) -> str:
     if cities is None:
         return _unknown
     shown = [f"{each.code or each.name} {each.ready}/{each.nodes}" for each in cities[:30]]

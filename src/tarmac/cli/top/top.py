@@ -14,11 +14,11 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.selectors import LabelMatcher
 from tarmac.cli.rendering.text import printable_json
 from tarmac.cli.top.gpus import gpu_document, gpu_rows, gpu_table
-from tarmac.cli.top.usage import Sample, Usage, by_city, by_instance, by_node, by_workload, samples
+from tarmac.cli.top.usage import Usage, UsageSample, by_city, by_instance, by_node, by_workload, samples
 from tarmac.cli.top.usagetable import sorted_rows, usage_document, usage_table
 from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
-from tarmac.cli.verbs.listing import Listing
+from tarmac.cli.verbs.listing import TableListing
 from tarmac.cli.verbs.livetable import Painting
 from tarmac.cli.verbs.nodecities import needs_locations
 from tarmac.cli.verbs.objects import BadObject
@@ -59,7 +59,7 @@ async def top(client: Client, namespace: str, options: argparse.Namespace, conso
 
 async def _gpus(client: Client, options: argparse.Namespace, console: Console) -> int:
     """Show a row for each GPU, once or until interrupted; returns the exit code."""
-    listing, painting = Listing(client, console), Painting(console)
+    listing, painting = TableListing(client, console), Painting(console)
     while True:
         nodes = await listing.listed(NODES, labels=options.selector) or []
         locations = await listing.listed(LOCATIONS) if options.city and needs_locations(nodes) else None
@@ -103,7 +103,7 @@ class _Asking:
         self._level: str = options.level
         self._cities: list[str] = options.city
         self._selector: str = options.selector
-        self._listing = Listing(client, console)
+        self._listing = TableListing(client, console)
 
     async def rows(self) -> list[Usage]:
         """Return the present usage in the chosen cities."""
@@ -148,5 +148,5 @@ class _Asking:
             for each in page.items
         ]
 
-    async def _measured(self) -> dict[str, Sample]:
+    async def _measured(self) -> dict[str, UsageSample]:
         return samples(await self._listing.listed(POD_METRICS, self._namespace) or (), self._client.clock.now())

@@ -40,7 +40,7 @@ class Usage:
         offered = self.offered.get(resource, 0)
         return round(100 * self.used.get(resource, 0) / offered) if self.measured and offered else None
 
-    def take(self, sample: Sample | None, offered: Mapping[str, int]) -> None:
+    def take(self, sample: UsageSample | None, offered: Mapping[str, int]) -> None:
         """Add one object, measured or not."""
         if sample is None:
             return
@@ -52,26 +52,26 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class UsageSample:
     """One measurement."""
 
     used: Amounts
     stale: bool
 
 
-def samples(metrics: Iterable[JsonObject], now: float) -> dict[str, Sample]:
+def samples(metrics: Iterable[JsonObject], now: float) -> dict[str, UsageSample]:
     """Return NodeMetrics or PodMetrics by name, prefixed with the namespace if there is one."""
-    found: dict[str, Sample] = {}
+    found: dict[str, UsageSample] = {}
     for each in metrics:
         used = Amounts()
         for usage in [each["usage"]] if "usage" in each else [one["usage"] for one in each.get("containers") or ()]:
             add(used, {name: amount for name, amount in amounts_of(usage).items() if name in (CPU, MEMORY)})
-        found[_key(each)] = Sample(used, now - parse_rfc3339(each["timestamp"]) > MAX_AGE)
+        found[_key(each)] = UsageSample(used, now - parse_rfc3339(each["timestamp"]) > MAX_AGE)
     return found
 
 
 def by_node(
-    nodes: Iterable[JsonObject], measured: Mapping[str, Sample], pods: Iterable[JsonObject] | None,
+    nodes: Iterable[JsonObject], measured: Mapping[str, UsageSample], pods: Iterable[JsonObject] | None,
     locations: Mapping[str, str],
 ) -> list[Usage]:  # fmt: skip
     """Return a row for each node."""
@@ -98,11 +98,11 @@ def by_city(nodes: Iterable[Usage]) -> list[Usage]:
             row.instances = (row.instances or 0) + node.instances
         row.stale = row.stale or node.stale
         if node.measured:
-            row.take(Sample(node.used, stale=False), node.offered)
+            row.take(UsageSample(node.used, stale=False), node.offered)
     return list(rows.values())
 
 
-def by_instance(pods: Iterable[JsonObject], measured: Mapping[str, Sample]) -> list[Usage]:
+def by_instance(pods: Iterable[JsonObject], measured: Mapping[str, UsageSample]) -> list[Usage]:
     """Return a row for each instance that has not ended."""
     rows: list[Usage] = []
     for pod in instances_among(pods):
@@ -114,7 +114,7 @@ def by_instance(pods: Iterable[JsonObject], measured: Mapping[str, Sample]) -> l
     return rows
 
 
-def by_workload(pods: Iterable[JsonObject], measured: Mapping[str, Sample]) -> list[Usage]:
+def by_workload(pods: Iterable[JsonObject], measured: Mapping[str, UsageSample]) -> list[Usage]:
     """Return a row for each workload that has instances."""
     found, rows = list(instances_among(pods)), dict[tuple[str, str], Usage]()
     for pod, one in zip(found, by_instance(found, measured), strict=True):
@@ -124,7 +124,7 @@ def by_workload(pods: Iterable[JsonObject], measured: Mapping[str, Sample]) -> l
         row.cities = sorted({*row.cities, *one.cities})
         row.stale = row.stale or one.stale
         if one.measured:
-            row.take(Sample(one.used, stale=False), one.offered)
+            row.take(UsageSample(one.used, stale=False), one.offered)
     return list(rows.values())
 
 

@@ -25,7 +25,14 @@ from tarmac.api.networking.tunnels import (
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, Forbidden, NotFound
 from tarmac.base.clock import parse_rfc3339
-from tarmac.cli.rendering.clusterstatus import City, ClusterStatus, Member, Tunnels, status_document, status_screen
+from tarmac.cli.rendering.clusterstatus import (
+    CityStatus,
+    ClusterStatus,
+    Member,
+    Tunnels,
+    status_document,
+    status_screen,
+)
 from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client
@@ -196,10 +203,10 @@ def _encrypts_in_userspace(node: JsonObject) -> bool:
     return read_tunnel(text).encryption == "userspace"
 
 
-def _city(location: JsonObject) -> City:
+def _city(location: JsonObject) -> CityStatus:
     status, ready = location.get("status") or {}, _ready(location)
     # A location without any nodes yet has not lost them.
     lost = bool(status.get("nodes")) and ready.get("status") not in ("True", None)
     code = (location["spec"].get("topology") or {}).get(TOPOLOGY_CITY_CODE, "")
     trouble = (ready.get("reason") or "not ready") if lost else ""
-    return City(location["metadata"]["name"], code, status.get("readyNodes", 0), status.get("nodes", 0), trouble)
+    return CityStatus(location["metadata"]["name"], code, status.get("readyNodes", 0), status.get("nodes", 0), trouble)

@@ -13,7 +13,7 @@ from tarmac.cli.verbs.objects import Json
 from tarmac.client.client import Client
 
 
-class Listing:
+class TableListing:
     """The lists of one table."""
 
     def __init__(self, client: Client, console: Console) -> None:

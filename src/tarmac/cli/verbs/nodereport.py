@@ -13,7 +13,7 @@ from tarmac.api.status import NotFound
 from tarmac.cli.rendering.nodereport import node_details, node_table
 from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
-from tarmac.cli.verbs.listing import Listing
+from tarmac.cli.verbs.listing import TableListing
 from tarmac.cli.verbs.nodecities import needs_locations
 from tarmac.client.client import Client
 from tarmac.client.targets.untyped import LOCATIONS, NODE_METRICS, NODES, PODS
@@ -56,7 +56,7 @@ class _Reading:
     """Collects the data of a report besides the nodes."""
 
     def __init__(self, client: Client, console: Console) -> None:
-        self._listing = Listing(client, console)
+        self._listing = TableListing(client, console)
 
     async def reports(self, nodes: Sequence[JsonObject], *, few: bool) -> list[NodeReport]:
         """Return reports by name. `few`: only pods of these nodes are listed, not all pods."""
