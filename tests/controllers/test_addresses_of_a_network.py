@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from tarmac.controllers.networkaddresses import NetworkAddresses
-from tarmac.decide.addresses import Pool
+from tarmac.decide.addresses import SubnetPool
 
 SUBNETS = ("10.0.0.0/28", "10.0.0.16/28", "10.0.1.0/24", "fd20::/64", "fd20:0:0:1::/64")
 ADDRESSES = (
@@ -27,7 +27,7 @@ def test_a_pool_is_the_same_whenever_it_is_asked_for(seed: int) -> None:
             network.hold(held[-1])
         asked = random.choice(SUBNETS)
         known = [each for each in held if each[:1].isdigit() or ":" in each]
-        assert network.pool(asked) == Pool.of(asked, known), f"{asked} with {held}"
+        assert network.pool(asked) == SubnetPool.of(asked, known), f"{asked} with {held}"
         assert network.held == bool(held)
 
 

@@ -12,7 +12,7 @@ from tarmac.api.status import NotFound
 from tarmac.client.targets.target import encode
 from tarmac.client.targets.untyped import ENDPOINT_SLICES, ENDPOINTS, EVENTS, SERVICES
 from tarmac.decide.reach.facts import decode_service, decode_slice
-from tarmac.decide.reach.services import Here, ServiceIndex, ServicePorts
+from tarmac.decide.reach.services import NodeZone, ServiceFrontends, ServiceIndex
 from tests.controllers.cities import Cities, play, pod
 from tests.controllers.test_endpoints_of_services import service, slices
 
@@ -151,7 +151,7 @@ def test_hand_written_endpoints_become_slices_that_carry_connections() -> None:
         (owner,) = mirror["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["uid"], owner["controller"]) == ("Endpoints", written["metadata"]["uid"], True)
         index = ServiceIndex([decode_service(encode(made))], [decode_slice(encode(mirror))])
-        ports = ServicePorts("default/default", Here("lhr-0"))
+        ports = ServiceFrontends("default/default", NodeZone("lhr-0"))
         ports.update(index.offered("default/default"))
         (port,) = [each for each in ports.ports if each.address == made["spec"]["clusterIP"]]
         assert (port.port, port.backends) == (80, (("192.0.2.1", 8080), ("192.0.2.2", 8080)))

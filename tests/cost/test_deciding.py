@@ -23,23 +23,23 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.shared import Condition
 from tarmac.base.quantity import Quantity
 from tarmac.controllers.networkaddresses import NetworkAddresses
-from tarmac.decide.addresses.interfaces import Pool, Pools, assign
+from tarmac.decide.addresses.interfaces import Pools, SubnetPool, assign
 from tarmac.decide.addresses.subnets import carve
 from tarmac.decide.derived.goal import goal_of
-from tarmac.decide.endpoints import EndpointsFacts, Listing, mirrors
+from tarmac.decide.endpoints import EndpointsBuilder, EndpointsFacts, mirrors
 from tarmac.decide.endpoints.groups import grouped
 from tarmac.decide.endpoints.shares import shared_out
 from tarmac.decide.explain.deployments import explain_deployment
 from tarmac.decide.explain.pods import explain_pod
 from tarmac.decide.explain.workloads import explain_workload
-from tarmac.decide.placement import Place, cities_of
+from tarmac.decide.placement import LocationView, cities_of
 from tarmac.decide.plans.workload import plan_workload
 from tarmac.decide.quota import Claim, Quota, admit
-from tarmac.decide.rollout import Goal, plan
+from tarmac.decide.rollout import CityGoal, plan
 from tarmac.decide.rollout.fleet import RolloutLimits
 from tarmac.decide.rollout.waves import RolloutFacts, waves
 from tarmac.decide.rollup.deployment import DeploymentFacts, deployment_status
-from tarmac.decide.rollup.tally import Tally
+from tarmac.decide.rollup.tally import DeploymentTally
 from tarmac.decide.rollup.view import DeploymentView
 from tarmac.decide.rollup.workload import PlacementFacts, WorkloadFacts, workload_status
 from tarmac.decide.scaling.behavior import History, scale
@@ -84,7 +84,7 @@ def rollup_of_cities(count: int) -> Decision:
     ]
 
     def decide() -> object:
-        tally = Tally((view.city, view) for view in views)
+        tally = DeploymentTally((view.city, view) for view in views)
         placements = [PlacementFacts(name="all", cities=codes(count), deployments=tally)]
         facts = WorkloadFacts(generation=1, placements=placements)
         return workload_status(facts, workload_status(facts, None, NOW), NOW)
@@ -93,7 +93,7 @@ def rollup_of_cities(count: int) -> Decision:
 
 
 def rollup_of_placements(count: int) -> Decision:
-    tally = Tally([("web", DeploymentView(city="A", counters=Counters(desired_replicas=2)))])
+    tally = DeploymentTally([("web", DeploymentView(city="A", counters=Counters(desired_replicas=2)))])
     placements = [PlacementFacts(name=each, cities=["A"], deployments=tally) for each in codes(count)]
     facts = WorkloadFacts(generation=1, placements=placements)
     return lambda: workload_status(facts, workload_status(facts, None, NOW), NOW)
@@ -105,9 +105,9 @@ def rollup_of_instances(count: int) -> Decision:
     return lambda: deployment_status(facts, deployment_status(facts, None, NOW)[0], NOW)
 
 
-def places(count: int) -> list[Place]:
+def places(count: int) -> list[LocationView]:
     return [
-        Place(f"l{each.lower()}", {TOPOLOGY_CITY_CODE: each}, ready=number % 3 > 0)
+        LocationView(f"l{each.lower()}", {TOPOLOGY_CITY_CODE: each}, ready=number % 3 > 0)
         for number, each in enumerate(codes(count))
     ]
 
@@ -128,7 +128,7 @@ def placement_by_selector(count: int) -> Decision:
 def steps(ordered: bool) -> Callable[[int], Decision]:
     def decision(count: int) -> Decision:
         instances = [instance(number, "a" if number % 2 else "b", deleting=number % 7 == 0) for number in range(count)]
-        goal = Goal(count, "b", RolloutLimits(max(1, count // 4), count // 4), ordered=ordered)
+        goal = CityGoal(count, "b", RolloutLimits(max(1, count // 4), count // 4), ordered=ordered)
         return lambda: plan(goal, instances)
 
     return decision
@@ -188,7 +188,7 @@ def endpoints_as_an_object(count: int) -> Decision:
     ]
 
     def listed() -> object:
-        listing = Listing(asked)
+        listing = EndpointsBuilder(asked)
         for pod in pods:
             listing.add(pod)
         known = finished(listing.object(None))
@@ -215,7 +215,7 @@ def endpoints_in_slices(count: int) -> Decision:
 
 def addresses_of_instances(count: int) -> Decision:
     def decide() -> None:
-        pools: Pools = {"IPv4": (Pool.of("10.128.0.0/16"),)}
+        pools: Pools = {"IPv4": (SubnetPool.of("10.128.0.0/16"),)}
         for _ in range(count):
             given = assign(pools, ["IPv4"]).value
             assert given is not None

@@ -13,7 +13,7 @@ from tarmac.datapath.interface import HostPort, NetworkState, Remote
 from tarmac.datapath.linux import LinuxDatapath, namespaces
 from tarmac.datapath.linux.netlink import Netlink
 from tarmac.datapath.linux.nftables import Nftables
-from tarmac.decide.reach.policyrules import Allowance, Rules, ServicePort
+from tarmac.decide.reach.policyrules import Allowance, Rules, ServiceFrontend
 from tests.datapath.test_datapath_contract import A6, B6, NET, PLAIN, RANGES, A, B, two_pods
 from tests.datapath.worlds import RealWorld, nic, of_both, one_network
 
@@ -27,9 +27,9 @@ FULL = NetworkState(
     (Remote("198.18.0.2", ("10.128.16.0/20", "fd20:1:0:1::/64")),),
     {A: Rules(ingress=(Allowance(peers=("10.0.0.0/8",), excluded=("10.9.0.0/16",)),)), B6: Rules(egress=())},
     (
-        ServicePort("10.96.0.9", "TCP", 80, ((A, 80), (B, 80)), affinity=60),
-        ServicePort("fd00:96::9", "TCP", 80, ((B6, 80),)),
-        ServicePort("10.96.0.10", "UDP", 53, ()),
+        ServiceFrontend("10.96.0.9", "TCP", 80, ((A, 80), (B, 80)), affinity=60),
+        ServiceFrontend("fd00:96::9", "TCP", 80, ((B6, 80),)),
+        ServiceFrontend("10.96.0.10", "UDP", 53, ()),
     ),
     pods={A: "uid-a", B6: "uid-b"},
     host_ports=(HostPort("TCP", 8080, (A, 80)), HostPort("UDP", 8053, (B6, 53), "fd99::1")),

@@ -10,7 +10,7 @@ import asyncio
 import pytest
 
 from tarmac.datapath.interface import NetworkState, NodeNetworks, Remote
-from tarmac.decide.reach.policyrules import Allowance, Ports, Rules, ServicePort
+from tarmac.decide.reach.policyrules import Allowance, PortRange, Rules, ServiceFrontend
 from tests.datapath.conftest import OF_MACHINES_TOO
 from tests.datapath.worlds import World, nic, one_network
 
@@ -136,10 +136,13 @@ async def test_a_pod_has_interfaces_on_several_networks(world: World) -> None:
     assert await world.reaches("b", "172.20.0.6", hope=False) is None
 
 
-WEB = Allowance(peers=(f"{A}/32", f"{A6}/128"), ports=(Ports("TCP", 80),))
+WEB = Allowance(peers=(f"{A}/32", f"{A6}/128"), ports=(PortRange("TCP", 80),))
 WORLD_BUT_A = Allowance(peers=("0.0.0.0/0", "::/0"), excluded=(f"{A}/32", f"{A6}/128"))
-RANGE = Allowance(ports=(Ports("TCP", 79, 80), Ports("UDP", 81)))
-EITHER = (Allowance(peers=("192.0.2.0/24",)), Allowance(peers=("10.128.0.0/20", "fd20:1::/64"), ports=(Ports("UDP"),)))
+RANGE = Allowance(ports=(PortRange("TCP", 79, 80), PortRange("UDP", 81)))
+EITHER = (
+    Allowance(peers=("192.0.2.0/24",)),
+    Allowance(peers=("10.128.0.0/20", "fd20:1::/64"), ports=(PortRange("UDP"),)),
+)
 
 POLICIES = {
     # name: rules of a, rules of b, and what a then reaches at b: TCP 80, TCP 81, UDP 80, UDP 81
@@ -187,7 +190,10 @@ async def test_replies_pass_and_a_pod_reaches_itself_whatever_the_rules(world: W
 
 @pytest.mark.parametrize(("service", "backend"), [("10.96.0.9", B), ("fd00:96::9", B6)])
 async def test_services_lead_to_a_backend(world: World, service: str, backend: str) -> None:
-    ports = (ServicePort(service, "TCP", 8080, ((backend, 80),)), ServicePort(service, "UDP", 53, ((backend, 81),)))
+    ports = (
+        ServiceFrontend(service, "TCP", 8080, ((backend, 80),)),
+        ServiceFrontend(service, "UDP", 53, ((backend, 81),)),
+    )
     await two_pods(world, NetworkState(NET, 4097, 1460, RANGES, services=ports))
     assert await world.reaches("a", service, 8080) == "b"
     assert await world.reaches("a", service, 53, "UDP") == "b"
@@ -196,7 +202,7 @@ async def test_services_lead_to_a_backend(world: World, service: str, backend: s
 
 
 async def test_policies_hold_for_connections_by_a_service(world: World) -> None:
-    ports = (ServicePort("10.96.0.9", "TCP", 8080, ((B, 80),)),)
+    ports = (ServiceFrontend("10.96.0.9", "TCP", 8080, ((B, 80),)),)
     let_in = {B: Rules(ingress=(WEB,))}
     await two_pods(world, NetworkState(NET, 4097, 1460, RANGES, rules=let_in, services=ports))
     assert await world.reaches("a", "10.96.0.9", 8080) == "b"
@@ -207,7 +213,7 @@ async def test_policies_hold_for_connections_by_a_service(world: World) -> None:
 
 async def test_a_service_of_another_node_is_reached_over_the_tunnel(world: World) -> None:
     await two_nodes(world)
-    ports = (ServicePort("10.96.0.9", "TCP", 8080, ((FAR, 80),)),)
+    ports = (ServiceFrontend("10.96.0.9", "TCP", 8080, ((FAR, 80),)),)
     remotes = (Remote("198.18.0.2", (f"{FAR}/32", "fd20:1:0:1::/64")),)
     await world.node(1).apply(one_network(NetworkState(NET, 4097, 1460, RANGES, remotes, services=ports)))
     assert await world.reaches("a", "10.96.0.9", 8080) == "far"

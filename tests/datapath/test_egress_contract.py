@@ -12,7 +12,7 @@ import pytest
 
 from tarmac.datapath.egress import EgressState, Forwarding
 from tarmac.datapath.interface import NetworkState
-from tarmac.decide.reach.policyrules import Allowance, Ports, Rules
+from tarmac.decide.reach.policyrules import Allowance, PortRange, Rules
 from tests.datapath.egress_worlds import (
     ADDRESSES,
     DIAL,
@@ -169,8 +169,8 @@ async def test_policies_see_the_server_and_its_ports_both_ways(outside: External
     outside.carry(3, SOURCE1)
     for peer, seen, answerer in ((f"{TARGET}/32", SOURCE1, "a"), (f"{DIAL}/32", None, None), (f"{POD}/32", None, None)):
         rules = Rules(
-            egress=(Allowance((peer,), ports=(Ports("TCP", 8001),)),),
-            ingress=(Allowance((peer,), ports=(Ports("TCP", 80),)),),
+            egress=(Allowance((peer,), ports=(PortRange("TCP", 8001),)),),
+            ingress=(Allowance((peer,), ports=(PortRange("TCP", 80),)),),
         )
         await outside.network(1, ns1=NetworkState(ONE, 4097, 1460, RANGES, rules={POD: rules}))
         assert await outside.seen("a", port=700, hope=seen is not None) == seen

@@ -10,7 +10,7 @@ from tarmac.datapath.egress import Transport
 from tarmac.datapath.ingress import IngressState
 from tarmac.datapath.interface import NetworkState
 from tarmac.decide.reach.marks import node_marks
-from tarmac.decide.reach.policyrules import Allowance, Ports, Rules
+from tarmac.decide.reach.policyrules import Allowance, PortRange, Rules
 from tests.datapath.egress_worlds import ADDRESSES, GATEWAYS, NETWORKS, ONE, RANGES
 from tests.datapath.ingress_worlds import (
     BASIC,
@@ -145,7 +145,7 @@ async def test_policies_see_the_client_and_the_pods_port(ways_in: IngressWorld) 
         (f"{TARGET}/32", PORT, None),
         ("192.168.122.66/32", POD_PORT, None),
     ):
-        rules = {ADDRESSES["a"][0]: Rules(ingress=(Allowance((allowed,), (), (Ports("TCP", port, port),)),))}
+        rules = {ADDRESSES["a"][0]: Rules(ingress=(Allowance((allowed,), (), (PortRange("TCP", port, port),)),))}
         await ways_in.network(1, ns1=NetworkState(ONE, NETWORKS[ONE], 1460, RANGES, rules=rules))
         assert await ways_in.called(PUBLIC1, hope=answer is not None) == answer
 

@@ -11,7 +11,7 @@ import pytest
 from tarmac.agent.ingresslink import link_of_connection
 from tarmac.datapath.interface import HostPort, NetworkState, NodeNetworks, Remote
 from tarmac.decide.reach.marks import NODES, node_marks
-from tarmac.decide.reach.policyrules import Allowance, Rules, ServicePort
+from tarmac.decide.reach.policyrules import Allowance, Rules, ServiceFrontend
 from tests.datapath.test_datapath_contract import A6, B6, FAR, FAR6, NET, PLAIN, RANGES, A, B, two_pods
 from tests.datapath.worlds import RealWorld, World, nic, one_network
 from tests.support.agent_process import until
@@ -61,7 +61,7 @@ class TestPortsOfTheNode:
 def with_service(*backends: str) -> NetworkState:
     """A network with a service at a cluster address of each family, for the node too."""
     ports = tuple(
-        ServicePort("fd00:96::9" if ":" in backend else "10.96.0.9", "TCP", 8080, ((backend, 80),))
+        ServiceFrontend("fd00:96::9" if ":" in backend else "10.96.0.9", "TCP", 8080, ((backend, 80),))
         for backend in backends
     )
     return replace(PLAIN, services=ports, from_node=tuple(port.address for port in ports))
@@ -140,7 +140,7 @@ class TestWithPackets:
         assert await real.reaches("stranger", "10.96.0.9", 8080, hope=False) is None
 
     async def test_a_service_that_leads_to_another_leads_nobody_into_its_network(self, real: RealWorld) -> None:
-        crooked = ServicePort("10.96.0.66", "TCP", 80, (("10.96.0.9", 8080),))
+        crooked = ServiceFrontend("10.96.0.66", "TCP", 80, (("10.96.0.9", 8080),))
         await real.node(1).apply(NodeNetworks((NODE,), (with_service(B), OTHER), (crooked,)))
         await real.pod(1, "stranger", [nic("bank/default", f"{A}/20", vni=4098)])
         await real.pod(1, "b", [nic(NET, f"{B}/20")])

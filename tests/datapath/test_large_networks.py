@@ -15,7 +15,7 @@ from tarmac.agent.network.failures import closed
 from tarmac.datapath.interface import NetworkState, NodeNetworks
 from tarmac.datapath.linux.nftables import NftablesFault
 from tarmac.decide.reach.policies import DENIED
-from tarmac.decide.reach.policyrules import Allowance, Rules, ServicePort
+from tarmac.decide.reach.policyrules import Allowance, Rules, ServiceFrontend
 from tests.agent.network.test_compiling import member, policy
 from tests.agent.network.test_growth import holes
 from tests.datapath.test_datapath_contract import B6, NET, PLAIN, A, B
@@ -85,7 +85,7 @@ async def test_a_policy_as_large_as_that_is_closed_and_gone_at_once_when_it_is_d
 
 async def test_a_network_that_the_kernel_refuses_fails_alone_and_recovers(real: RealWorld) -> None:
     node, open_ = real.node(1), replace(PLAIN, rules={A: Rules(), B: Rules()})
-    wrong = replace(open_, services=(ServicePort("10.96.0.9", "TCP", 80, (("fd20::1", 80),)),))
+    wrong = replace(open_, services=(ServiceFrontend("10.96.0.9", "TCP", 80, (("fd20::1", 80),)),))
     failures = await node.apply(on(wrong, OTHER))
     assert list(failures) == [NET]
     assert isinstance(failures[NET], NftablesFault)

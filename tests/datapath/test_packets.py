@@ -16,7 +16,7 @@ import pytest
 from tarmac.datapath.interface import NodeNetworks, Remote
 from tarmac.datapath.linux.naming import ROUTER_MAC, tunnel_mac
 from tarmac.decide.addresses import mac_address
-from tarmac.decide.reach.policyrules import Allowance, Ports, Rules, ServicePort
+from tarmac.decide.reach.policyrules import Allowance, PortRange, Rules, ServiceFrontend
 from tests.datapath.frames import arp_reply, udp_frame
 from tests.datapath.test_datapath_contract import A6, B6, FAR, FAR6, NET, PLAIN, A, B, two_nodes, two_pods
 from tests.datapath.worlds import RealWorld, nic, of_both, one_network
@@ -237,7 +237,7 @@ async def test_pods_reach_what_the_platform_offers_in_their_network(real: RealWo
 
 
 async def test_a_service_without_backends_refuses_at_once(real: RealWorld) -> None:
-    ports = (ServicePort("10.96.0.9", "TCP", 80, ()), ServicePort("fd00:96::9", "UDP", 53, ()))
+    ports = (ServiceFrontend("10.96.0.9", "TCP", 80, ()), ServiceFrontend("fd00:96::9", "UDP", 53, ()))
     await two_pods(real, replace(PLAIN, services=ports))
     loop = asyncio.get_running_loop()
     client = real.lab.socket(real.namespace("a"), socket.AF_INET, socket.SOCK_STREAM)
@@ -252,9 +252,11 @@ async def test_a_service_without_backends_refuses_at_once(real: RealWorld) -> No
 
 
 async def test_the_node_itself_reaches_services_outside_its_networks(real: RealWorld) -> None:
-    port = ServicePort("10.96.0.1", "TCP", 443, (("198.18.0.9", 6443),))
+    port = ServiceFrontend("10.96.0.1", "TCP", 443, (("198.18.0.9", 6443),))
     state = replace(PLAIN, services=(port,))
-    await real.node(1).apply(NodeNetworks(("198.18.0.1",), (state,), (port, ServicePort("10.96.0.2", "TCP", 443, ()))))
+    await real.node(1).apply(
+        NodeNetworks(("198.18.0.1",), (state,), (port, ServiceFrontend("10.96.0.2", "TCP", 443, ())))
+    )
     await real.pod(1, "a", [nic(NET, f"{A}/20")])
     real.lab.command(real.lab.machine(1), "ip route add default via 198.18.0.9")
     loop = asyncio.get_running_loop()
@@ -274,7 +276,7 @@ async def test_the_node_itself_reaches_services_outside_its_networks(real: RealW
 
 
 async def test_a_service_spreads_its_clients(real: RealWorld) -> None:
-    ports = (ServicePort("10.96.0.9", "TCP", 80, ((A, 80), (B, 80))),)
+    ports = (ServiceFrontend("10.96.0.9", "TCP", 80, ((A, 80), (B, 80))),)
     await two_pods(real, replace(PLAIN, services=ports))
     assert {await real.reaches("a", "10.96.0.9") for _ in range(40)} == {"a", "b"}
 
@@ -283,12 +285,12 @@ async def test_a_client_stays_with_its_backend_for_as_long_as_the_service_says(r
     await two_pods(real)
     await real.pod(1, "c", [nic(NET, "10.128.0.12/20")])
     await real.serve("c", 80)
-    one = ServicePort("10.96.0.9", "TCP", 80, ((A, 80), (B, 80)), affinity=2)
+    one = ServiceFrontend("10.96.0.9", "TCP", 80, ((A, 80), (B, 80)), affinity=2)
     await real.node(1).apply(one_network(replace(PLAIN, services=(one,))))
     first = await real.reaches("c", "10.96.0.9")
     assert {await real.reaches("c", "10.96.0.9") for _ in range(15)} == {first}
     # a change of the service, and another backend, do not move it
-    other = ServicePort("10.96.0.8", "TCP", 80, ((A, 80),))
+    other = ServiceFrontend("10.96.0.8", "TCP", 80, ((A, 80),))
     grown = replace(one, backends=(*one.backends, ("10.128.0.12", 80)))
     await real.node(1).apply(one_network(replace(PLAIN, services=(grown, other))))
     assert {await real.reaches("c", "10.96.0.9") for _ in range(15)} == {first}
@@ -310,7 +312,7 @@ async def test_a_connection_ends_when_it_is_allowed_no_more_and_others_go_on(rea
             await loop.sock_sendall(client, b"before")
             assert await there.next() == b"before"
         await real.node(1).apply(
-            one_network(replace(PLAIN, rules={B: Rules(ingress=(Allowance(ports=(Ports("UDP", 9000),)),))}))
+            one_network(replace(PLAIN, rules={B: Rules(ingress=(Allowance(ports=(PortRange("UDP", 9000),)),))}))
         )
         for client in clients:
             await loop.sock_sendall(client, b"after")

@@ -15,11 +15,11 @@ from tarmac.datapath.linux import revoking
 from tarmac.datapath.linux.conntrack import TrackedConnection
 from tarmac.datapath.linux.revoking import is_revoked, may_revoke
 from tarmac.decide.reach.evaluation import merged, permits, ranges, widens
-from tarmac.decide.reach.policyrules import Allowance, Ports, Rules, ServicePort
+from tarmac.decide.reach.policyrules import Allowance, PortRange, Rules, ServiceFrontend
 
 BASE = NetworkState("a/b", 1, 1460)
-NARROW = Allowance(("10.0.0.1/32",), ports=(Ports("TCP", 80),))
-WIDER = Allowance(("10.0.0.1/32", "10.0.0.2/32"), ports=(Ports("TCP", 80), Ports("TCP", 81)))
+NARROW = Allowance(("10.0.0.1/32",), ports=(PortRange("TCP", 80),))
+WIDER = Allowance(("10.0.0.1/32", "10.0.0.2/32"), ports=(PortRange("TCP", 80), PortRange("TCP", 81)))
 
 networks = st.builds(
     lambda number, length: str(ip_network((number >> (32 - length) << (32 - length) if length else 0, length))),
@@ -53,7 +53,7 @@ def test_ranges_of_the_other_family_are_none() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 50)), min_size=1, max_size=8), st.integers(0, 400))
 def test_ports_merge_without_loss(spans: list[tuple[int, int]], port: int) -> None:
-    ports = tuple(Ports("TCP", first, first + more) for first, more in spans)
+    ports = tuple(PortRange("TCP", first, first + more) for first, more in spans)
     found = merged(ports)
     assert found is not None
     assert any(first <= port <= last for first, last in found) == permits(
@@ -63,12 +63,12 @@ def test_ports_merge_without_loss(spans: list[tuple[int, int]], port: int) -> No
 
 
 def test_all_ports_of_a_protocol_include_every_port() -> None:
-    assert merged([Ports("TCP"), Ports("TCP", 80)]) is None
+    assert merged([PortRange("TCP"), PortRange("TCP", 80)]) is None
 
 
 def test_a_packet_without_ports_passes_only_where_ports_do_not_matter() -> None:
     assert permits((Allowance(),), "10.0.0.1", "1", None)
-    assert not permits((Allowance(ports=(Ports("TCP"),)),), "10.0.0.1", "1", None)
+    assert not permits((Allowance(ports=(PortRange("TCP"),)),), "10.0.0.1", "1", None)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_connections_are_asked_about_only_when_one_could_have_to_go() -> None:
 
 def test_datagrams_to_a_backend_that_left_its_service_go_elsewhere() -> None:
     def state(*backends: str) -> NetworkState:
-        port = ServicePort("10.96.0.9", "UDP", 53, tuple((each, 53) for each in backends))
+        port = ServiceFrontend("10.96.0.9", "UDP", 53, tuple((each, 53) for each in backends))
         return replace(BASE, services=(port,))
 
     assert may_revoke(state("10.0.0.1", "10.0.0.2"), state("10.0.0.1"))

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from tarmac.decide.reach.members import NetworkPod
-from tarmac.decide.reach.paths import Walk
+from tarmac.decide.reach.paths import PathWalk
 from tarmac.decide.reach.world import ReachWorld
 from tests.datapath.worlds import RealWorld
 from tests.decide.reach.test_datapaths_agree import PORTS, random_town
@@ -48,7 +48,7 @@ async def test_the_answer_is_what_packets_do(real: RealWorld, seed: int) -> None
     for _ in range(PAIRS):
         sender, target = chance.choice(members), chance.choice(targets)
         port, protocol = chance.choice(PORTS), chance.choice(("TCP", "TCP", "UDP"))
-        paths = list(Walk(world, lambda _: True, sender, protocol).to(target, port))
+        paths = list(PathWalk(world, lambda _: True, sender, protocol).to(target, port))
         expected = {path.answer == "Yes" and path.lines[-1].rule != "outside" for path in paths}
         if len(expected) > 1:
             continue  # a Service that leads some to one who lets them in: chance decides

@@ -11,7 +11,7 @@ import pytest
 from tarmac.datapath.interface import NodeNetworks, Remote
 from tarmac.datapath.linux.naming import ROUTER_MAC
 from tarmac.decide.addresses import mac_address
-from tarmac.decide.reach.policyrules import Allowance, Ports, Rules
+from tarmac.decide.reach.policyrules import Allowance, PortRange, Rules
 from tests.datapath.frames import udp_frame
 from tests.datapath.test_datapath_contract import A6, B6, FAR, FAR6, NET, PLAIN, A, B
 from tests.datapath.test_packets import receiver
@@ -100,7 +100,7 @@ async def test_each_has_the_rules_of_its_own_interface(real: RealWorld) -> None:
     await rule(real, dict.fromkeys(BOTH, closed))
     for caller in ("b", "far"):
         assert [await real.reaches(caller, each, hope=False) for each in BOTH] == [None] * 4
-    await rule(real, dict.fromkeys(BOTH, Rules(ingress=(Allowance(ports=(Ports("TCP", 80),)),))))
+    await rule(real, dict.fromkeys(BOTH, Rules(ingress=(Allowance(ports=(PortRange("TCP", 80),)),))))
     assert [await real.reaches("far", each) for each in BOTH] == ["a"] * 4
 
 

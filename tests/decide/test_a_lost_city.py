@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tarmac.api.compute.workload import OnCityLoss
 from tarmac.decide.cityloss import STEP_SECONDS, Loss, loss_of, moves, share_out
-from tarmac.decide.placement import Place
+from tarmac.decide.placement import LocationView
 from tarmac.decide.reasons import CATALOGUE
 
 MOVE = OnCityLoss("Move", ["SEA", "LHR"], "5m")
@@ -73,9 +73,9 @@ def test_instances_come_back_when_the_city_has_stayed_healthy() -> None:
 def test_a_city_is_lost_when_none_of_its_locations_is_ready() -> None:
     """Since the last one went; one that comes back ends the loss; a city that has no Location is not lost."""
     city = {"topology.datum.net/city-code": "DFW"}
-    down = [Place("a", city, ready=False, since=10.0), Place("b", city, ready=False, since=20.0)]
+    down = [LocationView("a", city, ready=False, since=10.0), LocationView("b", city, ready=False, since=20.0)]
     assert loss_of("DFW", 3, down, {}).lost_since == 20.0
-    recovered = loss_of("DFW", 3, [down[0], Place("b", city, ready=True, since=30.0)], {})
+    recovered = loss_of("DFW", 3, [down[0], LocationView("b", city, ready=True, since=30.0)], {})
     assert (recovered.lost_since, recovered.healthy_since) == (None, 30.0)
     assert loss_of("SEA", 3, down, {}) == Loss("SEA", 3)
 

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.api.compute.workload import Placement
-from tarmac.decide.placement import Place, by_city, cities_of, location_for, place_of
+from tarmac.decide.placement import LocationView, by_city, cities_of, location_for, place_of
 from tarmac.decide.reasons import CATALOGUE
 from tarmac.decide.verdict import Verdict
 
 
-def located(placement: Placement, city: str, places: list[Place]) -> Verdict[str]:
+def located(placement: Placement, city: str, places: list[LocationView]) -> Verdict[str]:
     return location_for(placement, city, by_city(places))
 
 
@@ -25,10 +25,10 @@ def placement(**fields: Any) -> Placement:
     return msgspec.convert({"name": "p", "scaleSettings": {"minReplicas": 1}, **fields}, Placement)
 
 
-def place(name: str, city: str, region: str = "US", ready: bool = True, cpu: int = 0) -> Place:
+def place(name: str, city: str, region: str = "US", ready: bool = True, cpu: int = 0) -> LocationView:
     """A Location of a city."""
     topology = {"topology.datum.net/city-code": city, "topology.datum.net/region": region}
-    return Place(name, topology, ready, 0.0, {"cpu": cpu})
+    return LocationView(name, topology, ready, 0.0, {"cpu": cpu})
 
 
 WORLD = [place("dfw", "DFW"), place("sea", "SEA"), place("lhr", "LHR", "EU"), place("fra", "FRA", "EU", ready=False)]
@@ -102,7 +102,7 @@ def test_a_place_that_the_constraint_has_no_answer_for_is_not_meant() -> None:
     """The others are; when none is, the verdict says what went wrong, and where."""
     racks = {"topology.datum.net/city-code": "NRT", "racks": "4"}
     choice = placement(selector={"constraint": "int(topology['racks']) > 1"})
-    assert cities_of(choice, [*WORLD, Place("nrt", racks)]).value == ("NRT",)
+    assert cities_of(choice, [*WORLD, LocationView("nrt", racks)]).value == ("NRT",)
     verdict = cities_of(choice, WORLD)
     assert verdict.value is None
     assert "has no answer for dfw: cannot convert string to int" in verdict.refusals[0].message
@@ -170,7 +170,7 @@ places = st.lists(
 
 
 @given(places, st.sampled_from([fields for fields, _ in CASES]), st.randoms(use_true_random=False))
-def test_the_order_of_places_never_matters(world: list[Place], fields: dict[str, Any], shuffler: Any) -> None:
+def test_the_order_of_places_never_matters(world: list[LocationView], fields: dict[str, Any], shuffler: Any) -> None:
     """Both answers depend on the set of places alone, a chosen Location is ready, and every no is explained."""
     chosen, shuffled = placement(**fields), list(world)
     shuffler.shuffle(shuffled)

@@ -19,7 +19,7 @@ from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import NAMESPACES, NODES
 from tarmac.client.targets.untyped import SERVICES as CORE_SERVICES
 from tarmac.decide.egress import model, sourceresolution
-from tarmac.decide.egress.model import KnownWorld
+from tarmac.decide.egress.model import EgressModel
 from tarmac.decide.pooled.pool import HeldAddresses, PooledTake
 from tarmac.server.admission import egressreferences, noderestriction
 from tarmac.server.admission.sourceranges import SourceRanges
@@ -134,10 +134,10 @@ def test_a_tenant_writes_down_an_address_that_another_holds(monkeypatch: pytest.
         return "shop 192.0.2.5" in await rules(cities)
 
     if not defended:
-        honest = KnownWorld.claim_holding
-        monkeypatch.setattr(KnownWorld, "claim_holding", lambda world, _, address: honest(world, "default", address))
-        monkeypatch.setattr(KnownWorld, "users", lambda *_: [])
-        monkeypatch.setattr(KnownWorld, "authorized", lambda *_: True)
+        honest = EgressModel.claim_holding
+        monkeypatch.setattr(EgressModel, "claim_holding", lambda world, _, address: honest(world, "default", address))
+        monkeypatch.setattr(EgressModel, "users", lambda *_: [])
+        monkeypatch.setattr(EgressModel, "authorized", lambda *_: True)
     attacked(attack, defended)
 
 
@@ -263,7 +263,7 @@ def test_a_service_points_at_a_node(monkeypatch: pytest.MonkeyPatch, defended: b
     plugin = egressreferences.ExternalReferences
     if not defended:
         monkeypatch.setattr(plugin, "_of_platform", lambda *_: None)
-        monkeypatch.setattr(KnownWorld, "is_of_a_node", lambda *_: False)
+        monkeypatch.setattr(EgressModel, "is_of_a_node", lambda *_: False)
         monkeypatch.setattr("tarmac.controllers.egress.cachedmodel.CachedEgressModel.is_of_a_node", lambda *_: False)
     attacked(attack, defended)
 

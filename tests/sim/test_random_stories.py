@@ -77,7 +77,7 @@ def test_a_scheduler_that_counts_one_place_too_many_is_found(monkeypatch: pytest
     """A class takes one container more than it has places for."""
     right = qosclasses._limits  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(qosclasses, "_limits", lambda *asked: tuple((place, most + 1) for place, most in right(*asked)))
-    monkeypatch.setattr(qosclasses.Offer, "full", lambda *_: 0)
+    monkeypatch.setattr(qosclasses.ClassOffer, "full", lambda *_: 0)
     assert found((8, 11, 12, 13), "never-refused", "bound-once")
 
 

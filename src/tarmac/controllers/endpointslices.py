@@ -17,7 +17,7 @@ from tarmac.base.digits import whole_number
 from tarmac.client.cache import Item
 from tarmac.client.resources import ResourceClient
 from tarmac.controllers.writes import create_if_absent, delete_same
-from tarmac.decide.endpoints import Endpoint, Group, ServiceFacts, shared_out
+from tarmac.decide.endpoints import Endpoint, EndpointGroup, ServiceFacts, shared_out
 
 MANAGER = "tarmac-service"
 BY_SERVICE = "service"
@@ -33,7 +33,7 @@ class DesiredSlice(NamedTuple):
 
     name: str
     service: ServiceFacts
-    group: Group
+    group: EndpointGroup
     endpoints: tuple[JsonObject, ...]
 
 
@@ -41,7 +41,7 @@ async def write_slices(
     slices: ResourceClient[JsonObject],
     runner: CooperativeRunner,
     service: ServiceFacts,
-    groups: Iterable[tuple[Group, list[Endpoint]]],
+    groups: Iterable[tuple[EndpointGroup, list[Endpoint]]],
     present: Mapping[str, Item[Any]],
     document: Callable[[DesiredSlice], JsonObject] | None = None,
 ) -> None:
@@ -125,13 +125,13 @@ def is_managed(item: Item[Any], by: str = MANAGED_BY) -> bool:
     return (item.metadata.labels or {}).get(LABEL_MANAGED_BY) == by
 
 
-def name_of(owner: str, uid: str, group: Group) -> str:
+def name_of(owner: str, uid: str, group: EndpointGroup) -> str:
     """Return the common name prefix of a group's slices; their number is appended."""
     return f"{owner}-{sha256(repr((uid, group)).encode()).hexdigest()[:8]}"
 
 
 def _wanted(
-    service: ServiceFacts, groups: Iterable[tuple[Group, list[Endpoint]]], present: Mapping[str, Item[Any]]
+    service: ServiceFacts, groups: Iterable[tuple[EndpointGroup, list[Endpoint]]], present: Mapping[str, Item[Any]]
 ) -> CooperativeWork[dict[str, DesiredSlice]]:
     """Compute the slices of all groups, by name.
 

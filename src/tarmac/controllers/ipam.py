@@ -28,7 +28,7 @@ from tarmac.client.informer import Informer, Informers
 from tarmac.client.targets.typed import INSTANCES
 from tarmac.client.targets.untyped import PODS
 from tarmac.controllers.networkaddresses import NetworkAddresses
-from tarmac.decide.addresses import Pool, assign, mac_address
+from tarmac.decide.addresses import SubnetPool, assign, mac_address
 from tarmac.decide.verdict import Refusal, Verdict
 
 _log = log("addresses")
@@ -104,7 +104,7 @@ class AddressBook:
 
     def _assign(self, attachment: Attachment) -> Verdict[AttachedInterface]:
         network = self._network(attachment.network)
-        pools: dict[IPFamily, tuple[Pool]] = {
+        pools: dict[IPFamily, tuple[SubnetPool]] = {
             family: (network.pool(subnet),) for family, subnet in attachment.ranges.items()
         }
         verdict = assign(pools, tuple(attachment.ranges))

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 
 from tarmac.base.ipnumbers import address_text, packed_address
-from tarmac.decide.addresses import Pool
+from tarmac.decide.addresses import SubnetPool
 
 
 class NetworkAddresses:
@@ -23,7 +23,7 @@ class NetworkAddresses:
         self._holders = Counter[bytes]()
         self._ordered: dict[int, list[bytes]] = {4: [], 16: []}  # held addresses, sorted, by their length in bytes
         # Keys: (address bits, host bits), of which there are few; then the network bits as a number.
-        self._pools: dict[tuple[int, int], dict[int, Pool]] = {}
+        self._pools: dict[tuple[int, int], dict[int, SubnetPool]] = {}
 
     @property
     def held(self) -> bool:
@@ -54,7 +54,7 @@ class NetworkAddresses:
             for pool in self._around(packed):
                 self.put(pool.release(address))
 
-    def pool(self, subnet: str) -> Pool:
+    def pool(self, subnet: str) -> SubnetPool:
         """Return the pool of a subnet's free addresses, building it at first use."""
         address, _, length = subnet.partition("/")
         for known in self._around(packed_address(address)):
@@ -64,20 +64,20 @@ class NetworkAddresses:
         self.put(made)
         return made
 
-    def put(self, pool: Pool) -> None:
+    def put(self, pool: SubnetPool) -> None:
         """Store the pool in place of its subnet's previous one."""
         bits, length = pool.subnet.max_prefixlen, pool.subnet.prefixlen
         place = int(pool.subnet.network_address) >> bits - length
         self._pools.setdefault((bits, bits - length), {})[place] = pool
 
-    def _build_pool(self, subnet: str) -> Pool:
-        pool = Pool.of(subnet)
+    def _build_pool(self, subnet: str) -> SubnetPool:
+        pool = SubnetPool.of(subnet)
         first, last = pool.subnet.network_address.packed, pool.subnet.broadcast_address.packed
         ordered = self._ordered[len(first)]
         inside = ordered[bisect_left(ordered, first) : bisect_right(ordered, last)]
-        return Pool.of(subnet, map(address_text, inside))
+        return SubnetPool.of(subnet, map(address_text, inside))
 
-    def _around(self, packed: bytes) -> list[Pool]:
+    def _around(self, packed: bytes) -> list[SubnetPool]:
         """Return the pools of all subnets that contain an address."""
         bits, number = len(packed) * 8, int.from_bytes(packed)
         found = (pools.get(number >> hosts) for (size, hosts), pools in self._pools.items() if size == bits)

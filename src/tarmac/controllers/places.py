@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Mapping
 from tarmac.api.networking.location import Location
 from tarmac.client.cache import Item
 from tarmac.client.informer import Informer
-from tarmac.decide.placement import Place, place_of, ready_since
+from tarmac.decide.placement import LocationView, place_of, ready_since
 
-Handler = Callable[[Place | None, Place | None], None]
+Handler = Callable[[LocationView | None, LocationView | None], None]
 
 
 class Places:
@@ -22,17 +22,17 @@ class Places:
     def __init__(self, locations: Informer[Location], *, leaving: bool = True) -> None:
         self._leaving = leaving
         self._handlers: list[Handler] = []
-        self._by_name: dict[str, Place] = {}
-        self._by_city: dict[str, list[Place]] = {}
+        self._by_name: dict[str, LocationView] = {}
+        self._by_city: dict[str, list[LocationView]] = {}
         locations.on_change(self._changed)
 
     @property
-    def all(self) -> Collection[Place]:
+    def all(self) -> Collection[LocationView]:
         """All places. A live view: do not hold it over an await."""
         return self._by_name.values()
 
     @property
-    def by_city(self) -> Mapping[str, Collection[Place]]:
+    def by_city(self) -> Mapping[str, Collection[LocationView]]:
         """The places of each city. A live view: do not hold it over an await."""
         return self._by_city
 
@@ -60,7 +60,7 @@ class Places:
         for handler in self._handlers:
             handler(known, made)
 
-    def _drop(self, place: Place) -> None:
+    def _drop(self, place: LocationView) -> None:
         del self._by_name[place.name]
         of_city = self._by_city[place.city]
         of_city.remove(place)

@@ -23,7 +23,7 @@ from typing import Final, Literal, Protocol
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.datapath.egress import EgressDatapath, InstanceTunnels, Means
 from tarmac.datapath.ingress import IngressDatapath
-from tarmac.decide.reach.policyrules import Rules, ServicePort
+from tarmac.decide.reach.policyrules import Rules, ServiceFrontend
 
 HOST: Final = ""
 """Key in `apply`'s failures for the node's own part, which belongs to no network."""
@@ -60,7 +60,7 @@ class NetworkState:
     ranges: tuple[str, ...] = ()  # the network's own: an unused address in these ranges is not searched elsewhere
     remotes: tuple[Remote, ...] = ()
     rules: Mapping[str, Rules] = field(default_factory=dict[str, Rules])
-    services: tuple[ServicePort, ...] = ()
+    services: tuple[ServiceFrontend, ...] = ()
     internet: bool = True  # packets that leave the network are masqueraded behind the node
     pods: Mapping[str, str] = field(default_factory=dict[str, str])  # uid by local address, for `rules`
     host_ports: tuple[HostPort, ...] = ()
@@ -82,7 +82,7 @@ class NodeNetworks:
 
     node_addresses: tuple[str, ...]
     networks: tuple[NetworkState, ...] = ()
-    services: tuple[ServicePort, ...] = ()
+    services: tuple[ServiceFrontend, ...] = ()
     tunnels: InstanceTunnels = field(default_factory=InstanceTunnels)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from tarmac.api.compute.workload import OnCityLoss
 from tarmac.base.duration import format_duration, parse_duration
 from tarmac.decide import reasons
-from tarmac.decide.placement import Place
+from tarmac.decide.placement import LocationView
 from tarmac.decide.verdict import Refusal, Verdict
 
 DEFAULT_AFTER = 300.0
@@ -34,7 +34,7 @@ class Loss:
     standing: Mapping[str, int] = field(default_factory=dict[str, int])  # moved instances by city
 
 
-def loss_of(city: str, wanted: int, places: Collection[Place], standing: Mapping[str, int]) -> Loss:
+def loss_of(city: str, wanted: int, places: Collection[LocationView], standing: Mapping[str, int]) -> Loss:
     """Return the state of a city from its Locations. A city without any Location is not lost: it never existed."""
     here = [place for place in places if place.city == city]
     ready = [place.since for place in here if place.ready]

@@ -26,7 +26,7 @@ from tarmac.decide.verdict import Refusal, Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LocationView:
     """The view of a Location for decisions. `since` is the time when it last became ready or ceased to be."""
 
     name: str
@@ -48,14 +48,14 @@ def ready_since(location: Location) -> float:
     return parse_rfc3339(ready.last_transition_time) if ready and ready.last_transition_time else 0.0
 
 
-def place_of(location: Location, since: float = 0.0, free: Mapping[str, int] | None = None) -> Place:
+def place_of(location: Location, since: float = 0.0, free: Mapping[str, int] | None = None) -> LocationView:
     """Return the place of a Location object; its condition tells if it is ready."""
     ready = holds(location.status and location.status.conditions, "Ready")
     has_nodes = location.status is None or location.status.nodes > 0
-    return Place(location.metadata.name, location.spec.topology, ready, since, free or {}, has_nodes)
+    return LocationView(location.metadata.name, location.spec.topology, ready, since, free or {}, has_nodes)
 
 
-def cities_of(placement: Placement, places: Collection[Place]) -> Verdict[tuple[str, ...]]:
+def cities_of(placement: Placement, places: Collection[LocationView]) -> Verdict[tuple[str, ...]]:
     """Return the cities that get a deployment each: as written for city codes, otherwise in alphabetical order.
 
     Refusals name cities without a usable Location and Locations that do not exist; they may accompany a value.
@@ -73,15 +73,15 @@ def cities_of(placement: Placement, places: Collection[Place]) -> Verdict[tuple[
     return Verdict(None, missing or (_nothing_matches(placement, places),))
 
 
-def by_city(places: Iterable[Place]) -> dict[str, list[Place]]:
+def by_city(places: Iterable[LocationView]) -> dict[str, list[LocationView]]:
     """Return the places of each city."""
-    found: dict[str, list[Place]] = {}
+    found: dict[str, list[LocationView]] = {}
     for place in places:
         found.setdefault(place.city, []).append(place)
     return found
 
 
-def location_for(placement: Placement, city: str, places: Mapping[str, Collection[Place]]) -> Verdict[str]:
+def location_for(placement: Placement, city: str, places: Mapping[str, Collection[LocationView]]) -> Verdict[str]:
     """Return the Location of the city for the deployment: ready, with the most free capacity, then first by name.
 
     In a fallback city for a lost one, every Location is a candidate. `places` are those of every city.
@@ -91,7 +91,9 @@ def location_for(placement: Placement, city: str, places: Mapping[str, Collectio
     return _best(city, here if not chosen and _is_fallback(placement, city) else chosen, places)
 
 
-def _best(city: str, candidates: Collection[Place], places: Mapping[str, Collection[Place]]) -> Verdict[str]:
+def _best(
+    city: str, candidates: Collection[LocationView], places: Mapping[str, Collection[LocationView]]
+) -> Verdict[str]:
     if not places:
         change = "Create a Location with this city code."
         return Verdict(None, (Refusal(reasons.NO_LOCATIONS, "No Locations exist.", city, "places", change),))
@@ -102,7 +104,7 @@ def _best(city: str, candidates: Collection[Place], places: Mapping[str, Collect
     return Verdict(min(usable, key=_emptiest_first).name, passed_over)
 
 
-def _matching(placement: Placement, places: Collection[Place]) -> list[Place]:
+def _matching(placement: Placement, places: Collection[LocationView]) -> list[LocationView]:
     """Return the places that the placement selects."""
     if placement.selector is not None:
         return _satisfying(placement.selector.constraint, places)
@@ -119,7 +121,7 @@ def _is_fallback(placement: Placement, city: str) -> bool:
     return placement.on_city_loss is not None and city in placement.on_city_loss.cities
 
 
-def _satisfying(constraint: str, places: Collection[Place]) -> list[Place]:
+def _satisfying(constraint: str, places: Collection[LocationView]) -> list[LocationView]:
     try:
         matches = compile_constraint(constraint)
     except ConstraintError:
@@ -127,7 +129,7 @@ def _satisfying(constraint: str, places: Collection[Place]) -> list[Place]:
     return [place for place in places if _is_meant(matches, place)]
 
 
-def _is_meant(matches: Constraint, place: Place) -> bool:
+def _is_meant(matches: Constraint, place: LocationView) -> bool:
     """Return True if the place matches. A constraint that cannot be evaluated for a place does not match it."""
     try:
         return matches(place.topology)
@@ -135,15 +137,15 @@ def _is_meant(matches: Constraint, place: Place) -> bool:
         return False
 
 
-def _by_name(place: Place) -> str:
+def _by_name(place: LocationView) -> str:
     return place.name
 
 
-def _emptiest_first(place: Place) -> tuple[int, int, str]:
+def _emptiest_first(place: LocationView) -> tuple[int, int, str]:
     return -place.free.get("cpu", 0), -place.free.get("memory", 0), place.name
 
 
-def _missing_names(placement: Placement, places: Collection[Place]) -> tuple[Refusal, ...]:
+def _missing_names(placement: Placement, places: Collection[LocationView]) -> tuple[Refusal, ...]:
     known = {place.name for place in places}
     return tuple(
         Refusal(
@@ -158,7 +160,7 @@ def _missing_names(placement: Placement, places: Collection[Place]) -> tuple[Ref
     )
 
 
-def _nothing_matches(placement: Placement, places: Collection[Place]) -> Refusal:
+def _nothing_matches(placement: Placement, places: Collection[LocationView]) -> Refusal:
     """Return the refusal of a placement without a match, with the cause."""
     if not places:
         change = "Create a Location that the placement matches."
@@ -169,7 +171,7 @@ def _nothing_matches(placement: Placement, places: Collection[Place]) -> Refusal
     return Refusal(reasons.NO_MATCHING_LOCATIONS, message, rule="places", change=change)
 
 
-def _failing(placement: Placement, places: Collection[Place]) -> str:
+def _failing(placement: Placement, places: Collection[LocationView]) -> str:
     """Describe the error of a constraint that this server cannot parse, or cannot evaluate for a place."""
     if placement.selector is None:
         return ""
@@ -185,7 +187,7 @@ def _failing(placement: Placement, places: Collection[Place]) -> str:
     return ""
 
 
-def _no_candidate(city: str, candidates: Collection[Place]) -> Refusal:
+def _no_candidate(city: str, candidates: Collection[LocationView]) -> Refusal:
     if not candidates:
         message, change = f"No Location is in {city}.", f"Create a Location with city code {city}."
     else:
@@ -193,12 +195,12 @@ def _no_candidate(city: str, candidates: Collection[Place]) -> Refusal:
     return Refusal(reasons.NO_CANDIDATE_LOCATIONS, message, city, "places", change)
 
 
-def _not_ready(place: Place) -> Refusal:
+def _not_ready(place: LocationView) -> Refusal:
     message = f"Location {place.name} {'is not ready' if place.has_nodes else 'has no node'}."
     return Refusal(reasons.LOCATION_NOT_READY, message, place.name, "ready", _revival([place]))
 
 
-def _revival(places: Collection[Place]) -> str:
+def _revival(places: Collection[LocationView]) -> str:
     """Return the change that makes one of these places ready."""
     with_nodes = sorted(place.name for place in places if place.has_nodes)
     if with_nodes:

@@ -18,9 +18,9 @@ from tarmac.api.networking.podendpoint import project
 from tarmac.api.networking.policy import InterfacePolicy
 from tarmac.api.schema import JsonObject
 from tarmac.datapath.interface import HostPort, NetworkState, NodeNetworks, Remote
-from tarmac.decide.reach.facts import Backend, PolicyFacts, decode_service, decode_slice, policy_of
+from tarmac.decide.reach.facts import PolicyFacts, SliceEndpoint, decode_service, decode_slice, policy_of
 from tarmac.decide.reach.members import NetworkPod, member_of, remote_member
-from tarmac.decide.reach.policyrules import Allowance, Ports, Rules, ServicePort
+from tarmac.decide.reach.policyrules import Allowance, PortRange, Rules, ServiceFrontend
 
 HERE, NET = "here", "shop/default"
 
@@ -161,12 +161,12 @@ class TestPolicies:
     def test_an_interfaces_own_policy_denies_what_it_does_not_list(self) -> None:
         assert rules([], policy=InterfacePolicy()) == Rules(ingress=())
         own = decode(InterfacePolicy, {"ingress": [{"ports": [{"port": "http"}]}]})
-        assert rules([], policy=own) == Rules((Allowance(ports=(Ports("TCP", 8080, 8080),)),))
+        assert rules([], policy=own) == Rules((Allowance(ports=(PortRange("TCP", 8080, 8080),)),))
 
     def test_policies_add_up(self) -> None:
         first = policy({"selector": {}, "ingress": [{"ports": [{"port": 80}]}]}, name="first")
         second = policy({"selector": {"matchLabels": {"app": "web"}}, "ingress": [{"ports": [{"port": 81}]}]})
-        both = (Allowance(ports=(Ports("TCP", 80, 80),)), Allowance(ports=(Ports("TCP", 81, 81),)))
+        both = (Allowance(ports=(PortRange("TCP", 80, 80),)), Allowance(ports=(PortRange("TCP", 81, 81),)))
         assert rules([first, second, first]) == Rules(both)
 
     def test_blocks_with_holes_stand_alone(self) -> None:
@@ -217,7 +217,12 @@ class TestPolicies:
             {"port": "http", "protocol": "UDP"},
         ]
         found = rules([policy({"selector": {}, "ingress": [{"ports": ports}]})])
-        expected = (Ports("TCP", 80, 80), Ports("TCP", 8000, 8100), Ports("UDP"), Ports("TCP", 8080, 8080))
+        expected = (
+            PortRange("TCP", 80, 80),
+            PortRange("TCP", 8000, 8100),
+            PortRange("UDP"),
+            PortRange("TCP", 8080, 8080),
+        )
         assert found.ingress == (Allowance(ports=expected),)
 
     def test_a_name_that_the_pod_does_not_know_is_no_port_at_all(self) -> None:
@@ -232,8 +237,8 @@ class TestPolicies:
         rule = {"to": [{"podSelector": {"matchLabels": {"app": "db"}}}], "ports": [{"port": "sql"}]}
         found = rules([policy({"selector": {"matchLabels": {"app": "web"}}, "egress": [rule]})], *others)
         assert found.egress == (
-            Allowance(("10.128.0.6/32", "fd20::6/128"), ports=(Ports("TCP", 1, 1),)),
-            Allowance(("10.128.0.7/32", "fd20::7/128"), ports=(Ports("TCP", 2, 2),)),
+            Allowance(("10.128.0.6/32", "fd20::6/128"), ports=(PortRange("TCP", 1, 1),)),
+            Allowance(("10.128.0.7/32", "fd20::7/128"), ports=(PortRange("TCP", 2, 2),)),
         )
 
 
@@ -269,17 +274,17 @@ def hinted(address: str, zone: str, node: str) -> Any:
     found = endpoints(address)
     hints = {"forZones": [{"name": zone}]} | ({"forNodes": [{"name": node}]} if node else {})
     listed = [{"addresses": [address], "hints": hints}]
-    return replace(found, endpoints=msgspec.convert(listed, list[Backend]))
+    return replace(found, endpoints=msgspec.convert(listed, list[SliceEndpoint]))
 
 
 class TestServices:
-    def ports(self, services: list[Any], slices: list[Any]) -> tuple[ServicePort, ...]:
+    def ports(self, services: list[Any], slices: list[Any]) -> tuple[ServiceFrontend, ...]:
         return compiled(members=[member("a", "10.128.0.5")], services=services, slices=slices)[NET].services
 
     def test_ready_endpoints_are_backends(self) -> None:
         slices = [endpoints("10.128.0.7", "10.128.0.6"), endpoints("10.128.0.8", ready=False)]
         backends = (("10.128.0.6", 6000), ("10.128.0.7", 6000))
-        assert self.ports([service()], slices) == (ServicePort("10.96.0.9", "TCP", 5432, backends),)
+        assert self.ports([service()], slices) == (ServiceFrontend("10.96.0.9", "TCP", 5432, backends),)
 
     def test_of_those_that_leave_the_ones_that_still_serve_take_over_when_no_other_is_left(self) -> None:
         leaving = endpoints("10.128.0.8", ready=False, serving=True, terminating=True)
@@ -329,7 +334,7 @@ class TestServices:
             slices=[endpoints("10.128.0.7"), endpoints("192.0.2.1", network="", name="api")],
         )
         found = compile_networks(snapshot, ("198.18.0.1",)).services
-        assert found == (ServicePort("10.96.0.1", "TCP", 5432, (("192.0.2.1", 6000),)),)
+        assert found == (ServiceFrontend("10.96.0.1", "TCP", 5432, (("192.0.2.1", 6000),)),)
 
     @pytest.mark.parametrize("spec", [{"clusterIPs": ["None"]}, {"clusterIPs": []}, {"type": "ExternalName"}])
     def test_services_without_an_address_need_nothing(self, spec: JsonObject) -> None:

@@ -39,7 +39,7 @@ from tarmac.decide.endpoints import EndpointPod, ServiceFacts, shared_out
 from tarmac.decide.endpoints import grouped as group_endpoints
 from tarmac.decide.reach.evaluation import grouped, merged, ranges, widens
 from tarmac.decide.reach.policies import DENIED
-from tarmac.decide.reach.policyrules import Allowance, Ports, Rules, ServicePort
+from tarmac.decide.reach.policyrules import Allowance, PortRange, Rules, ServiceFrontend
 from tests.agent.network.growing import LOOP_SECONDS, assert_grows_gently, seconds
 from tests.agent.network.test_compiling import HERE, NET, endpoints, member, policy, service
 
@@ -153,20 +153,20 @@ def rules_table(size: int) -> Work:
     return lambda: policy_table({at(n): rules for n in range(LOCAL)})
 
 
-def ports_of(count: int, backends: int) -> list[ServicePort]:
+def ports_of(count: int, backends: int) -> list[ServiceFrontend]:
     return [
-        ServicePort(f"10.96.{n >> 8}.{n & 255}", "TCP", 80, tuple((at(n + each), 80) for each in range(backends)))
+        ServiceFrontend(f"10.96.{n >> 8}.{n & 255}", "TCP", 80, tuple((at(n + each), 80) for each in range(backends)))
         for n in range(count)
     ]
 
 
 def widening(size: int) -> Work:
-    before = tuple(Allowance((f"{at(n)}/32",), ports=(Ports("TCP", 80 + n % 10),)) for n in range(size))
+    before = tuple(Allowance((f"{at(n)}/32",), ports=(PortRange("TCP", 80 + n % 10),)) for n in range(size))
     return lambda: widens(before, (*before, Allowance(("192.0.2.0/24",))))
 
 
 def judging(size: int) -> Work:
-    rules = {at(1): Rules(tuple(Allowance((f"{at(n)}/32",), ports=(Ports("TCP", n),)) for n in range(size)))}
+    rules = {at(1): Rules(tuple(Allowance((f"{at(n)}/32",), ports=(PortRange("TCP", n),)) for n in range(size)))}
     connections = [TrackedConnection(at(n), "10.96.0.1", at(1), "TCP", n, b"") for n in range(2, size + 2)]
 
     def judge() -> None:
@@ -240,7 +240,7 @@ def numbers_of_networks(size: int) -> Work:
 PIECES: dict[str, Callable[[int], Work]] = {
     "ranges": lambda size: lambda: ranges(Allowance(("0.0.0.0/0",), tuple(holes(size))), 4),
     "groups": lambda size: lambda: grouped([Allowance((each,)) for each in holes(size)], 4),
-    "ports": lambda size: lambda: merged(Ports("TCP", n * 2) for n in range(size)),
+    "ports": lambda size: lambda: merged(PortRange("TCP", n * 2) for n in range(size)),
     "table of rules": rules_table,
     "table of services": lambda size: lambda: services_table(ports_of(size, 2)),
     "table of backends": lambda size: lambda: services_table(ports_of(1, size)),

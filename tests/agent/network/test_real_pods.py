@@ -21,7 +21,7 @@ from tarmac.api.networking.interfaces import AttachedInterface, encode_interface
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.schema import JsonObject
 from tarmac.datapath.interface import NetworkState, NodeNetworks
-from tarmac.decide.reach.policyrules import Rules, ServicePort
+from tarmac.decide.reach.policyrules import Rules, ServiceFrontend
 from tarmac.runtimes import containerd
 from tarmac.runtimes.containerd import ContainerdSettings
 from tarmac.runtimes.cri.driver import CriRuntime
@@ -125,7 +125,7 @@ async def machine(real: RealWorld, tmp_path: Path) -> AsyncIterator[Machine]:
 
 @pytest.mark.parametrize("handler", ["runc", "gvisor"])
 async def test_pods_on_two_networks_with_both_families(machine: Machine, handler: str) -> None:
-    service = ServicePort("10.96.0.9", "TCP", 8080, (("10.128.0.6", 80),))
+    service = ServiceFrontend("10.96.0.9", "TCP", 8080, (("10.128.0.6", 80),))
     front = replace(FRONT, services=(service,))
     await machine.datapath.apply(NodeNetworks(("198.18.0.1",), (front, BACK)))
     second = nic("shop/back", "172.20.0.5/24", name="back", vni=4098, mtu=1400, leads=("172.20.0.0/16",))

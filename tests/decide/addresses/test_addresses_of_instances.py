@@ -12,11 +12,11 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 from tarmac.api.compute.instance import InterfaceAddress
 from tarmac.api.shared import IPFamily
 from tarmac.decide import reasons
-from tarmac.decide.addresses import Assignment, Pool, assign, mac_address, release
+from tarmac.decide.addresses import Assignment, SubnetPool, assign, mac_address, release
 from tarmac.decide.addresses.interfaces import Pools
 from tarmac.decide.verdict import Verdict
 
-BOTH: Pools = {"IPv4": [Pool.of("10.128.0.0/28")], "IPv6": [Pool.of("fd20:0:1::/64")]}
+BOTH: Pools = {"IPv4": [SubnetPool.of("10.128.0.0/28")], "IPv6": [SubnetPool.of("fd20:0:1::/64")]}
 
 
 def texts(verdict: Verdict[Assignment]) -> list[str]:
@@ -38,20 +38,20 @@ def test_an_interface_gets_one_address_of_each_family() -> None:
 
 def test_existing_allocations_are_respected() -> None:
     """However they are written, in whatever order."""
-    pool = Pool.of("10.128.0.0/28", ["10.128.0.3/28", "10.128.0.2"])
+    pool = SubnetPool.of("10.128.0.0/28", ["10.128.0.3/28", "10.128.0.2"])
     assert texts(assign({"IPv4": [pool]}, ["IPv4"])) == ["10.128.0.4/28"]
 
 
 def test_what_is_released_is_used_again() -> None:
     """Lowest first."""
-    pools: Pools = {"IPv4": [Pool.of("10.128.0.0/28", ["10.128.0.2", "10.128.0.3", "10.128.0.4"])]}
+    pools: Pools = {"IPv4": [SubnetPool.of("10.128.0.0/28", ["10.128.0.2", "10.128.0.3", "10.128.0.4"])]}
     assert texts(assign(release(pools, ["10.128.0.3/28"]), ["IPv4"])) == ["10.128.0.3/28"]
 
 
 def test_an_address_can_be_kept_over_a_replacement() -> None:
     """The old one when it is free, another when it is not, and never one that is not handed out."""
     assert texts(assign(BOTH, ["IPv4"], preferred=["10.128.0.9/28"])) == ["10.128.0.9/28"]
-    taken: Pools = {"IPv4": [Pool.of("10.128.0.0/28", ["10.128.0.9"])]}
+    taken: Pools = {"IPv4": [SubnetPool.of("10.128.0.0/28", ["10.128.0.9"])]}
     assert texts(assign(taken, ["IPv4"], preferred=["10.128.0.9/28"])) == ["10.128.0.2/28"]
     for reserved in ("10.128.0.0", "10.128.0.1", "10.128.0.15", "10.9.9.9", "fd20::9"):
         assert texts(assign(BOTH, ["IPv4"], preferred=[reserved])) == ["10.128.0.2/28"]
@@ -59,13 +59,13 @@ def test_an_address_can_be_kept_over_a_replacement() -> None:
 
 def test_the_next_subnet_serves_when_the_first_is_full() -> None:
     """In order."""
-    full = Pool.of("10.128.0.0/28", [f"10.128.0.{last}" for last in range(2, 15)])
-    assert texts(assign({"IPv4": [full, Pool.of("10.128.16.0/28")]}, ["IPv4"])) == ["10.128.16.2/28"]
+    full = SubnetPool.of("10.128.0.0/28", [f"10.128.0.{last}" for last in range(2, 15)])
+    assert texts(assign({"IPv4": [full, SubnetPool.of("10.128.16.0/28")]}, ["IPv4"])) == ["10.128.16.2/28"]
 
 
 def test_exhaustion_names_the_range_and_the_change() -> None:
     """And takes nothing of the other family."""
-    full: Pools = {"IPv4": [Pool.of("10.0.0.0/28", [f"10.0.0.{last}" for last in range(2, 15)])], **_only("IPv6")}
+    full: Pools = {"IPv4": [SubnetPool.of("10.0.0.0/28", [f"10.0.0.{last}" for last in range(2, 15)])], **_only("IPv6")}
     verdict = assign(full, ["IPv6", "IPv4"])
     assert verdict.value is None
     (refusal,) = verdict.refusals
@@ -89,7 +89,7 @@ def test_a_family_that_the_network_does_not_carry_is_said() -> None:
 @pytest.mark.parametrize(("subnet", "usable"), [("10.0.0.0/28", 13), ("10.0.0.0/20", 4093), ("fd20::/124", 14)])
 def test_a_subnet_is_used_to_the_last_address(subnet: str, usable: int) -> None:
     """All but the first two, and in IPv4 the last; each once."""
-    pool, found = Pool.of(subnet), list[str]()
+    pool, found = SubnetPool.of(subnet), list[str]()
     assert pool.free == usable
     while (taken := pool.take()) is not None:
         address, pool = taken
@@ -106,7 +106,7 @@ def test_a_subnet_is_used_to_the_last_address(subnet: str, usable: int) -> None:
 @pytest.mark.parametrize("subnet", ["fd20::/64", "10.0.0.0/8"])
 def test_a_large_subnet_hands_out_a_bounded_part(subnet: str) -> None:
     """An address far above is nobody's concern."""
-    pool = Pool.of(subnet, ["fd20::ffff:ffff:ffff"] if ":" in subnet else ["10.200.0.0"])
+    pool = SubnetPool.of(subnet, ["fd20::ffff:ffff:ffff"] if ":" in subnet else ["10.200.0.0"])
     assert 65_000 < pool.free <= 65_536
 
 
@@ -121,9 +121,9 @@ def test_hardware_addresses_are_local_unicast_and_follow_from_the_address() -> N
 @given(st.lists(st.integers(2, 14), unique=True), st.lists(st.integers(2, 14)))
 def test_taking_and_releasing_is_the_same_as_starting_from_what_is_left(taken: list[int], gone: list[int]) -> None:
     """The pool depends on what is in use and not on how that came to be."""
-    pools: Pools = {"IPv4": (Pool.of("10.0.0.0/28", [f"10.0.0.{last}" for last in taken]),)}
+    pools: Pools = {"IPv4": (SubnetPool.of("10.0.0.0/28", [f"10.0.0.{last}" for last in taken]),)}
     left = [last for last in taken if last not in gone]
-    fresh: Pools = {"IPv4": (Pool.of("10.0.0.0/28", [f"10.0.0.{last}" for last in left]),)}
+    fresh: Pools = {"IPv4": (SubnetPool.of("10.0.0.0/28", [f"10.0.0.{last}" for last in left]),)}
     assert release(pools, [f"10.0.0.{last}" for last in gone]) == fresh
 
 
@@ -133,8 +133,8 @@ class Instances(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.pools: Pools = {
-            "IPv4": (Pool.of("10.0.0.0/28"), Pool.of("10.0.0.16/29")),
-            "IPv6": (Pool.of("fd20::/124"),),
+            "IPv4": (SubnetPool.of("10.0.0.0/28"), SubnetPool.of("10.0.0.16/29")),
+            "IPv6": (SubnetPool.of("fd20::/124"),),
         }
         self.live: list[list[str]] = []
 
@@ -168,7 +168,7 @@ class Instances(RuleBasedStateMachine):
         used = [address for addresses in self.live for address in addresses]
         self.pools = {
             family: tuple(
-                Pool.of(str(pool.subnet), [each for each in used if ip_interface(each).ip in pool.subnet])
+                SubnetPool.of(str(pool.subnet), [each for each in used if ip_interface(each).ip in pool.subnet])
                 for pool in pools
             )
             for family, pools in self.pools.items()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tarmac.base.cpuset import CPUSet
 from tarmac.decide.cpus.packing import take
-from tarmac.decide.cpus.topology import Place, Topology
+from tarmac.decide.cpus.topology import CpuPosition, Topology
 
 
 def plain(machine: Topology, free: set[int], count: int) -> set[int]:
@@ -55,12 +55,12 @@ def plain(machine: Topology, free: set[int], count: int) -> set[int]:
 
 def machine(nodes: int, sockets: int, cores: int, threads: int) -> Topology:
     """A regular one: nodes are within sockets, or sockets within nodes; siblings are far apart."""
-    places: dict[int, Place] = {}
+    places: dict[int, CpuPosition] = {}
     groups = max(nodes, sockets)
     for number in range(groups * cores):
         group = number // cores
         for thread in range(threads):
-            place = Place(group * nodes // groups, group * sockets // groups, number)
+            place = CpuPosition(group * nodes // groups, group * sockets // groups, number)
             places[number + thread * groups * cores] = place
     return Topology(places)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tarmac.base.cpuset import CPUSet
 from tarmac.decide.cpus.packing import NotEnough, take
-from tarmac.decide.cpus.topology import Place, Topology
+from tarmac.decide.cpus.topology import CpuPosition, Topology
 from tests.decide.cpus.machines import siblings, sub_numa
 
 
@@ -46,7 +46,7 @@ def test_a_machine_of_small_numa_nodes(count: int, cpus: str) -> None:
 
 
 def test_eight_processors_with_siblings_reserve_a_whole_core() -> None:
-    machine = Topology({cpu: Place(0, 0, cpu % 4) for cpu in range(8)})
+    machine = Topology({cpu: CpuPosition(0, 0, cpu % 4) for cpu in range(8)})
     assert str(take(machine, machine.cpus, 2)) == "0,4"
 
 
@@ -55,13 +55,13 @@ def machines(draw: st.DrawFn) -> Topology:
     """Any machine, also an irregular one with processors offline."""
     sockets, nodes = draw(st.integers(1, 3)), draw(st.integers(1, 3))
     cores, threads = draw(st.integers(1, 4)), draw(st.integers(1, 2))
-    places: dict[int, Place] = {}
+    places: dict[int, CpuPosition] = {}
     for thread in range(threads):
         for node in range(nodes):
             for socket in range(sockets):
                 for core in range(cores):
                     lowest = (node * sockets + socket) * cores + core
-                    places[lowest + thread * nodes * sockets * cores] = Place(node, socket, lowest)
+                    places[lowest + thread * nodes * sockets * cores] = CpuPosition(node, socket, lowest)
     online = draw(st.sets(st.sampled_from(sorted(places)), min_size=1))
     return Topology({cpu: places[cpu] for cpu in online})
 

@@ -19,13 +19,13 @@ from tarmac.decide.egress.lease import LASTS
 from tarmac.decide.egress.lease.candidate import Candidate
 from tarmac.decide.egress.lease.joint import Joints
 from tarmac.decide.egress.lease.messages import (
+    AddressProbe,
     Ask,
     Drop,
     Effect,
     Grant,
     Message,
     Own,
-    Probe,
     Refuse,
     Release,
     Renew,
@@ -125,7 +125,7 @@ class Node:
             match effect:
                 case Send(to, message):
                     self._world.send(self.name, to, message)
-                case Probe(address):
+                case AddressProbe(address):
                     self.act(self.candidacies[address].probed(self.stranger, self.now))
                 case _ if effect.address != ADDRESS:
                     pass

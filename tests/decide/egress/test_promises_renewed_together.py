@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tarmac.decide.egress.lease import LASTS, LEASE
-from tarmac.decide.egress.lease.holder import Holder
+from tarmac.decide.egress.lease.holder import LeaseHolder
 from tarmac.decide.egress.lease.joint import Joint, Joints, digest_of
 from tarmac.decide.egress.lease.messages import Ask, Grant, Refuse, Release, Renewal, Renewed, Unlisted
 from tarmac.decide.egress.lease.voter import Voter
@@ -92,7 +92,7 @@ def test_an_answer_counts_once_only_to_its_own_question_and_an_older_one_takes_n
 
 def test_an_address_that_leaves_keeps_what_was_promised_and_one_that_comes_back_starts_anew() -> None:
     joints = Joints()
-    holder = Holder(ADDRESS, 3, ["v"], joints)
+    holder = LeaseHolder(ADDRESS, 3, ["v"], joints)
     (ask,) = holder.ask(10.0)
     assert isinstance(ask.message, Ask)
     holder.granted("v", Grant(ADDRESS, 3, ask.message.nonce))

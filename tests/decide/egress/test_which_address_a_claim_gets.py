@@ -11,18 +11,18 @@ from tarmac.api.egress.sourceip import SourceIP, SourceIPClaim
 from tarmac.decide.egress.binding import kept
 from tarmac.decide.egress.claims import allows, names_claim
 from tarmac.decide.egress.numbers import dialled_address, next_id, next_transit, transit_address, transit_number
-from tarmac.decide.egress.pool import Pool
+from tarmac.decide.egress.pool import SourceIPPool
 from tarmac.decide.pooled.ranges import Ranges
 from tests.decide.egress.making import address_class, bound, claim, service, source_ip
 
 
-def given(pool: Pool, wanted: SourceIPClaim) -> list[str]:
+def given(pool: SourceIPPool, wanted: SourceIPClaim) -> list[str]:
     verdict = pool.bind(wanted)
     assert verdict.value is not None, verdict.refusals
     return [str(each.address) for each in verdict.value]
 
 
-def refused(pool: Pool, wanted: SourceIPClaim) -> str:
+def refused(pool: SourceIPPool, wanted: SourceIPClaim) -> str:
     verdict = pool.bind(wanted)
     assert verdict.value is None
     assert verdict.refusals[0].change, "every no says what would help"
@@ -30,14 +30,14 @@ def refused(pool: Pool, wanted: SourceIPClaim) -> str:
 
 
 def test_any_address_is_one_of_the_class_and_the_same_each_time() -> None:
-    first = given(Pool(address_class(), []), claim())
-    assert first == given(Pool(address_class(), []), claim())
+    first = given(SourceIPPool(address_class(), []), claim())
+    assert first == given(SourceIPPool(address_class(), []), claim())
     assert Ranges(address_class().spec).hold(ip_address(first[0]))
 
 
 def test_what_a_claim_holds_it_keeps_whatever_else_changed() -> None:
     mine = claim()
-    pool = Pool(address_class(quota={"total": 0}), [source_ip("192.0.2.5", mine)])
+    pool = SourceIPPool(address_class(quota={"total": 0}), [source_ip("192.0.2.5", mine)])
     verdict = pool.bind(mine)
     assert verdict.value is not None
     assert [(str(each.address), each.held) for each in verdict.value] == [("192.0.2.5", True)]
@@ -58,7 +58,7 @@ def test_what_a_claim_holds_it_keeps_whatever_else_changed() -> None:
     ],
 )
 def test_an_address_by_number(changes: dict[str, Any], address: str, reason: str | None) -> None:
-    pool = Pool(address_class(**changes), [], [ip_address("192.0.2.6")])
+    pool = SourceIPPool(address_class(**changes), [], [ip_address("192.0.2.6")])
     if reason is None:
         assert given(pool, claim(address=address)) == [address]
     else:
@@ -67,10 +67,13 @@ def test_an_address_by_number(changes: dict[str, Any], address: str, reason: str
 
 def test_an_address_that_others_hold_is_refused_unless_the_class_shares() -> None:
     theirs = source_ip("192.0.2.5", claim("theirs", "shop"))
-    assert refused(Pool(address_class(), [theirs]), claim(address="192.0.2.5")) == "AddressInUse"
-    assert refused(Pool(address_class(sharing="Namespace"), [theirs]), claim(address="192.0.2.5")) == "AddressInUse"
-    assert given(Pool(address_class(sharing="Class"), [theirs]), claim(address="192.0.2.5")) == ["192.0.2.5"]
-    fresh = given(Pool(address_class(sharing="Class"), [theirs]), claim())
+    assert refused(SourceIPPool(address_class(), [theirs]), claim(address="192.0.2.5")) == "AddressInUse"
+    assert (
+        refused(SourceIPPool(address_class(sharing="Namespace"), [theirs]), claim(address="192.0.2.5"))
+        == "AddressInUse"
+    )
+    assert given(SourceIPPool(address_class(sharing="Class"), [theirs]), claim(address="192.0.2.5")) == ["192.0.2.5"]
+    fresh = given(SourceIPPool(address_class(sharing="Class"), [theirs]), claim())
     assert fresh != ["192.0.2.5"], "without a number each gets one of its own"
 
 
@@ -83,12 +86,12 @@ def resting(namespace_uid: str) -> SourceIP:
 @pytest.mark.parametrize("uid", ["uid-of-an-earlier-one", ""])
 def test_a_resting_address_does_not_go_to_a_namespace_made_again_under_the_name(uid: str) -> None:
     for uid_of in ("uid-{}".format, lambda _: ""):
-        pool = Pool(address_class(), [resting(uid)], uid_of=uid_of)
+        pool = SourceIPPool(address_class(), [resting(uid)], uid_of=uid_of)
         assert refused(pool, claim(address="192.0.2.5")) == "AddressQuarantined"
 
 
 def test_a_resting_address_goes_back_to_the_namespace_that_had_it_and_to_nobody_else() -> None:
-    pool = Pool(address_class(ranges="192.0.2.4/31"), [resting("uid-team")], uid_of="uid-{}".format)
+    pool = SourceIPPool(address_class(ranges="192.0.2.4/31"), [resting("uid-team")], uid_of="uid-{}".format)
     assert given(pool, claim(address="192.0.2.5")) == ["192.0.2.5"]
     assert refused(pool, claim(namespace="shop", address="192.0.2.5")) == "AddressQuarantined"
     assert given(pool, claim()) == ["192.0.2.4"], "never without being asked for"
@@ -99,55 +102,55 @@ def test_a_resting_address_goes_back_to_the_namespace_that_had_it_and_to_nobody_
 def test_a_retained_address_waits_for_a_manager_also_for_its_own_namespace() -> None:
     status = {"phase": "Released", "lastClaim": {"namespace": "team", "name": "old", "uid": "u"}}
     kept = source_ip("192.0.2.5", claim("old"), status=status, reclaimPolicy="Retain")
-    assert refused(Pool(address_class(), [kept]), claim(address="192.0.2.5")) == "AddressQuarantined"
+    assert refused(SourceIPPool(address_class(), [kept]), claim(address="192.0.2.5")) == "AddressQuarantined"
 
 
 def test_addresses_that_managers_made_come_first_and_those_meant_for_the_claim_before_them() -> None:
     free = source_ip("192.0.2.3", status={"phase": "Available"})
     meant = source_ip("192.0.2.9", claimRef={"namespace": "team", "name": "c"}, status={})
-    assert given(Pool(address_class(), [free]), claim()) == ["192.0.2.3"]
-    assert given(Pool(address_class(), [free, meant]), claim()) == ["192.0.2.9"]
-    assert given(Pool(address_class(), [free, meant]), claim("other")) == ["192.0.2.3"]
+    assert given(SourceIPPool(address_class(), [free]), claim()) == ["192.0.2.3"]
+    assert given(SourceIPPool(address_class(), [free, meant]), claim()) == ["192.0.2.9"]
+    assert given(SourceIPPool(address_class(), [free, meant]), claim("other")) == ["192.0.2.3"]
     elsewhere = source_ip("192.0.2.3", location="ams", status={"phase": "Available"})
-    assert given(Pool(address_class(), [elsewhere]), claim(location="dfw")) != ["192.0.2.3"]
+    assert given(SourceIPPool(address_class(), [elsewhere]), claim(location="dfw")) != ["192.0.2.3"]
 
 
 def test_a_class_that_assigns_nothing_by_itself() -> None:
-    assert refused(Pool(address_class(autoAssign=False), []), claim()) == "PoolExhausted"
-    assert given(Pool(address_class(autoAssign=False), []), claim(address="192.0.2.5")) == ["192.0.2.5"]
+    assert refused(SourceIPPool(address_class(autoAssign=False), []), claim()) == "PoolExhausted"
+    assert given(SourceIPPool(address_class(autoAssign=False), []), claim(address="192.0.2.5")) == ["192.0.2.5"]
 
 
 def test_all_families_or_none() -> None:
     both = claim(families=["IPv6", "IPv4"])
-    assert refused(Pool(address_class(), []), both) == "PoolExhausted"
+    assert refused(SourceIPPool(address_class(), []), both) == "PoolExhausted"
     ranges = [{"cidr": "192.0.2.0/28"}, {"cidr": "2001:db8::/64"}]
-    six, four = given(Pool(address_class(ranges=ranges), []), both)
+    six, four = given(SourceIPPool(address_class(ranges=ranges), []), both)
     assert (":" in six, "." in four) == (True, True)
-    assert refused(Pool(address_class(ranges=ranges, quota={"perNamespace": 1}), []), both) == "QuotaExceeded"
+    assert refused(SourceIPPool(address_class(ranges=ranges, quota={"perNamespace": 1}), []), both) == "QuotaExceeded"
 
 
 def test_quotas_count_addresses_in_all_and_for_each_namespace() -> None:
     theirs = [source_ip(f"192.0.2.{n}", claim(f"t{n}", "shop")) for n in (2, 3)]
     offered = {"perNamespace": 2, "overrides": [{"namespace": "team", "addresses": 1}]}
-    pool = Pool(address_class(quota=offered), theirs)
+    pool = SourceIPPool(address_class(quota=offered), theirs)
     assert refused(pool, claim(namespace="shop")) == "QuotaExceeded"
     given(pool, claim())
     pool.put(source_ip("192.0.2.9", claim("first")))
     assert refused(pool, claim()) == "QuotaExceeded"
-    assert refused(Pool(address_class(quota={"total": 2}), theirs), claim()) == "QuotaExceeded"
+    assert refused(SourceIPPool(address_class(quota={"total": 2}), theirs), claim()) == "QuotaExceeded"
     at_rest = source_ip("192.0.2.4", status={"phase": "Quarantined"})
-    given(Pool(address_class(quota={"total": 1}), [at_rest]), claim())
+    given(SourceIPPool(address_class(quota={"total": 1}), [at_rest]), claim())
 
 
 def test_a_shared_address_counts_once_in_each_namespace_and_once_in_all() -> None:
     shared = source_ip("192.0.2.5", claim("theirs", "shop"))
-    pool = Pool(address_class(sharing="Class", quota={"total": 1, "perNamespace": 1}), [shared])
+    pool = SourceIPPool(address_class(sharing="Class", quota={"total": 1, "perNamespace": 1}), [shared])
     assert given(pool, claim(address="192.0.2.5")) == ["192.0.2.5"]
     assert refused(pool, claim()) == "QuotaExceeded"
 
 
 def test_ten_thousand_claims_get_different_addresses_in_one_pass() -> None:
-    pool, seen = Pool(address_class(ranges="10.0.0.0/18"), []), set[str]()
+    pool, seen = SourceIPPool(address_class(ranges="10.0.0.0/18"), []), set[str]()
     for number in range(10_000):
         mine = claim(f"c{number}")
         (address,) = given(pool, mine)
@@ -203,7 +206,7 @@ def test_an_identity_that_was_given_up_is_not_given_again_at_once() -> None:
 def test_a_class_without_a_free_address_is_searched_once_however_many_claims_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pool, searches = Pool(address_class(ranges="192.0.2.0/30"), []), list[int]()
+    pool, searches = SourceIPPool(address_class(ranges="192.0.2.0/30"), []), list[int]()
     search = pool.ranges.search
     monkeypatch.setattr(pool.ranges, "search", lambda *asked: searches.append(1) or search(*asked))
     for number in (1, 2):

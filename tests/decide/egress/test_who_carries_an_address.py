@@ -6,7 +6,7 @@ import pytest
 
 from tarmac.decide.egress.lease import LEASE, majority
 from tarmac.decide.egress.lease.candidate import Candidate
-from tarmac.decide.egress.lease.holder import Holder
+from tarmac.decide.egress.lease.holder import LeaseHolder
 from tarmac.decide.egress.lease.messages import Ask, Drop, Grant, Own, Refuse, Release, Renew, Send, Vacant
 from tarmac.decide.egress.lease.voter import Voter
 from tests.decide.egress.leases import ADDRESS, World
@@ -187,7 +187,7 @@ def test_a_release_that_comes_before_its_request_is_not_followed_by_a_promise() 
 
 
 def test_a_promise_counts_from_when_it_was_asked_for_however_late_it_comes() -> None:
-    holder = Holder(ADDRESS, 1, ["a", "b", "c"])
+    holder = LeaseHolder(ADDRESS, 1, ["a", "b", "c"])
     holder.ask(10.0)
     holder.ask(10.4)
     holder.granted("a", Grant(ADDRESS, 1, 1))
@@ -297,7 +297,7 @@ def test_a_voter_that_has_just_started_takes_no_promise_back_by_refusing() -> No
 
 def test_a_voter_that_claims_an_absurd_number_does_not_move_the_owners_ballot() -> None:
     """A stolen node would otherwise push every voter beyond the numbers that messages can carry."""
-    holder = Holder(ADDRESS, 5, ["a", "b", "c"])
+    holder = LeaseHolder(ADDRESS, 5, ["a", "b", "c"])
     holder.ask(10.0)
     holder.granted("b", Grant(ADDRESS, 5, 1))
     holder.refused("c", Refuse(ADDRESS, 2**62, 1))
@@ -306,6 +306,6 @@ def test_a_voter_that_claims_an_absurd_number_does_not_move_the_owners_ballot() 
 
 
 def test_a_voter_that_claims_to_be_free_in_a_loop_is_not_asked_in_a_loop() -> None:
-    holder = Holder(ADDRESS, 5, ["a", "b", "c"])
+    holder = LeaseHolder(ADDRESS, 5, ["a", "b", "c"])
     holder.ask(10.0)
     assert sum(len(holder.ask_again("c", 5, 10.1)) for _ in range(1000)) < 100

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tarmac.decide.egress.compiling import compile_service
-from tarmac.decide.egress.pool import Pool
+from tarmac.decide.egress.pool import SourceIPPool
 from tarmac.decide.egress.sources import resolve
 from tarmac.decide.egress.status import Observed
 from tarmac.decide.explain.externalservices import explain_service
@@ -53,12 +53,12 @@ def test_a_plan_says_what_would_be_seen_from_where_and_opened() -> None:
 
 def test_claims_are_planned_and_explained_by_what_binds_them() -> None:
     asked = claim(address="192.0.2.5")
-    verdict = Pool(address_class(), []).bind(asked)
+    verdict = SourceIPPool(address_class(), []).bind(asked)
     assert plan_claim(asked, verdict).addresses == ["192.0.2.5"]
-    assert plan_claim(claim(), Pool(address_class(), []).bind(claim())).addresses == ["any free IPv4 address"]
+    assert plan_claim(claim(), SourceIPPool(address_class(), []).bind(claim())).addresses == ["any free IPv4 address"]
     assert "is about to be bound" in explain_claim(asked, verdict).sentence
-    held = Pool(address_class(), [source_ip("192.0.2.5", asked)]).bind(asked)
+    held = SourceIPPool(address_class(), [source_ip("192.0.2.5", asked)]).bind(asked)
     assert explain_claim(asked, held).sentence == "SourceIPClaim team/c holds 192.0.2.5."
-    refused = Pool(address_class(), []).bind(claim(address="10.0.0.1"))
+    refused = SourceIPPool(address_class(), []).bind(claim(address="10.0.0.1"))
     assert not plan_claim(claim(), refused).runs
     assert explain_claim(claim(), refused).change == "Ask for one that is, or for any."

@@ -10,7 +10,7 @@ from tarmac.api.egress.names import Address
 from tarmac.api.egress.nodefacts import NodeFacts, OutsideInterface
 from tarmac.api.egress.sourceip import SourceIP, SourceIPClaim, SourceIPClass
 from tarmac.decide.egress.claims import allows, is_held_by
-from tarmac.decide.egress.views import EndpointView, NodeView, PodView, PortView, ServiceView, age
+from tarmac.decide.egress.views import EgressPod, EndpointView, NodeView, PortView, ServiceView, age
 from tests.decide.egress.making import address_class, bound, source_ip
 
 GATEWAY = {"submariner.io/gateway": "true"}
@@ -38,7 +38,7 @@ class Plain:
     """The team's Service `web` with two pods on dfw-0, its claim `c` that holds 192.0.2.5, and two gateways."""
 
     services: dict[str, ServiceView] = field(default_factory=lambda: {"team/web": web("a", "b")})
-    pods: dict[str, PodView] = field(default_factory=dict[str, PodView])
+    pods: dict[str, EgressPod] = field(default_factory=dict[str, EgressPod])
     nodes: dict[str, NodeView] = field(
         default_factory=lambda: {n: node(n, i) for i, n in enumerate(("dfw-0", "dfw-1"))}
     )
@@ -62,7 +62,7 @@ class Plain:
 
     def put_pod(self, name: str, number: int, on: str = "dfw-0", namespace: str = "team") -> None:
         addresses = {f"{namespace}/default": [f"10.128.0.{number}", f"fd20::{number}"]}
-        self.pods[f"{namespace}/{name}"] = PodView(f"uid-{name}", on, addresses=addresses)
+        self.pods[f"{namespace}/{name}"] = EgressPod(f"uid-{name}", on, addresses=addresses)
 
     def allowed_from(self, key: str) -> str | None:
         return self.granted.get(key, "") if key in self.services else None
@@ -71,7 +71,7 @@ class Plain:
         self.looked_into.append(key)
         return self.services.get(key)
 
-    def pod(self, key: str) -> PodView | None:
+    def pod(self, key: str) -> EgressPod | None:
         return self.pods.get(key)
 
     def node(self, name: str) -> NodeView | None:

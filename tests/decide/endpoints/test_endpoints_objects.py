@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.api.schema import JsonObject
-from tarmac.decide.endpoints import EndpointPod, Listing, Port, ServiceFacts
+from tarmac.decide.endpoints import EndpointPod, EndpointsBuilder, ResolvedPort, ServiceFacts
 from tarmac.decide.endpoints.objects import OVER_CAPACITY, TRIGGER_TIME
-from tarmac.decide.endpoints.subsets import Offer, Subset, repacked, truncated
+from tarmac.decide.endpoints.subsets import Subset, SubsetAddresses, repacked, truncated
 from tests.decide.endpoints.test_who_answers_for_a_service import WEB, pod, service
 from tests.support.working import finished, longest_step
 
@@ -19,7 +19,7 @@ ADMIN = {"name": "admin", "port": 81, "targetPort": 9000}
 
 
 def made(wanted: ServiceFacts, *pods: EndpointPod, known: JsonObject | None = None) -> JsonObject | None:
-    listing = Listing(wanted)
+    listing = EndpointsBuilder(wanted)
     for each in pods:
         listing.add(each)
     return finished(listing.object(known))
@@ -186,20 +186,20 @@ def test_each_subset_keeps_its_share() -> None:
     assert [(len(ready), len(others)) for ready, others, _ in map(listed, found)] == [(750, 0), (250, 0)]
 
 
-PORTS = [Port(name, number, "TCP", None) for name, number in (("a", 1), ("b", 2), ("c", 3))]
+PORTS = [ResolvedPort(name, number, "TCP", None) for name, number in (("a", 1), ("b", 2), ("c", 3))]
 ADDRESSES = [(f"10.0.0.{number}", "") for number in range(4)]
 OFFERS = st.lists(
     st.tuples(
         st.lists(st.sampled_from(PORTS), unique=True),
         st.dictionaries(st.sampled_from(ADDRESSES), st.booleans(), min_size=1),
-    ).map(lambda each: Offer(*each)),
+    ).map(lambda each: SubsetAddresses(*each)),
     max_size=5,
 )
 
 
-def meant(offers: list[Offer]) -> dict[tuple[Port | None, Any], bool]:
+def meant(offers: list[SubsetAddresses]) -> dict[tuple[ResolvedPort | None, Any], bool]:
     """Who answers where, and whether ready: not when anybody says not."""
-    found: dict[tuple[Port | None, Any], bool] = {}
+    found: dict[tuple[ResolvedPort | None, Any], bool] = {}
     for offer in offers:
         for port in offer.ports or (None,):
             for address, ready in offer.addresses.items():
@@ -208,10 +208,11 @@ def meant(offers: list[Offer]) -> dict[tuple[Port | None, Any], bool]:
 
 
 @given(OFFERS)
-def test_repacking_keeps_who_answers_where(offers: list[Offer]) -> None:
+def test_repacking_keeps_who_answers_where(offers: list[SubsetAddresses]) -> None:
     found = finished(repacked(offers, 1000))
     again = [
-        Offer(each.ports, {**dict.fromkeys(each.ready, True), **dict.fromkeys(each.not_ready, False)}) for each in found
+        SubsetAddresses(each.ports, {**dict.fromkeys(each.ready, True), **dict.fromkeys(each.not_ready, False)})
+        for each in found
     ]
     without = {key: ready for key, ready in meant(offers).items() if key[0] is not None}
     assert {key: ready for key, ready in meant(again).items() if key[0] is not None} == without
@@ -238,10 +239,12 @@ def test_ports_times_addresses_are_bounded() -> None:
     """Two thousand ports that each pod resolves in its own way: more than anybody can list."""
     addresses = {(str(number), ""): True for number in range(2000)}
     offers = [
-        Offer([Port(f"p{number}", number + side, "TCP", None) for number in range(1, 2000)], addresses)
+        SubsetAddresses(
+            [ResolvedPort(f"p{number}", number + side, "TCP", None) for number in range(1, 2000)], addresses
+        )
         for side in (0, 1)
     ]
-    offers += [Offer([port], {("more", str(index)): True}) for index, port in enumerate(offers[0].ports)]
+    offers += [SubsetAddresses([port], {("more", str(index)): True}) for index, port in enumerate(offers[0].ports)]
     found = finished(repacked(offers, 10_000))
     assert sum(len(each.ready) for each in found) <= 12_000
 
@@ -249,7 +252,7 @@ def test_ports_times_addresses_are_bounded() -> None:
 def test_others_have_their_turn_between_the_pieces() -> None:
     """Ten thousand pods that all answer at the same port, and ten thousand that each answer at another."""
     for pods in (many(10_000), [pod(str(n), f"10.0.{n // 256}.{n % 256}", port=n + 1) for n in range(10_000)]):
-        listing = Listing(service())
+        listing = EndpointsBuilder(service())
         for each in pods:
             listing.add(each)
         assert longest_step(lambda listing=listing: listing.object(None)) < 0.05

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
-from tarmac.decide.endpoints import EndpointPod, Group, Port, ServiceFacts, grouped, shared_out
+from tarmac.decide.endpoints import EndpointGroup, EndpointPod, ResolvedPort, ServiceFacts, grouped, shared_out
 from tarmac.decide.endpoints.shares import MAX_SHARE
 
 WEB = {"name": "web", "port": 80, "targetPort": "http"}
@@ -53,7 +53,7 @@ def pod(
     )
 
 
-def addresses(groups: dict[Group, Any]) -> list[str]:
+def addresses(groups: dict[EndpointGroup, Any]) -> list[str]:
     return [address for endpoints in groups.values() for each in endpoints for address in each.document["addresses"]]
 
 
@@ -104,8 +104,8 @@ def test_conditions_are_those_of_kubernetes(
 def test_a_named_port_is_looked_up_in_each_pod() -> None:
     groups = grouped(service(), [pod("a", "10.0.0.1"), pod("b", "10.0.0.2", port=9090), pod("c", "10.0.0.3")])
     assert {group.ports: [each.uid for each in endpoints] for group, endpoints in groups.items()} == {
-        (Port("web", 8080, "TCP", None),): ["a", "c"],
-        (Port("web", 9090, "TCP", None),): ["b"],
+        (ResolvedPort("web", 8080, "TCP", None),): ["a", "c"],
+        (ResolvedPort("web", 9090, "TCP", None),): ["b"],
     }
 
 
@@ -113,7 +113,7 @@ def test_a_port_that_a_pod_does_not_have_is_left_out() -> None:
     missing = {"name": "admin", "port": 81, "targetPort": "admin"}
     plain = {"name": "plain", "port": 82, "appProtocol": "h2c"}
     (group,) = grouped(service(ports=[missing, WEB, plain]), [pod("a", "10.0.0.1")])
-    assert group.ports == (Port("web", 8080, "TCP", None), Port("plain", 82, "TCP", "h2c"))
+    assert group.ports == (ResolvedPort("web", 8080, "TCP", None), ResolvedPort("plain", 82, "TCP", "h2c"))
 
 
 def test_families_and_networks_are_kept_apart() -> None:
@@ -132,7 +132,10 @@ def test_families_and_networks_are_kept_apart() -> None:
 
 
 def test_a_service_without_pods_still_has_a_slice_of_each_family() -> None:
-    assert grouped(service(ipFamilies=["IPv4", "IPv6"]), []) == {Group("IPv4", "", ()): [], Group("IPv6", "", ()): []}
+    assert grouped(service(ipFamilies=["IPv4", "IPv6"]), []) == {
+        EndpointGroup("IPv4", "", ()): [],
+        EndpointGroup("IPv6", "", ()): [],
+    }
 
 
 def test_pods_of_the_services_subdomain_have_names() -> None:

@@ -19,7 +19,7 @@ from tarmac.decide.derived.deployments import document, own_children
 from tarmac.decide.derived.instances import instance_document
 from tarmac.decide.derived.pods import pod_of
 from tarmac.decide.derived.resources import instance_amounts
-from tarmac.decide.rollout import Goal
+from tarmac.decide.rollout import CityGoal
 from tarmac.decide.snapshot.snapshot import (
     CLAIMS,
     DEPLOYMENTS,
@@ -140,7 +140,7 @@ class Scene:
     ) -> Instance:
         """An Instance, and unless it is gated its Pod."""
         location = LocationReference(deployment.spec.city_code.lower())
-        hashed = Goal.of(deployment.spec).template_hash
+        hashed = CityGoal.of(deployment.spec).template_hash
         made = instance_document(deployment, location, ordinal, hashed, gates, {})
         body = encode(made)
         conditions = [condition_of("Ready", ready, reason, message)]

@@ -11,15 +11,15 @@ from tarmac.api.declare import decode
 from tarmac.api.egress.sourceip import ClassQuota
 from tarmac.api.ingress.addresspool import AddressPoolSpec
 from tarmac.decide import reasons
-from tarmac.decide.pooled.pool import AddressWish, HeldAddress, HeldAddresses, Holder, PoolTerms
+from tarmac.decide.pooled.pool import AddressHolder, AddressWish, HeldAddress, HeldAddresses, PoolTerms
 from tarmac.decide.pooled.ranges import Ranges
 from tarmac.decide.verdict import Refusal
 
 SPEC = decode(AddressPoolSpec, {"ranges": [{"start": "203.0.113.5", "end": "203.0.113.6"}, {"cidr": "2001:db8::/126"}]})
-OTHER = Holder("Service", "team", "other", "u-other", "ns")
+OTHER = AddressHolder("Service", "team", "other", "u-other", "ns")
 
 
-def held(number: int, *holders: Holder, **more: Any) -> HeldAddress[str]:
+def held(number: int, *holders: AddressHolder, **more: Any) -> HeldAddress[str]:
     return HeldAddress(ip_address(f"203.0.113.{number}"), f"object {number}", holders, **more)
 
 
@@ -40,11 +40,13 @@ def reason(pool: HeldAddresses[str], asked: AddressWish) -> str:
 
 
 def test_a_reservation_for_a_namespace_is_for_all_its_holders_and_for_no_other() -> None:
-    pool = addresses(held(5, Holder("", "team", "")), held(6, Holder("", "foreign", "")))
+    pool = addresses(held(5, AddressHolder("", "team", "")), held(6, AddressHolder("", "foreign", "")))
     found = pool.bind(wish())
     assert [str(take.address) for take in found.value or ()] == ["203.0.113.5"]
     assert reason(pool, wish(asked="203.0.113.6")) == reasons.ADDRESS_IN_USE
-    mine = addresses(held(5, Holder("Service", "team", "other")), held(6, Holder("Workload", "team", "web")))
+    mine = addresses(
+        held(5, AddressHolder("Service", "team", "other")), held(6, AddressHolder("Workload", "team", "web"))
+    )
     assert reason(mine, wish()) == reasons.POOL_EXHAUSTED
 
 
@@ -76,7 +78,7 @@ def test_a_shared_address_counts_once_for_its_namespace() -> None:
 
 
 def test_a_resting_address_returns_only_to_the_namespace_that_had_it() -> None:
-    last = Holder("Service", "team", "web", "old", "ns")
+    last = AddressHolder("Service", "team", "web", "old", "ns")
     resting = held(5, phase="Quarantined", last=last, until="2026-11-20T00:00:00Z")
     assert reason(addresses(resting, uid_of=lambda _: "made-again"), wish(asked="203.0.113.5")) == (
         reasons.ADDRESS_QUARANTINED

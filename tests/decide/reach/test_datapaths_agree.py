@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tarmac.api.schema import JsonObject
-from tarmac.decide.reach.paths import Walk
+from tarmac.decide.reach.paths import PathWalk
 from tarmac.decide.reach.question import ReachTarget, question_of
 from tarmac.decide.reach.reachability import reachability
 from tarmac.decide.reach.world import ReachWorld
@@ -102,7 +102,7 @@ def test_the_answer_is_what_the_fake_datapath_does(seed: int) -> None:
         port, protocol = chance.choice(PORTS), chance.choice(("TCP", "TCP", "UDP"))
         tried = nodes[sender.node].reaches(f"{sender.namespace}/{sender.name}", target, port, protocol) is not None
         asked = world if number % 2 else ReachWorld(snapshot)  # one that has read everything, and one that has not
-        path = next(Walk(asked, lambda _: True, sender, protocol).to(target, port))
+        path = next(PathWalk(asked, lambda _: True, sender, protocol).to(target, port))
         inside = path.answer == "Yes" and path.lines[-1].rule != "outside"
         assert inside == tried, f"seed {seed}: {sender.name} to {target}:{port}/{protocol}: {path}"
         answers[tried] = answers.get(tried, 0) + 1

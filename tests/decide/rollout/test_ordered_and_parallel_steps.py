@@ -6,11 +6,11 @@ import pytest
 
 from tarmac.decide import reasons
 from tarmac.decide.instances import InstanceView
-from tarmac.decide.rollout import Goal, RemovalCause, RolloutLimits, RolloutSteps, plan
+from tarmac.decide.rollout import CityGoal, RemovalCause, RolloutLimits, RolloutSteps, plan
 from tests.decide.rollout.world import instance
 
-ORDERED = Goal(3, "a")
-PARALLEL = Goal(3, "a", ordered=False)
+ORDERED = CityGoal(3, "a")
+PARALLEL = CityGoal(3, "a", ordered=False)
 
 
 def removed(steps: RolloutSteps) -> list[tuple[int, RemovalCause]]:
@@ -34,19 +34,19 @@ def test_parallel_makes_all_at_once() -> None:
 
 
 @pytest.mark.parametrize("goal", [ORDERED, PARALLEL])
-def test_a_gap_is_filled(goal: Goal) -> None:
+def test_a_gap_is_filled(goal: CityGoal) -> None:
     """A lost ordinal comes back under its own number."""
     assert plan(goal, [instance(0), instance(2)]).create == (1,)
 
 
 @pytest.mark.parametrize("goal", [ORDERED, PARALLEL])
-def test_nothing_is_left_to_do_when_all_is_as_wanted(goal: Goal) -> None:
+def test_nothing_is_left_to_do_when_all_is_as_wanted(goal: CityGoal) -> None:
     """Complete, and no step."""
     assert plan(goal, [instance(0), instance(1), instance(2)]) == RolloutSteps(complete=True)
 
 
 @pytest.mark.parametrize("goal", [ORDERED, PARALLEL])
-def test_a_name_is_not_used_while_its_old_holder_is_being_deleted(goal: Goal) -> None:
+def test_a_name_is_not_used_while_its_old_holder_is_being_deleted(goal: CityGoal) -> None:
     """The replacement waits until the name is free."""
     steps = plan(goal, [instance(0), instance(1), instance(2, deleting=True)])
     assert steps.create == ()
@@ -55,7 +55,7 @@ def test_a_name_is_not_used_while_its_old_holder_is_being_deleted(goal: Goal) ->
 
 
 @pytest.mark.parametrize("goal", [ORDERED, PARALLEL])
-def test_a_machine_that_is_stopped_is_as_wanted_and_is_not_replaced(goal: Goal) -> None:
+def test_a_machine_that_is_stopped_is_as_wanted_and_is_not_replaced(goal: CityGoal) -> None:
     """Nothing is left to do, and what is missing above it is made."""
     assert plan(goal, [instance(0, stopped=True), instance(1), instance(2)]) == RolloutSteps(complete=True)
     assert plan(goal, [instance(0, stopped=True), instance(1)]).create == (2,)
@@ -78,7 +78,7 @@ def test_scale_down_takes_the_highest_first() -> None:
 
 
 @pytest.mark.parametrize("goal", [ORDERED, PARALLEL])
-def test_scale_down_does_not_take_what_still_serves_in_place_of_others(goal: Goal) -> None:
+def test_scale_down_does_not_take_what_still_serves_in_place_of_others(goal: CityGoal) -> None:
     """Two of three must serve; the two above are all that do."""
     steps = plan(goal, [instance(0, ready=False), instance(1, ready=False), instance(3), instance(4)])
     assert removed(steps) == []
@@ -97,20 +97,20 @@ def test_nothing_is_made_above_the_limit_while_others_are_kept() -> None:
 @pytest.mark.parametrize("ordered", [True, False])
 def test_scale_down_never_holds_everything_that_those_below_wait_for(ordered: bool) -> None:
     """Three fit the quota and three are wanted; two of them are above. Even with none to spare, one has to go."""
-    goal = Goal(3, "a", RolloutLimits(0, 1), ordered)
+    goal = CityGoal(3, "a", RolloutLimits(0, 1), ordered)
     blocked = [instance(0), instance(1, ready=False), instance(4), instance(5)]
     assert removed(plan(goal, blocked)) == [(5, RemovalCause.SCALE_DOWN)]
 
 
 @pytest.mark.parametrize("goal", [ORDERED, PARALLEL])
-def test_scale_down_takes_a_stuck_instance_away(goal: Goal) -> None:
+def test_scale_down_takes_a_stuck_instance_away(goal: CityGoal) -> None:
     """The one that never gets ready is above the new number."""
     steps = plan(goal, [instance(0), instance(1), instance(2), instance(3, ready=False)])
     assert removed(steps) == [(3, RemovalCause.SCALE_DOWN)]
 
 
 @pytest.mark.parametrize("goal", [ORDERED, PARALLEL])
-def test_a_new_template_replaces_the_highest_first_and_one_at_a_time(goal: Goal) -> None:
+def test_a_new_template_replaces_the_highest_first_and_one_at_a_time(goal: CityGoal) -> None:
     """The default limits."""
     old = [instance(ordinal, "old") for ordinal in range(3)]
     assert removed(plan(goal, old)) == [(2, RemovalCause.OUTDATED)]
@@ -122,13 +122,13 @@ def test_parallel_replaces_as_many_as_may_be_unavailable() -> None:
     """Ordered never more than one."""
     old = [instance(ordinal, "old") for ordinal in range(5)]
     allowed = RolloutLimits(max_unavailable=2)
-    parallel = plan(Goal(5, "a", allowed, ordered=False), old)
+    parallel = plan(CityGoal(5, "a", allowed, ordered=False), old)
     assert removed(parallel) == [(4, RemovalCause.OUTDATED), (3, RemovalCause.OUTDATED)]
-    assert removed(plan(Goal(5, "a", allowed), old)) == [(4, RemovalCause.OUTDATED)]
+    assert removed(plan(CityGoal(5, "a", allowed), old)) == [(4, RemovalCause.OUTDATED)]
 
 
 @pytest.mark.parametrize("goal", [ORDERED, PARALLEL])
-def test_a_newer_revision_supersedes_a_stuck_one(goal: Goal) -> None:
+def test_a_newer_revision_supersedes_a_stuck_one(goal: CityGoal) -> None:
     """Ordinal 2 got stuck at revision b; the newest revision replaces it without waiting for it."""
     stuck = [instance(0, "old"), instance(1, "old"), instance(2, "b", ready=False)]
     assert removed(plan(goal, stuck)) == [(2, RemovalCause.OUTDATED)]
@@ -146,7 +146,7 @@ def test_a_stuck_newest_revision_holds_the_rollout() -> None:
 
 def test_extra_instances_come_first_and_go_last() -> None:
     """With surge, an ordinal above the highest is made at the new revision before an old one goes."""
-    goal = Goal(2, "a", RolloutLimits(0, 1), ordered=False)
+    goal = CityGoal(2, "a", RolloutLimits(0, 1), ordered=False)
     old = [instance(0, "old"), instance(1, "old")]
     assert (plan(goal, old).create, removed(plan(goal, old))) == ((2,), [])
     assert plan(goal, [*old, instance(2, ready=False)]).remove == ()
@@ -158,12 +158,12 @@ def test_extra_instances_come_first_and_go_last() -> None:
 
 def test_no_more_extra_instances_than_there_are_to_replace() -> None:
     """Three may be extra, one is outdated."""
-    goal = Goal(2, "a", RolloutLimits(0, 3), ordered=False)
+    goal = CityGoal(2, "a", RolloutLimits(0, 3), ordered=False)
     assert plan(goal, [instance(0), instance(1, "old")]).create == (2,)
 
 
 @pytest.mark.parametrize("goal", [ORDERED, PARALLEL])
-def test_strays_go(goal: Goal) -> None:
+def test_strays_go(goal: CityGoal) -> None:
     """Without an ordinal, or with one that another holds with more right."""
     nameless = InstanceView("odd", -1, "a", ready=True)
     twin = InstanceView("twin", 1, "old", ready=True)
@@ -177,7 +177,7 @@ def test_strays_go(goal: Goal) -> None:
 @pytest.mark.parametrize("ordered", [True, False])
 def test_paused_does_nothing(ordered: bool) -> None:
     """No rollout, no scaling, and it says so."""
-    goal = Goal(3, "a", ordered=ordered, paused=True)
+    goal = CityGoal(3, "a", ordered=ordered, paused=True)
     steps = plan(goal, [instance(0, "old"), instance(7, ready=False)])
     assert (steps.create, steps.remove, steps.complete) == ((), (), False)
     assert steps.waiting is not None

@@ -14,7 +14,7 @@ from tarmac.api.networking.policy import InterfacePolicy
 from tarmac.decide import reasons
 from tarmac.decide.rollout import (
     KEPT_REVISIONS,
-    Goal,
+    CityGoal,
     Revision,
     RolloutLimits,
     desired_replicas,
@@ -166,4 +166,4 @@ def test_a_deployment_as_a_goal() -> None:
         rollout=Rollout(max_unavailable="50%"),
         paused=True,
     )
-    assert Goal.of(spec) == Goal(10, template_hash(template()), RolloutLimits(5, 0), ordered=False, paused=True)
+    assert CityGoal.of(spec) == CityGoal(10, template_hash(template()), RolloutLimits(5, 0), ordered=False, paused=True)

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tarmac.decide.instances import InstanceView
-from tarmac.decide.rollout import Goal, RolloutLimits, plan
+from tarmac.decide.rollout import CityGoal, RolloutLimits, plan
 from tests.decide.rollout.world import World, instance
 
 limits = st.one_of(
     st.builds(RolloutLimits, st.integers(1, 5), st.integers(0, 4)),
     st.builds(RolloutLimits, st.just(0), st.integers(1, 4)),
 )
-goals = st.builds(Goal, st.integers(1, 8), st.sampled_from("abc"), limits, st.booleans())
+goals = st.builds(CityGoal, st.integers(1, 8), st.sampled_from("abc"), limits, st.booleans())
 fleets = st.dictionaries(
     st.integers(0, 12), st.tuples(st.sampled_from("abc"), st.booleans(), st.booleans()), max_size=12
 ).map(lambda found: [instance(o, h, ready=r, deleting=d) for o, (h, r, d) in found.items()])
@@ -25,7 +25,7 @@ strays = st.lists(
 )
 
 
-def check_step(goal: Goal, before: list[InstanceView], world: World) -> None:
+def check_step(goal: CityGoal, before: list[InstanceView], world: World) -> None:
     """The promises of one step."""
     live = world.live()
     ordinals = [view.ordinal for view in live if view.ordinal >= 0]
@@ -46,7 +46,7 @@ def shared(views: list[InstanceView]) -> int:
 
 @given(goals, fleets, strays)
 def test_one_step_from_anywhere_keeps_the_limits(
-    goal: Goal, fleet: list[InstanceView], extra: list[InstanceView]
+    goal: CityGoal, fleet: list[InstanceView], extra: list[InstanceView]
 ) -> None:
     """However odd the city is when the controller looks at it."""
     world = World(*fleet, *extra)
@@ -57,7 +57,7 @@ def test_one_step_from_anywhere_keeps_the_limits(
 
 @given(goals, fleets, st.randoms(use_true_random=False), st.integers(1, 60))
 def test_every_step_under_constant_trouble_keeps_the_limits(
-    goal: Goal, fleet: list[InstanceView], dice: random.Random, steps: int
+    goal: CityGoal, fleet: list[InstanceView], dice: random.Random, steps: int
 ) -> None:
     """Instances come and go by chance between the steps."""
     world = World(*fleet)
@@ -69,7 +69,7 @@ def test_every_step_under_constant_trouble_keeps_the_limits(
 
 
 @given(goals, fleets, strays)
-def test_every_rollout_ends(goal: Goal, fleet: list[InstanceView], extra: list[InstanceView]) -> None:
+def test_every_rollout_ends(goal: CityGoal, fleet: list[InstanceView], extra: list[InstanceView]) -> None:
     """In a number of steps that grows with the number of instances only, and then nothing happens any more."""
     world = World(*fleet, *extra)
     world.run(goal, steps=4 * (len(fleet) + len(extra) + goal.desired + goal.limits.max_surge) + 4)
@@ -87,15 +87,15 @@ def test_a_broken_revision_never_stops_the_next_one(
     world = World(*(instance(ordinal, "a") for ordinal in range(desired)), broken="b")
     for _ in range(stuck_for):
         before = world.views()
-        steps = world.act(Goal(desired, "b", allowed, ordered))
-        check_step(Goal(desired, "b", allowed, ordered), before, world)
+        steps = world.act(CityGoal(desired, "b", allowed, ordered))
+        check_step(CityGoal(desired, "b", allowed, ordered), before, world)
         assert not steps.complete
         world.settle()
-    world.run(Goal(desired, "c", allowed, ordered), steps=8 * (desired + allowed.max_surge) + 8)
+    world.run(CityGoal(desired, "c", allowed, ordered), steps=8 * (desired + allowed.max_surge) + 8)
 
 
 @given(goals, fleets)
-def test_ordered_changes_one_instance_at_a_time(goal: Goal, fleet: list[InstanceView]) -> None:
+def test_ordered_changes_one_instance_at_a_time(goal: CityGoal, fleet: list[InstanceView]) -> None:
     """One creation or one removal, and none while something is being deleted."""
     if not goal.ordered:
         return
@@ -105,7 +105,7 @@ def test_ordered_changes_one_instance_at_a_time(goal: Goal, fleet: list[Instance
 
 @given(goals, fleets, strays, st.booleans())
 def test_a_plan_is_never_empty_without_a_reason(
-    goal: Goal, fleet: list[InstanceView], extra: list[InstanceView], going: bool
+    goal: CityGoal, fleet: list[InstanceView], extra: list[InstanceView], going: bool
 ) -> None:
     """Steps, or complete, or what it waits for."""
     steps = plan(goal, [*fleet, *(replace(stray, deleting=going) for stray in extra)])

@@ -12,7 +12,7 @@ from tarmac.api.compute.workload import Rollout, RolloutStatus, StartFailure
 from tarmac.api.declare import Time
 from tarmac.base.clock import rfc3339
 from tarmac.decide import reasons
-from tarmac.decide.derived.goal import Goal
+from tarmac.decide.derived.goal import WorkloadGoal
 from tarmac.decide.rollout.city import WaveCity
 from tarmac.decide.rollout.history import Revision
 from tarmac.decide.rollout.messages import wave_progress
@@ -232,7 +232,7 @@ def test_cities_go_back_to_what_was_complete_not_to_what_was_tried_before() -> N
 
 def test_dust_of_a_second_is_rounded_up() -> None:
     """A controller once waited for 3e-14 seconds, for ever."""
-    goal = Goal()
+    goal = WorkloadGoal()
     goal.wake_in(30.0 - 29.99999999999997)
     assert goal.again == 0.1
 

@@ -7,7 +7,7 @@ import random
 from msgspec.structs import replace
 
 from tarmac.decide.instances import InstanceView
-from tarmac.decide.rollout import Goal, RolloutSteps, plan
+from tarmac.decide.rollout import CityGoal, RolloutSteps, plan
 
 
 def instance(
@@ -37,7 +37,7 @@ class World:
         """How many serve."""
         return sum(instance.ready for instance in self.live())
 
-    def act(self, goal: Goal) -> RolloutSteps:
+    def act(self, goal: CityGoal) -> RolloutSteps:
         """One pass of the controller: removals begin, creations exist at once but are not ready."""
         steps = plan(goal, self.views())
         for removal in steps.remove:
@@ -69,7 +69,7 @@ class World:
         else:
             self.instances[name] = replace(view, ready=True)
 
-    def run(self, goal: Goal, *, steps: int) -> int:
+    def run(self, goal: CityGoal, *, steps: int) -> int:
         """Pass after pass until complete; how many that took."""
         for step in range(steps):
             if self.act(goal).complete:

@@ -15,9 +15,9 @@ from tarmac.decide import reasons
 from tarmac.decide.instances import InstanceView
 from tarmac.decide.rollup import (
     DeploymentFacts,
+    DeploymentTally,
     DeploymentView,
     PlacementFacts,
-    Tally,
     WorkloadFacts,
     deployment_status,
 )
@@ -51,9 +51,9 @@ def in_city(
     )
 
 
-def tally(deployments: Iterable[DeploymentView]) -> Tally:
+def tally(deployments: Iterable[DeploymentView]) -> DeploymentTally:
     """Deployments whose names have their order."""
-    return Tally((f"web-{number:04}", each) for number, each in enumerate(deployments))
+    return DeploymentTally((f"web-{number:04}", each) for number, each in enumerate(deployments))
 
 
 def placement(name: str, *deployments: DeploymentView, **known: Any) -> PlacementFacts:

@@ -13,7 +13,7 @@ from tarmac.api.compute.instance import InstanceStatus
 from tarmac.api.compute.names import ANNOTATION_UNSCHEDULABLE
 from tarmac.api.shared import Condition
 from tarmac.decide import reasons
-from tarmac.decide.rollup import InstanceInput, PodView, instance_status, read_pod
+from tarmac.decide.rollup import InstanceInput, PodProgress, instance_status, read_pod
 from tarmac.decide.verdict import Refusal
 
 NOW = 1_800_000_000.0
@@ -25,7 +25,7 @@ def pod(
     conditions: dict[str, tuple[str, str, str]] | None = None,
     noted: str = "",
     **status: Any,
-) -> PodView:
+) -> PodProgress:
     """A Pod as the server stores it; conditions are type: (status, reason, message)."""
     written = [
         {"type": kind, "status": value, "reason": reason, "message": message}
@@ -215,7 +215,7 @@ def test_the_status_column_is_one_word(given: InstanceInput, word: str) -> None:
     st.sampled_from([None, READY_POD, pod(node=""), pod(), pod(waiting("ImagePullBackOff"), conditions=SANDBOX)]),
 )
 def test_ready_is_true_exactly_when_the_pod_is_and_no_gate_is_left(
-    gates: set[str], blocks: list[Refusal], view: PodView | None
+    gates: set[str], blocks: list[Refusal], view: PodProgress | None
 ) -> None:
     """And otherwise shows nothing less useful than what is known."""
     ready = status_of(facts(gates=sorted(gates), blocks=blocks, pod=view))["Ready"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tarmac.api.compute.workload import Counters, WorkloadStatus
 from tarmac.api.shared import Condition
 from tarmac.decide import reasons
-from tarmac.decide.rollup import DeploymentView, PlacementFacts, Tally, WorkloadFacts, workload_status
+from tarmac.decide.rollup import DeploymentTally, DeploymentView, PlacementFacts, WorkloadFacts, workload_status
 from tests.decide.rollup import model
 
 NOW = 1_800_000_000.0
@@ -50,7 +50,7 @@ changes = st.lists(
 @given(changes)
 def test_any_sequence_of_changes_and_deletions(sequence: Sequence[tuple[str, str, DeploymentView | None]]) -> None:
     """None stands for a deletion."""
-    tallies = {name: Tally() for name in PLACEMENTS}
+    tallies = {name: DeploymentTally() for name in PLACEMENTS}
     known: dict[str, dict[str, DeploymentView]] = {name: {} for name in PLACEMENTS}
     status = None
     for placement, name, view in sequence:
@@ -69,17 +69,17 @@ def test_deployments_that_are_added_up_anew_give_the_same(
     sequence: Sequence[tuple[str, str, DeploymentView | None]],
 ) -> None:
     """As after a restart of the controller, whatever the order in which it reads them."""
-    tallies = {name: Tally() for name in PLACEMENTS}
+    tallies = {name: DeploymentTally() for name in PLACEMENTS}
     known: dict[str, dict[str, DeploymentView]] = {name: {} for name in PLACEMENTS}
     for placement, name, view in sequence:
         if view is not None:
             tallies[placement].put(name, view)
             known[placement][name] = view
-    fresh = {name: Tally(reversed(known[name].items())) for name in PLACEMENTS}
+    fresh = {name: DeploymentTally(reversed(known[name].items())) for name in PLACEMENTS}
     assert _status(tallies, None) == _status(fresh, None)
 
 
-def _status(tallies: dict[str, Tally], old: WorkloadStatus | None) -> WorkloadStatus:
+def _status(tallies: dict[str, DeploymentTally], old: WorkloadStatus | None) -> WorkloadStatus:
     placements = [PlacementFacts(name=name, cities=WANTED, deployments=tally) for name, tally in tallies.items()]
     return workload_status(WorkloadFacts(generation=1, placements=placements), old, NOW)
 

@@ -25,7 +25,7 @@ from tarmac.client.http import HttpTransport
 from tarmac.client.kubeconfig import load
 from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import BUDGETS, NAMESPACES, NODES, PODS
-from tarmac.decide.scheduling import Candidate, Cluster, Demands, Pod, Scheduler, guard_of, node_of
+from tarmac.decide.scheduling import Cluster, Demands, Pod, PreemptionCandidate, Scheduler, guard_of, node_of
 from tarmac.decide.scheduling.filters import LABELS, NODE_FILTERS, POOL_FILTERS
 from tarmac.decide.scheduling.preemption import best, candidates
 from tests.decide.scheduling.random_clusters import WANTED, RandomCluster, priority_classes, random_cluster
@@ -163,7 +163,7 @@ def _decide(nodes: list[Json], pods: list[Json], budgets: list[Json]) -> Decided
     return Decided(frozenset(map(_outcome, alike)), chosen.violations)
 
 
-def _outcome(candidate: Candidate) -> Outcome:
+def _outcome(candidate: PreemptionCandidate) -> Outcome:
     return Outcome("", candidate.node, frozenset(each.name for each in candidate.victims))
 
 

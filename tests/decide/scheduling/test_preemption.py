@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.base.selectors import LabelMatcher
-from tarmac.decide.scheduling import Candidate, Cluster, Demands, Guard, Pod, Scheduler, node_of, reservation
+from tarmac.decide.scheduling import Cluster, Demands, Guard, Pod, PreemptionCandidate, Scheduler, node_of, reservation
 from tarmac.decide.scheduling.preemption import ENOUGH, MAX_MOVED
 
 from .world import HOSTNAME, node, pod, required
@@ -33,7 +33,7 @@ class Scene:
         self.starts[name] = start
         self.cluster.add_pod(self.read(name, cpu, priority, **more), where)
 
-    def choose(self, wanted: Pod, *guards: Guard) -> Candidate | None:
+    def choose(self, wanted: Pod, *guards: Guard) -> PreemptionCandidate | None:
         before = {name: (dict(info.free), set(info.pods)) for name, info in self.cluster.nodes.items()}
         found = self.scheduler.preempt(wanted, guards, lambda each: self.starts.get(each.name, ""))
         assert before == {name: (dict(info.free), set(info.pods)) for name, info in self.cluster.nodes.items()}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from tarmac.base.cpuset import CPUSet
-from tarmac.decide.cpus.topology import Place, Topology
+from tarmac.decide.cpus.topology import CpuPosition, Topology
 
 _CPUS: Final = "sys/devices/system/cpu"
 _NODES: Final = "sys/devices/system/node"
@@ -30,13 +30,13 @@ def topology(root: Path = Path("/")) -> Topology:
     return Topology({cpu: _place(root / _CPUS / f"cpu{cpu}/topology", cpu, cpus, nodes) for cpu in cpus})
 
 
-def _place(folder: Path, cpu: int, cpus: CPUSet, nodes: dict[int, int]) -> Place:
+def _place(folder: Path, cpu: int, cpus: CPUSet, nodes: dict[int, int]) -> CpuPosition:
     siblings = _list(folder / "thread_siblings_list") & cpus
     try:
         socket = int((folder / "physical_package_id").read_text())
     except (OSError, ValueError):
         socket = 0
-    return Place(nodes.get(cpu, 0), 0 if socket == _UNKNOWN_SOCKET else socket, min(siblings, default=cpu))
+    return CpuPosition(nodes.get(cpu, 0), 0 if socket == _UNKNOWN_SOCKET else socket, min(siblings, default=cpu))
 
 
 def _nodes(folder: Path) -> dict[int, int]:

@@ -101,7 +101,7 @@ class DeploymentController:
     ) -> None:
         """Start, stop, delete, create and release Instances as decided."""
         # `members` is a live view: it is read again after each await, since watches change it meanwhile.
-        uid, goal = deployment.metadata.uid, rollout.Goal.of(deployment.spec)
+        uid, goal = deployment.metadata.uid, rollout.CityGoal.of(deployment.spec)
         members = self._fleets.of(uid)
         machine = deployment.spec.template.spec.runtime.virtual_machine
         if machine is not None:
@@ -124,7 +124,7 @@ class DeploymentController:
         self, deployment: WorkloadDeployment, blocks: Sequence[Refusal], *, network_ready: bool
     ) -> float | None:
         """Write the status. Return the seconds after which time alone changes it, or None."""
-        own, goal, known = deployment.metadata, rollout.Goal.of(deployment.spec), deployment.status
+        own, goal, known = deployment.metadata, rollout.CityGoal.of(deployment.spec), deployment.status
         facts = DeploymentFacts(
             city=deployment.spec.city_code,
             generation=own.generation,

@@ -21,7 +21,7 @@ from tarmac.decide import reasons
 from tarmac.decide.egress.claims import holders, phase_of
 from tarmac.decide.egress.numbers import next_id
 from tarmac.decide.egress.ownership import last_failover, owned, owner_changed, phase_with
-from tarmac.decide.egress.releasing import Step, next_step
+from tarmac.decide.egress.releasing import SourceIPRelease, next_step
 from tarmac.decide.egress.status import conflicts, owner_of
 from tarmac.decide.pooled.releasing import hold_down
 from tarmac.decide.rollup import merge
@@ -93,7 +93,7 @@ class AddressLoop:
         named = known.status.source_ip_names if known.status is not None else []
         return known.metadata.uid == reference.uid and (not settled or name in named)
 
-    async def _take(self, known: SourceIP, step: Step, *, protected: bool) -> None:
+    async def _take(self, known: SourceIP, step: SourceIPRelease, *, protected: bool) -> None:
         resource = self._caches.source_ip_resource
         if step.delete:
             await delete_same(resource, known.metadata)

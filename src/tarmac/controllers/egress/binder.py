@@ -14,7 +14,7 @@ from tarmac.api.status import AlreadyExists, Conflict, NotFound
 from tarmac.controllers.egress.cachedmodel import CachedEgressModel
 from tarmac.controllers.egress.caches import MANAGER, EgressCaches
 from tarmac.decide.egress.claims import RESTING, holders, phase_of
-from tarmac.decide.egress.pool import Pool, Take, Takes
+from tarmac.decide.egress.pool import SourceIPPool, Take, Takes
 from tarmac.decide.egress.sources import first_place
 from tarmac.decide.verdict import Verdict
 
@@ -27,7 +27,7 @@ class SourceIPBinder:
     def __init__(self, caches: EgressCaches, model: CachedEgressModel) -> None:
         self._caches, self._model = caches, model
 
-    async def bind(self, claim: SourceIPClaim, pool: Pool) -> Verdict[Takes]:
+    async def bind(self, claim: SourceIPClaim, pool: SourceIPPool) -> Verdict[Takes]:
         """Take the addresses that the pool chooses for the claim, one after another.
 
         Raises Conflict after `_TRIES` lost races, and while the cached namespace is older than the claim.
@@ -113,7 +113,7 @@ class SourceIPBinder:
             return claim.spec.location
         return first_place(users[0], offered, self._model)
 
-    async def _release_held(self, claim: SourceIPClaim, pool: Pool) -> None:
+    async def _release_held(self, claim: SourceIPClaim, pool: SourceIPPool) -> None:
         """Release the addresses of an interrupted pass that the claim does not use: it gets all families or none."""
         for known in pool.held_by(claim):
             version = {"resourceVersion": known.metadata.resource_version}

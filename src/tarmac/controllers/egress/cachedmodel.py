@@ -15,14 +15,14 @@ from tarmac.client.targets.untyped import ENDPOINT_SLICES, PODS, SERVICES
 from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.egress.caches import EgressCaches
 from tarmac.controllers.endpointslices import BY_SERVICE, service_of
-from tarmac.decide.egress.model import KnownWorld
+from tarmac.decide.egress.model import EgressModel
 from tarmac.decide.egress.reading import allowed_from, pod_view, service_view
-from tarmac.decide.egress.views import NodeView, PodView, ServiceView
+from tarmac.decide.egress.views import EgressPod, NodeView, ServiceView
 
 BY_NAMESPACE = "namespace"
 
 
-class CachedEgressModel(KnownWorld):
+class CachedEgressModel(EgressModel):
     """The objects of external services, as this process knows them."""
 
     def __init__(self, context: ControllerContext, caches: EgressCaches) -> None:
@@ -51,7 +51,7 @@ class CachedEgressModel(KnownWorld):
         found = self.services.get(key)
         return allowed_from(found) if found is not None else None
 
-    def pod(self, key: str) -> PodView | None:
+    def pod(self, key: str) -> EgressPod | None:
         """Return a pod that has not ended."""
         found = self.pods.get(key)
         return pod_view(found) if found is not None else None

@@ -29,7 +29,7 @@ from tarmac.controllers.writes import write_status
 from tarmac.decide import reasons
 from tarmac.decide.egress.binding import UNPLACED, has_been_bound, kept, refused
 from tarmac.decide.egress.claims import is_held_by
-from tarmac.decide.egress.pool import Pool, Takes
+from tarmac.decide.egress.pool import SourceIPPool, Takes
 from tarmac.decide.rollup import Finding, merge
 from tarmac.decide.verdict import Refusal, Verdict
 
@@ -86,12 +86,14 @@ class ClaimLoop:
             return RetryAfter(1.0)  # the cache is behind for some claims
         return RetryAfter(_PODS_SECONDS) if unplaced else None
 
-    def _pool(self, offered: SourceIPClass) -> Pool:
+    def _pool(self, offered: SourceIPClass) -> SourceIPPool:
         name, caches = offered.metadata.name, self._caches
         known = (each for each in caches.source_ips.indexed(BY_CLASS, name) if each.spec.class_name == name)
-        return Pool(offered, known, caches.node_views.addresses, caches.uid_of)
+        return SourceIPPool(offered, known, caches.node_views.addresses, caches.uid_of)
 
-    async def _decided(self, claim: SourceIPClaim, offered: SourceIPClass | None, pool: Pool | None) -> Verdict[Takes]:
+    async def _decided(
+        self, claim: SourceIPClaim, offered: SourceIPClass | None, pool: SourceIPPool | None
+    ) -> Verdict[Takes]:
         """Return the addresses that the claim holds after this pass. A refusal leaves its status unchanged."""
         if has_been_bound(claim):
             return await self._bound_addresses(claim, pool)
@@ -100,7 +102,7 @@ class ClaimLoop:
             return Verdict(None, (refusal,) if refusal is not None else ())
         return await self._binder.bind(claim, pool)
 
-    async def _bound_addresses(self, claim: SourceIPClaim, pool: Pool | None) -> Verdict[Takes]:
+    async def _bound_addresses(self, claim: SourceIPClaim, pool: SourceIPPool | None) -> Verdict[Takes]:
         """Return the addresses of a bound claim.
 
         Before the claim is declared Lost, ask the server: the cache may be behind. Raises Conflict when it is.

@@ -32,7 +32,7 @@ from tarmac.decide.egress.openings import Openings
 from tarmac.decide.egress.reading import pod_view
 from tarmac.decide.egress.sources import resolving
 from tarmac.decide.egress.status import owner_of
-from tarmac.decide.egress.views import World
+from tarmac.decide.egress.views import EgressLookup
 
 BY_SOURCE, BY_PLACE = "source", "place"
 _DEBOUNCE = 0.05  # endpoints of a rollout change together
@@ -54,7 +54,7 @@ class OpeningIndex(Openings):
         self._changed: dict[str, None] = {}  # keys, in order
         caches.services.on_change(self._service_changed)
 
-    def unknown(self, addresses: Iterable[str], world: World) -> Iterator[ExternalService]:
+    def unknown(self, addresses: Iterable[str], world: EgressLookup) -> Iterator[ExternalService]:
         """Yield the ExternalServices that have changed, of all addresses."""
         while self._changed:
             # One at a time: while this generator is suspended, events may change the set.

@@ -32,7 +32,7 @@ from tarmac.controllers.endpointslices import (
     write_slice,
 )
 from tarmac.decide import reasons
-from tarmac.decide.endpoints import EndpointsFacts, Group, Mirrors, ServiceFacts, mirrors
+from tarmac.decide.endpoints import EndpointGroup, EndpointsFacts, Mirrors, ServiceFacts, mirrors
 from tarmac.decide.endpoints.mirrors import OF_A_SUBSET
 from tarmac.decide.endpoints.objects import TRIGGER_TIME
 
@@ -106,7 +106,7 @@ class MirroringController:
         self._recorder.event(about, "Warning", reasons.TOO_MANY_ADDRESSES_TO_MIRROR, message)
 
 
-def _document(item: Item[Any], name: str, group: Group, endpoints: list[JsonObject]) -> JsonObject:
+def _document(item: Item[Any], name: str, group: EndpointGroup, endpoints: list[JsonObject]) -> JsonObject:
     own = item.metadata
     annotations = {key: text for key, text in (own.annotations or {}).items() if key not in _NOT_MIRRORED}
     return {

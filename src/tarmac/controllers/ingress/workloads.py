@@ -28,7 +28,7 @@ from tarmac.controllers.ingress.claims import IngressClaimLoop
 from tarmac.controllers.writes import write_status
 from tarmac.decide import reasons
 from tarmac.decide.endpoints import EndpointPod, Grouping, ServiceFacts
-from tarmac.decide.endpoints.facts import ServicePort, ServiceSpec
+from tarmac.decide.endpoints.facts import SelectedPort, ServiceSpec
 from tarmac.decide.ingress.announcing import Report, anycast_cities, anycast_finding, reports
 from tarmac.decide.ingress.binding import holders, phase_of
 from tarmac.decide.ingress.claims import IngressClaim, declared_ports, holder_key
@@ -186,7 +186,7 @@ def _facts(workload: Workload, families: list[IPFamily]) -> ServiceFacts:
     """Return a Workload as endpoints of a Service at every declared port."""
     own = workload.metadata
     ports = [
-        ServicePort(port, f"{name}-{protocol.lower()}-{port}"[-63:], protocol, port)
+        SelectedPort(port, f"{name}-{protocol.lower()}-{port}"[-63:], protocol, port)
         for (protocol, port), name in sorted(declared_ports(workload).items())
     ]
     spec = ServiceSpec(selector={LABEL_WORKLOAD_UID: own.uid}, ports=ports, ip_families=families)

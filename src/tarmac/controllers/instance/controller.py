@@ -46,7 +46,7 @@ from tarmac.decide.derived.pods import pod_of
 from tarmac.decide.derived.resources import instance_amounts
 from tarmac.decide.derived.volumes import claims
 from tarmac.decide.machineimages import Images
-from tarmac.decide.rollup import InstanceInput, InstancePod, PodView, instance_status
+from tarmac.decide.rollup import InstanceInput, InstancePod, PodProgress, instance_status
 from tarmac.decide.running import is_stopped
 from tarmac.decide.verdict import Refusal
 
@@ -272,7 +272,7 @@ class InstanceReconciler:
     async def _write_status(
         self, key: str, instance: Instance, pod: Item[JsonObject] | None, refusal: Refusal | None
     ) -> None:
-        view = PodView.of(_read_pod(pod.raw)) if pod is not None else None
+        view = PodProgress.of(_read_pod(pod.raw)) if pod is not None else None
         blocks = await self._blocks.of(key, instance, started=view is not None and view.running.holds)
         controller = instance.spec.controller
         given = InstanceInput(

@@ -25,7 +25,7 @@ from tarmac.controllers.places import Places
 from tarmac.controllers.scheduler.state import SchedulerState
 from tarmac.controllers.writes import write_status
 from tarmac.decide import reasons
-from tarmac.decide.placement import Place, location_for
+from tarmac.decide.placement import LocationView, location_for
 from tarmac.decide.scheduling import free_at
 from tarmac.decide.verdict import Verdict
 
@@ -66,7 +66,7 @@ class DeploymentScheduler:
         """Work until cancelled."""
         await self._controller.run()
 
-    def _place_changed(self, old: Place | None, new: Place | None) -> None:
+    def _place_changed(self, old: LocationView | None, new: LocationView | None) -> None:
         """Retry deployments that wait for a Location of the city.
 
         The first and the last Location concern all cities.
@@ -111,7 +111,7 @@ class DeploymentScheduler:
         name = deployment.spec.placement_name
         return next((each for each in workload.spec.placements if each.name == name), None)
 
-    def _candidates(self, city: str) -> Mapping[str, Collection[Place]]:
+    def _candidates(self, city: str) -> Mapping[str, Collection[LocationView]]:
         """Return places by city. Free resources are summed only where there is a choice."""
         here = self._places.by_city.get(city, ())
         if len(here) < 2:

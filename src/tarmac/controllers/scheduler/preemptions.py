@@ -39,8 +39,8 @@ from tarmac.controllers.scheduler.state import SchedulerState
 from tarmac.decide import reasons
 from tarmac.decide.scheduling import (
     BY_SCHEDULER,
-    Candidate,
     Pod,
+    PreemptionCandidate,
     Scheduler,
     guard_of,
     is_reservation,
@@ -219,7 +219,7 @@ class Preemptions:
             self.forget(each.pod.uid)
         return [each.pod for each in held]
 
-    async def _carry_out(self, key: str, candidate: Candidate, pod: Pod, displaced: Iterable[Pod]) -> None:
+    async def _carry_out(self, key: str, candidate: PreemptionCandidate, pod: Pod, displaced: Iterable[Pod]) -> None:
         """Nominate first: after a crash before the deletions, the nomination shows that a preemption had begun.
 
         After a failure the nomination has no victims, and the preemption is decided again when the pod is next

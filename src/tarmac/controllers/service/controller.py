@@ -28,7 +28,7 @@ from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.endpointslices import BY_SERVICE, MANAGER, is_managed, service_of, write_slices
 from tarmac.controllers.writes import create_if_absent, exists
 from tarmac.decide import reasons
-from tarmac.decide.endpoints import EndpointPod, Grouping, Listing, ServiceFacts
+from tarmac.decide.endpoints import EndpointPod, EndpointsBuilder, Grouping, ServiceFacts
 from tarmac.decide.endpoints.mirrors import LEADER
 
 BY_NAMESPACE = "namespace"
@@ -112,7 +112,7 @@ class EndpointsObjects:
         elif old is not None:
             self._deleted.add(old.key)
 
-    async def write(self, key: str, listing: Listing) -> None:
+    async def write(self, key: str, listing: EndpointsBuilder) -> None:
         """Write the Endpoints of a Service unless they are current."""
         wanted = await self._runner.done(listing.object(self.known.get(key)))
         if wanted is None:
@@ -218,9 +218,13 @@ class ServiceController:
         await write_slices(self._slices, self._runner, service, grouping.groups(), present)
         await self._endpoints.write(key, listing)
 
-    def _read(self, service: ServiceFacts) -> CooperativeWork[tuple[Grouping, Listing]]:
+    def _read(self, service: ServiceFacts) -> CooperativeWork[tuple[Grouping, EndpointsBuilder]]:
         """Compute the endpoints of a Service. A pod that changes meanwhile triggers another pass."""
-        grouping, listing, selector = Grouping(service, self._zones), Listing(service), service.spec.selector or {}
+        grouping, listing, selector = (
+            Grouping(service, self._zones),
+            EndpointsBuilder(service),
+            service.spec.selector or {},
+        )
         for item in self._pods.indexed(BY_NAMESPACE, service.metadata.namespace):
             if matches(selector, item.metadata.labels or {}) and not is_mirror(item.metadata.annotations):
                 pod = _read_pod(item.raw)

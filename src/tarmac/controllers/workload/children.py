@@ -17,7 +17,7 @@ from tarmac.controllers.nameconflict import name_taken
 from tarmac.controllers.workload.events import announce_move, announce_return
 from tarmac.controllers.writes import delete_same, in_batches
 from tarmac.decide.derived.deployments import Child, changes, document
-from tarmac.decide.derived.goal import Goal
+from tarmac.decide.derived.goal import WorkloadGoal
 from tarmac.decide.verdict import Refusal
 
 
@@ -43,7 +43,9 @@ class DeploymentWriter:
             if deployment.metadata.deletion_timestamp is None:
                 await delete_same(self._resource, deployment.metadata)
 
-    async def remove_orphans(self, workload: Workload, goal: Goal, existing: Mapping[str, WorkloadDeployment]) -> None:
+    async def remove_orphans(
+        self, workload: Workload, goal: WorkloadGoal, existing: Mapping[str, WorkloadDeployment]
+    ) -> None:
         """Delete deployments that the goal does not contain."""
         for name, deployment in existing.items():
             if name not in goal.children and deployment.metadata.deletion_timestamp is None:
@@ -53,7 +55,7 @@ class DeploymentWriter:
     async def ensure(
         self,
         workload: Workload,
-        goal: Goal,
+        goal: WorkloadGoal,
         templates: Mapping[str, InstanceTemplate],
         existing: Mapping[str, WorkloadDeployment],
     ) -> tuple[dict[str, WorkloadDeployment], list[Refusal]]:

@@ -36,9 +36,9 @@ from tarmac.controllers.workload.rollups import PassDecisions, Rollup
 from tarmac.controllers.writes import set_finalizers, write_status
 from tarmac.decide import reasons
 from tarmac.decide.addresses import overlap
-from tarmac.decide.derived.goal import Goal, goal_of
+from tarmac.decide.derived.goal import WorkloadGoal, goal_of
 from tarmac.decide.derived.waves import rollout_facts
-from tarmac.decide.placement import Place
+from tarmac.decide.placement import LocationView
 from tarmac.decide.rollout import Revision, complete
 from tarmac.decide.rollout.stored import history_now, records_of
 from tarmac.decide.rollout.waves import Waves, waves
@@ -104,7 +104,7 @@ class WorkloadController:
         """Work until cancelled."""
         await self._controller.run()
 
-    def _place_changed(self, old: Place | None, new: Place | None) -> None:
+    def _place_changed(self, old: LocationView | None, new: LocationView | None) -> None:
         for key in self._known.cache.keys():  # noqa: SIM118 - not a dict
             self._request_full_pass(key)
 
@@ -262,7 +262,7 @@ class WorkloadController:
                 found[name] = known
         return found
 
-    def _goal(self, workload: Workload, existing: Mapping[str, WorkloadDeployment]) -> Goal:
+    def _goal(self, workload: Workload, existing: Mapping[str, WorkloadDeployment]) -> WorkloadGoal:
         everywhere = self._known_deployments.cache.items
         return goal_of(
             workload,
@@ -276,7 +276,7 @@ class WorkloadController:
         self,
         workload: Workload,
         history: Sequence[Revision],
-        goal: Goal,
+        goal: WorkloadGoal,
         existing: Mapping[str, WorkloadDeployment],
     ) -> Waves:
         now, places = self._clock.now(), self._places.all

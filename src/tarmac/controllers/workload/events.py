@@ -10,7 +10,7 @@ from tarmac.api.compute.workload import RevisionRecord, Workload, WorkloadDeploy
 from tarmac.client.events import EventType, InvolvedObject, Recorder
 from tarmac.decide import reasons
 from tarmac.decide.derived.deployments import Child
-from tarmac.decide.derived.goal import Goal
+from tarmac.decide.derived.goal import WorkloadGoal
 
 _WARNINGS: Final = (reasons.NOT_ANNOUNCED, reasons.QUOTA_EXHAUSTED, reasons.NETWORK_RANGES_OVERLAP)
 """Reasons that cause a warning event when a Workload first has them."""
@@ -44,7 +44,7 @@ def announce_move(recorder: Recorder, workload: Workload, made: Child) -> None:
         recorder.event(reference(workload), "Warning", reasons.CITY_MOVED, message)
 
 
-def announce_return(recorder: Recorder, workload: Workload, gone: WorkloadDeployment, goal: Goal) -> None:
+def announce_return(recorder: Recorder, workload: Workload, gone: WorkloadDeployment, goal: WorkloadGoal) -> None:
     """Record an event if a deployment is removed because the city that it replaced is back."""
     lost, placement = gone.metadata.labels.get(LABEL_MOVED_FROM), gone.spec.placement_name
     meant = lost in goal.cities.get(placement, ())

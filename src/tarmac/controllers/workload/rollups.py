@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from tarmac.api.compute.names import ANNOTATION_ANYCAST
 from tarmac.api.compute.workload import Workload, WorkloadDeployment
-from tarmac.decide.derived.goal import Goal
+from tarmac.decide.derived.goal import WorkloadGoal
 from tarmac.decide.rollout import Revision
 from tarmac.decide.rollout.city import is_complete, revision_of
 from tarmac.decide.rollout.waves import Waves
-from tarmac.decide.rollup import DeploymentView, PlacementFacts, Tally, WorkloadFacts
+from tarmac.decide.rollup import DeploymentTally, DeploymentView, PlacementFacts, WorkloadFacts
 from tarmac.decide.verdict import Refusal
 
 
@@ -26,7 +26,7 @@ class PassDecisions:
 
     workload: Workload
     history: Sequence[Revision]
-    goal: Goal
+    goal: WorkloadGoal
     waves: Waves
     blocks: Sequence[Refusal]
 
@@ -38,8 +38,8 @@ class Rollup:
         self.decided = decided
         self.changes = 0  # absorbed changes
         self._newest = decided.history[-1].template_hash
-        self._orphans = Tally()
-        self._tallies = {placement.name: Tally() for placement in decided.workload.spec.placements}
+        self._orphans = DeploymentTally()
+        self._tallies = {placement.name: DeploymentTally() for placement in decided.workload.spec.placements}
         self._bases: dict[str, tuple[object, ...]] = {}
         for deployment in deployments.values():
             self._put(deployment)

@@ -37,7 +37,7 @@ from tarmac.datapath.linux.tables.host import host
 from tarmac.datapath.linux.tables.ingressadmission import ingress_admission
 from tarmac.datapath.linux.tables.services import services
 from tarmac.decide.reach.marks import UPLINKS
-from tarmac.decide.reach.policyrules import ServicePort
+from tarmac.decide.reach.policyrules import ServiceFrontend
 
 _RANGE, _RANGE_SIX = (ip_network(each) for each in UPLINKS)
 _GATEWAY: Final = str(_RANGE[1])
@@ -74,7 +74,7 @@ class Host:
         # Unreachable: packets to dialled addresses must never leave by the default route.
         self._netlink.request([routing.route(Route(each)) for each in DIALLED])
 
-    def offer(self, ports: Sequence[ServicePort]) -> None:
+    def offer(self, ports: Sequence[ServiceFrontend]) -> None:
         """Translate the node's own connections to services outside all networks."""
         self._nftables.ensure([services(ports, name=f"{self._table}-services")])
 

@@ -13,7 +13,7 @@ from typing import Final
 from tarmac.datapath.interface import NetworkState
 from tarmac.datapath.linux.conntrack import TrackedConnection
 from tarmac.decide.reach.evaluation import Permission, widens
-from tarmac.decide.reach.policyrules import Rules, ServicePort
+from tarmac.decide.reach.policyrules import Rules, ServiceFrontend
 
 _UNRESTRICTED: Final = Rules()
 _MAX_EVALUATIONS: Final = 1_000_000
@@ -36,7 +36,7 @@ def may_revoke(before: NetworkState | None, after: NetworkState) -> bool:
     return limited or not _udp(before) <= _udp(after)
 
 
-def is_revoked(rules: Mapping[str, Rules], ports: Sequence[ServicePort]) -> Callable[[TrackedConnection], bool]:
+def is_revoked(rules: Mapping[str, Rules], ports: Sequence[ServiceFrontend]) -> Callable[[TrackedConnection], bool]:
     """Return the predicate for connections that are no longer allowed.
 
     Evaluating many connections against many rules could take minutes. Beyond a limit every connection with a restricted

@@ -30,7 +30,7 @@ from tarmac.datapath.linux.tables.policy import policy
 from tarmac.datapath.linux.tables.services import NAME as SERVICES
 from tarmac.datapath.linux.tables.services import Client, client_sets, services
 from tarmac.datapath.linux.tunnel import ensure_ends, ensure_tunnel, tunnel_routes
-from tarmac.decide.reach.policyrules import ServicePort
+from tarmac.decide.reach.policyrules import ServiceFrontend
 
 _LOOPBACK: Final = 1
 _LINK_LOCAL: Final = "169.254.0.0/16"  # services on such addresses belong to the platform, or do not exist
@@ -190,11 +190,11 @@ class Router:
             *self._ends.antispoof(),
         ]
 
-    def _services(self, state: NetworkState) -> tuple[ServicePort, ...]:
+    def _services(self, state: NetworkState) -> tuple[ServiceFrontend, ...]:
         """Return cluster addresses, and the node's ports: the node sends their packets to this end of the uplink."""
         assert self.uplink is not None, "a router that has rules is connected"
         own = [
-            ServicePort(self.uplink.address(port.backend[0]), port.protocol, number, (port.backend,))
+            ServiceFrontend(self.uplink.address(port.backend[0]), port.protocol, number, (port.backend,))
             for port, number in door_numbers(state.host_ports).items()
         ]
         return (*state.services, *own)
@@ -214,7 +214,7 @@ class Router:
         stale = [each for each in present - wanted if each.prefix not in replaced | local]
         self._netlink.request([routing.no_route(each) for each in stale])
 
-    def _remembered(self, ports: Iterable[ServicePort]) -> dict[str, list[Client]]:
+    def _remembered(self, ports: Iterable[ServiceFrontend]) -> dict[str, list[Client]]:
         """Return the clients of services with affinity, which a replaced table must keep."""
         names = set(client_sets(tuple(ports)))
         if not names:

@@ -89,7 +89,7 @@ def allocate_vni(numbers: Numbers) -> Verdict[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class SubnetPool:
     """A subnet and its addresses in use."""
 
     subnet: IPv4Network | IPv6Network
@@ -97,12 +97,12 @@ class Pool:
     numbers: Numbers
 
     @staticmethod
-    def of(subnet: str, taken: Iterable[str] = ()) -> Pool:
+    def of(subnet: str, taken: Iterable[str] = ()) -> SubnetPool:
         """Return the pool of a subnet with these addresses in use; the prefix length of an address is ignored."""
         network = ip_network(subnet)
         last = 1 if network.version == 4 else 0
         size = max(min(network.num_addresses, _WINDOW) - _FIRST_OFFSET - last, 0)
-        pool = Pool(network, int(network.network_address) + _FIRST_OFFSET, Numbers(size))
+        pool = SubnetPool(network, int(network.network_address) + _FIRST_OFFSET, Numbers(size))
         return replace(pool, numbers=Numbers.of(size, map(pool._number, taken)))
 
     @property
@@ -119,7 +119,7 @@ class Pool:
         """Return True if the address is assignable and free."""
         return self.numbers.is_free(self._number(address))
 
-    def take(self, address: str = "") -> tuple[str, Pool] | None:
+    def take(self, address: str = "") -> tuple[str, SubnetPool] | None:
         """Take the given address or the lowest free one; return it with the remaining pool. None if it is not free."""
         number = self._number(address) if address else self.numbers.lowest()
         if number is None or not self.numbers.is_free(number):
@@ -127,7 +127,7 @@ class Pool:
         found = self.subnet.network_address + (_FIRST_OFFSET + number)
         return str(found), replace(self, numbers=self.numbers.holding(number))
 
-    def release(self, address: str) -> Pool:
+    def release(self, address: str) -> SubnetPool:
         """Return the pool with the address released."""
         return replace(self, numbers=self.numbers.releasing(self._number(address)))
 
@@ -140,7 +140,7 @@ class Pool:
         return int.from_bytes(packed) - self.first if len(packed) * 8 == self.subnet.max_prefixlen else -1
 
 
-Pools = Mapping[IPFamily, Sequence[Pool]]
+Pools = Mapping[IPFamily, Sequence[SubnetPool]]
 """The subnets of a network at one Location, by family; the first with a free address is used."""
 
 _RULE: Final = "addresses.interfaces"
@@ -160,7 +160,7 @@ def assign(pools: Pools, families: Sequence[IPFamily], preferred: Iterable[str] 
     An interface without families has those of its network: the caller passes the effective ones.
     """
     wishes = list(preferred)
-    left: dict[IPFamily, Sequence[Pool]] = dict(pools)
+    left: dict[IPFamily, Sequence[SubnetPool]] = dict(pools)
     addresses: list[InterfaceAddress] = []
     refusals: list[Refusal] = []
     for family in families:
@@ -177,7 +177,7 @@ def assign(pools: Pools, families: Sequence[IPFamily], preferred: Iterable[str] 
 
 def release(pools: Pools, addresses: Iterable[str]) -> Pools:
     """Return the pools with the addresses released, regardless of their subnet."""
-    left: dict[IPFamily, Sequence[Pool]] = dict(pools)
+    left: dict[IPFamily, Sequence[SubnetPool]] = dict(pools)
     for address in addresses:
         family: IPFamily = "IPv6" if ":" in address else "IPv4"
         left[family] = tuple(pool.release(address) for pool in left.get(family, ()))
@@ -190,7 +190,7 @@ def mac_address(network: str, address: str) -> str:
     return ":".join(["02", *(f"{byte:02x}" for byte in digest[:5])])  # 02: locally administered, unicast
 
 
-def _take(pools: Sequence[Pool], wishes: Iterable[str]) -> tuple[int, str, Pool] | None:
+def _take(pools: Sequence[SubnetPool], wishes: Iterable[str]) -> tuple[int, str, SubnetPool] | None:
     for wish in wishes:
         for index, pool in enumerate(pools):
             if pool.is_free(wish):
@@ -203,7 +203,7 @@ def _take(pools: Sequence[Pool], wishes: Iterable[str]) -> tuple[int, str, Pool]
     return None
 
 
-def _refusal(family: IPFamily, pools: Sequence[Pool], carried: Sequence[IPFamily]) -> Refusal:
+def _refusal(family: IPFamily, pools: Sequence[SubnetPool], carried: Sequence[IPFamily]) -> Refusal:
     if not pools:
         message = f"The network carries {' and '.join(carried) or 'no address family'} here, not {family}."
         change = f"Take {family} out of the interface's ipFamilies, or use a network that carries it."

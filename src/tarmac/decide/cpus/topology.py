@@ -13,7 +13,7 @@ Part = Literal["node", "socket", "core"]
 PARTS: tuple[Part, ...] = ("node", "socket", "core")
 
 
-class Place(NamedTuple):
+class CpuPosition(NamedTuple):
     """Ids of a CPU's NUMA node, socket and core. The id of a core is the number of its lowest CPU."""
 
     node: int
@@ -25,12 +25,12 @@ class Place(NamedTuple):
 class Topology:
     """The online CPUs by number."""
 
-    places: Mapping[int, Place]
+    places: Mapping[int, CpuPosition]
 
     @staticmethod
     def flat(cpus: Iterable[int]) -> Topology:
         """Return a topology for CPUs without known structure: each is a core of a single socket and NUMA node."""
-        return Topology({cpu: Place(0, 0, cpu) for cpu in cpus})
+        return Topology({cpu: CpuPosition(0, 0, cpu) for cpu in cpus})
 
     @cached_property
     def cpus(self) -> CPUSet:

@@ -9,7 +9,7 @@ from tarmac.api.compute.names import LABEL_MOVED_FROM
 from tarmac.api.compute.workload import Placement, Workload, WorkloadDeployment
 from tarmac.decide.cityloss import Loss, loss_of, moves, next_step
 from tarmac.decide.derived.deployments import Child, own_children, stand_ins
-from tarmac.decide.placement import Place, by_city, cities_of
+from tarmac.decide.placement import LocationView, by_city, cities_of
 from tarmac.decide.rollout import desired_replicas
 from tarmac.decide.verdict import Refusal
 
@@ -18,7 +18,7 @@ _SOONEST = 0.1
 
 
 @dataclass(slots=True)
-class Goal:
+class WorkloadGoal:
     """Deployments by name, the cities and refusals of each placement, and the time when time alone changes the goal."""
 
     children: dict[str, Child] = field(default_factory=dict[str, Child])
@@ -37,11 +37,11 @@ class Goal:
 
 def goal_of(
     workload: Workload,
-    places: Collection[Place],
+    places: Collection[LocationView],
     existing: Iterable[WorkloadDeployment],
     now: float,
     everywhere: Callable[[], Iterable[WorkloadDeployment]] | None = None,
-) -> Goal:
+) -> WorkloadGoal:
     """Return the goal.
 
     `existing` are the Workload's deployments: instances that have moved already stay where they are.
@@ -49,7 +49,7 @@ def goal_of(
     `everywhere` returns the deployments of all Workloads, for spreading moved instances; called only when a city is
     lost.
     """
-    goal = Goal()
+    goal = WorkloadGoal()
     existing = list(existing)
     rooms: dict[str, int] | None = None
     here = by_city(places)
@@ -83,7 +83,10 @@ def goal_of(
 
 
 def _without_place(
-    placement: Placement, cities: Collection[str], siblings: Iterable[WorkloadDeployment], places: Collection[Place]
+    placement: Placement,
+    cities: Collection[str],
+    siblings: Iterable[WorkloadDeployment],
+    places: Collection[LocationView],
 ) -> list[str]:
     """Return cities without any Location left. Their deployments stay, since their instances may still be running."""
     served = {*cities, *(place.city for place in places)}
@@ -101,7 +104,7 @@ def _by_city(deployments: Iterable[WorkloadDeployment]) -> dict[str, list[Worklo
 
 
 def _loss(
-    placement: Placement, city: str, siblings: Collection[WorkloadDeployment], places: Collection[Place]
+    placement: Placement, city: str, siblings: Collection[WorkloadDeployment], places: Collection[LocationView]
 ) -> Loss | None:
     """Return the state of a city if it can matter to the placement; else None.
 
@@ -131,7 +134,7 @@ def _wanted(placement: Placement, city: str, siblings: Iterable[WorkloadDeployme
     return desired_replicas(placement.scale_settings, replicas)
 
 
-def _rooms(places: Iterable[Place], deployments: Iterable[WorkloadDeployment]) -> dict[str, int]:
+def _rooms(places: Iterable[LocationView], deployments: Iterable[WorkloadDeployment]) -> dict[str, int]:
     """Return how many more instances each ready city can take, given the number it should have already.
 
     This is no check of the nodes' capacity, which happens when pods are scheduled. It spreads moved instances: the

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from tarmac.api.compute.workload import Rollout, Workload, WorkloadDeployment
-from tarmac.decide.derived.goal import Goal
-from tarmac.decide.placement import Place
+from tarmac.decide.derived.goal import WorkloadGoal
+from tarmac.decide.placement import LocationView
 from tarmac.decide.rollout.city import ObservedSeconds, city_of
 from tarmac.decide.rollout.history import Revision
 from tarmac.decide.rollout.waves import RolloutFacts
@@ -17,8 +17,8 @@ Watch = Callable[[WorkloadDeployment], ObservedSeconds]
 def rollout_facts(
     workload: Workload,
     history: Sequence[Revision],
-    goal: Goal,
-    places: Collection[Place],
+    goal: WorkloadGoal,
+    places: Collection[LocationView],
     existing: Iterable[WorkloadDeployment],
     now: float,
     watch: Watch = lambda _: ObservedSeconds(),

@@ -9,8 +9,8 @@ from tarmac.api.egress.externalservice import ExternalService
 from tarmac.api.egress.sourceip import SourceIPClaim, SourceIPClass
 from tarmac.decide import reasons
 from tarmac.decide.egress.addressclasses import overlapped_by
-from tarmac.decide.egress.model import KnownWorld
-from tarmac.decide.egress.pool import Pool, Takes
+from tarmac.decide.egress.model import EgressModel
+from tarmac.decide.egress.pool import SourceIPPool, Takes
 from tarmac.decide.egress.sources import first_place
 from tarmac.decide.verdict import Refusal, Verdict
 
@@ -24,7 +24,7 @@ def has_been_bound(claim: SourceIPClaim) -> bool:
 
 
 def decide_claim(
-    claim: SourceIPClaim, offered: SourceIPClass | None, pool: Pool | None, world: KnownWorld
+    claim: SourceIPClaim, offered: SourceIPClass | None, pool: SourceIPPool | None, world: EgressModel
 ) -> Verdict[Takes]:
     """Return the claim's addresses, or the reason why it has none."""
     if has_been_bound(claim):
@@ -35,7 +35,7 @@ def decide_claim(
     return pool.bind(claim)
 
 
-def kept(claim: SourceIPClaim, pool: Pool | None) -> Verdict[Takes]:
+def kept(claim: SourceIPClaim, pool: SourceIPPool | None) -> Verdict[Takes]:
     """Return the addresses of a bound claim, or `AddressLost` unless it still holds all of them."""
     verdict = pool.bind(claim) if pool is not None else None
     takes = (verdict.value if verdict is not None else None) or ()
@@ -51,7 +51,7 @@ def kept(claim: SourceIPClaim, pool: Pool | None) -> Verdict[Takes]:
 
 
 def refused(
-    claim: SourceIPClaim, offered: SourceIPClass | None, users: Sequence[ExternalService], world: KnownWorld
+    claim: SourceIPClaim, offered: SourceIPClass | None, users: Sequence[ExternalService], world: EgressModel
 ) -> Refusal | None:
     """Return why an unbound claim may not get an address now, regardless of free addresses; None if it may."""
     name, namespace = claim.spec.class_name, claim.metadata.namespace
@@ -76,7 +76,7 @@ def refused(
 
 
 def _unused(
-    claim: SourceIPClaim, offered: SourceIPClass, users: Sequence[ExternalService], world: KnownWorld
+    claim: SourceIPClaim, offered: SourceIPClass, users: Sequence[ExternalService], world: EgressModel
 ) -> Refusal | None:
     """Return why a claim still waits for its first consumer; None if it does not."""
     if not users:

@@ -21,7 +21,7 @@ from tarmac.api.egress.forwarding import (
 from tarmac.api.egress.names import NAMESPACE, forwarder_name
 from tarmac.api.shared import Protocol
 from tarmac.decide.egress.numbers import next_transit, transit_address, transit_number
-from tarmac.decide.egress.sourceresolution import Resolved, SourcePod
+from tarmac.decide.egress.sourceresolution import ResolvedSource, SourcePod
 from tarmac.decide.egress.sources import Resolution
 from tarmac.decide.egress.views import NodeView, PortView
 
@@ -31,7 +31,7 @@ from tarmac.decide.egress.views import NodeView, PortView
 # Forwarder has it, so edits and restarts move no connection.
 
 
-class Way(NamedTuple):
+class TransitKey(NamedTuple):
     """The key of a transit address within one ExternalService."""
 
     node: str
@@ -39,26 +39,26 @@ class Way(NamedTuple):
     address: str  # the SourceIP
 
 
-class Ways:
+class TransitAddresses:
     """Transit addresses of one ExternalService; existing ones are reused."""
 
     def __init__(self, found: Resolution, known: Mapping[str, Forwarder], taken: Container[int]) -> None:
         self._uid, self._family, self._others = found.service.metadata.uid, found.target.version, taken
-        self.used: dict[Way, NodeView] = {}
-        self._given: dict[Way, str] = {}
+        self.used: dict[TransitKey, NodeView] = {}
+        self._given: dict[TransitKey, str] = {}
         for node, forwarder in known.items():
             for rule in (*forwarder.spec.egress_rules, *forwarder.spec.ingress_rules):
                 if rule.transit_ip and (":" in rule.transit_ip) == (self._family == 6):
-                    self._given[Way(node, rule.network, rule.gateway_ip)] = rule.transit_ip
+                    self._given[TransitKey(node, rule.network, rule.gateway_ip)] = rule.transit_ip
         self._own = set(map(transit_number, self._given.values()))
 
     def __contains__(self, number: object) -> bool:
         """Return True if a transit number is taken, by this ExternalService or by the rest."""
         return isinstance(number, int) and (number in self._own or number in self._others)
 
-    def transit(self, pod: SourcePod, source: Resolved) -> str:
+    def transit(self, pod: SourcePod, source: ResolvedSource) -> str:
         """Return the transit address for a pod under a source; allocate one if there is none yet."""
-        way = Way(pod.node.name, pod.network, source.address)
+        way = TransitKey(pod.node.name, pod.network, source.address)
         self.used[way] = pod.node
         if way not in self._given:
             number = next_transit(self._uid, *way, self)
@@ -66,7 +66,7 @@ class Ways:
             self._given[way] = transit_address(number, self._family)
         return self._given[way]
 
-    def of(self, way: Way) -> str:
+    def of(self, way: TransitKey) -> str:
         """Return the address of a way in use."""
         return self._given[way]
 
@@ -94,7 +94,7 @@ def dial_port(port: ServicePort) -> int:
 
 def compile_service(found: Resolution, dialled: str, known: Mapping[str, Forwarder], taken: Container[int]) -> Compiled:
     """Compile the rules. `known` are its Forwarders by node; `taken` the transit numbers of other ExternalServices."""
-    made, ways = Compiled(), Ways(found, known, taken)
+    made, ways = Compiled(), TransitAddresses(found, known, taken)
     for source in found.working:
         assert source.source_ip is not None, "it works"
         part = made.gateways.setdefault(source.source_ip.metadata.name, GatewayPart())
@@ -123,12 +123,12 @@ def _reference(service: ExternalService, node: str) -> PeerReference:
     return PeerReference(forwarder_name(own.namespace, own.name, node), NAMESPACE)
 
 
-def _mark(source: Resolved) -> int:
+def _mark(source: ResolvedSource) -> int:
     status = source.source_ip.status if source.source_ip is not None else None
     return status.id if status is not None else 0
 
 
-def _outward(found: Resolution, source: Resolved, pod: SourcePod, transit: str) -> Iterator[ForwarderRule]:
+def _outward(found: Resolution, source: ResolvedSource, pod: SourcePod, transit: str) -> Iterator[ForwarderRule]:
     assert source.source_ip is not None, "it works"
     for port in found.service.spec.ports:
         yield ForwarderRule(
@@ -146,7 +146,7 @@ def _outward(found: Resolution, source: Resolved, pod: SourcePod, transit: str) 
         )
 
 
-def _gateway_egress(found: Resolution, made: Compiled, ways: Ways) -> None:
+def _gateway_egress(found: Resolution, made: Compiled, ways: TransitAddresses) -> None:
     """Add the gateways' egress rules: one per transit address and port, which covers all pods behind the address."""
     names = {source.address: source.source_ip.metadata.name for source in found.working if source.source_ip is not None}
     for way, node in sorted(ways.used.items(), key=lambda each: each[0]):
@@ -162,13 +162,15 @@ def _gateway_egress(found: Resolution, made: Compiled, ways: Ways) -> None:
             made.gateways[names[way.address]].egress.append(rule)
 
 
-def serving_pods(source: Resolved) -> list[SourcePod]:
+def serving_pods(source: ResolvedSource) -> list[SourcePod]:
     """Return the pods that receive inbound connections: the ready ones, else those still serving while terminating."""
     ready = [pod for pod in source.pods if pod.endpoint.ready]
     return ready or [pod for pod in source.pods if pod.endpoint.serving]
 
 
-def _inward(found: Resolution, source: Resolved, made: Compiled, part: GatewayPart, ways: Ways) -> None:
+def _inward(
+    found: Resolution, source: ResolvedSource, made: Compiled, part: GatewayPart, ways: TransitAddresses
+) -> None:
     for port in source.open_ports:
         weights: dict[tuple[str, str], int] = {}
         nodes: dict[str, NodeView] = {}
@@ -193,7 +195,7 @@ def _protocol(port: PortView) -> Protocol:
 
 
 def _arrival(
-    found: Resolution, source: Resolved, pod: SourcePod, port: PortView, number: int, transit: str
+    found: Resolution, source: ResolvedSource, pod: SourcePod, port: PortView, number: int, transit: str
 ) -> ForwarderRule:
     assert source.source_ip is not None, "it works"
     assert source.service is not None, "it works"
@@ -214,7 +216,7 @@ def _arrival(
 
 
 def _entrance(
-    found: Resolution, source: Resolved, port: PortView, node: NodeView, transit: str, weight: int
+    found: Resolution, source: ResolvedSource, port: PortView, node: NodeView, transit: str, weight: int
 ) -> GatewayRule:
     assert source.service is not None, "it works"
     return GatewayRule(

@@ -18,7 +18,7 @@ from tarmac.api.egress.names import forwarder_name
 from tarmac.decide import reasons
 from tarmac.decide.egress.compiling import Compiled, GatewayPart, compile_service
 from tarmac.decide.egress.gateways import rules_of, with_part
-from tarmac.decide.egress.sourceresolution import Resolved, SourcePod
+from tarmac.decide.egress.sourceresolution import ResolvedSource, SourcePod
 from tarmac.decide.egress.sources import Resolution
 from tarmac.decide.verdict import Refusal
 
@@ -84,7 +84,7 @@ def _trim_gateways(found: Resolution, made: Compiled, gateway: GatewayOf) -> boo
     return False
 
 
-def _is_at(source: Resolved, name: str) -> bool:
+def _is_at(source: ResolvedSource, name: str) -> bool:
     return source.source_ip is not None and source.source_ip.metadata.name == name
 
 
@@ -109,7 +109,9 @@ def _forwarders(rules: list[GatewayRule]) -> Set[str]:
     return {rule.forwarder.name for rule in rules if rule.forwarder is not None}
 
 
-def _leave_out(found: Resolution, is_surplus: Callable[[Resolved, SourcePod], bool], limit: str, change: str) -> None:
+def _leave_out(
+    found: Resolution, is_surplus: Callable[[ResolvedSource, SourcePod], bool], limit: str, change: str
+) -> None:
     for source in found.working:
         stay = [pod for pod in source.pods if not is_surplus(source, pod)]
         if len(stay) < len(source.pods) and all(each.reason != reasons.TOO_MANY_RULES for each in source.remarks):

@@ -23,7 +23,7 @@ from tarmac.decide.egress.claims import allows, holders, is_held_by
 from tarmac.decide.egress.gateways import sharing
 from tarmac.decide.egress.sourceresolution import carried_at
 from tarmac.decide.egress.status import owner_of
-from tarmac.decide.egress.views import NodeView, PodView, ServiceView, age
+from tarmac.decide.egress.views import EgressPod, NodeView, ServiceView, age
 from tarmac.decide.verdict import Verdict
 
 
@@ -35,7 +35,7 @@ class Handover(NamedTuple):
     deadline: float | None  # Unix time; None until the time of the cordon is known
 
 
-class KnownWorld(ABC):
+class EgressModel(ABC):
     """A `views.World` over objects looked up by key."""
 
     @abstractmethod
@@ -51,7 +51,7 @@ class KnownWorld(ABC):
         """Return the namespaces that a Service grants its use to, as annotated; None if it does not exist."""
 
     @abstractmethod
-    def pod(self, key: str) -> PodView | None:
+    def pod(self, key: str) -> EgressPod | None:
         """Return a pod that has not ended."""
 
     @abstractmethod

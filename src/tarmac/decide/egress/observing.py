@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from tarmac.api.egress.forwarding import Forwarder, Gateway
-from tarmac.decide.egress.model import KnownWorld
+from tarmac.decide.egress.model import EgressModel
 from tarmac.decide.egress.sources import Resolution
 from tarmac.decide.egress.status import Observed
 from tarmac.decide.verdict import Refusal
 
 
-def observe(found: Resolution, forwarders: Mapping[str, Forwarder], world: KnownWorld) -> Observed:
+def observe(found: Resolution, forwarders: Mapping[str, Forwarder], world: EgressModel) -> Observed:
     """Return the Forwarders by node, the Gateways of the addresses, and the reasons for addresses without one."""
     return Observed(
         forwarders=forwarders,
@@ -20,7 +20,7 @@ def observe(found: Resolution, forwarders: Mapping[str, Forwarder], world: Known
     )
 
 
-def _gateways(found: Resolution, world: KnownWorld) -> Iterator[tuple[str, Gateway]]:
+def _gateways(found: Resolution, world: EgressModel) -> Iterator[tuple[str, Gateway]]:
     for source in found.sources:
         name = source.source_ip.metadata.name if source.source_ip is not None else ""
         gateway = world.gateway(name) if name else None
@@ -28,7 +28,7 @@ def _gateways(found: Resolution, world: KnownWorld) -> Iterator[tuple[str, Gatew
             yield name, gateway
 
 
-def _unassigned(found: Resolution, world: KnownWorld) -> Iterator[tuple[str, Refusal]]:
+def _unassigned(found: Resolution, world: EgressModel) -> Iterator[tuple[str, Refusal]]:
     for source in found.working:
         name = source.source_ip.metadata.name if source.source_ip is not None else ""
         verdict = world.assigned(name)

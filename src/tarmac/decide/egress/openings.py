@@ -13,7 +13,7 @@ from functools import cache
 
 from tarmac.api.egress.externalservice import ExternalService
 from tarmac.api.egress.names import Address
-from tarmac.decide.egress.views import World
+from tarmac.decide.egress.views import EgressLookup
 
 Key = tuple[Address, str, str, int]
 """Target, address, protocol and port."""
@@ -44,7 +44,7 @@ class Openings:
         self._lines: dict[Key, list[Opening]] = {}
         self.moved: set[str] = set()  # ExternalServices that have gained or lost a port by changes of others
 
-    def unknown(self, addresses: Iterable[str], world: World) -> Iterable[ExternalService]:
+    def unknown(self, addresses: Iterable[str], world: EgressLookup) -> Iterable[ExternalService]:
         """Return the users of these SourceIPs that have to be put before `first` can be asked."""
         users = {name_of(each): each for name in addresses for each in world.users(name)}
         return [each for name, each in users.items() if name not in self._of]
@@ -89,9 +89,9 @@ def _rank(opening: Opening) -> Rank:
 
 
 class Remembered:
-    """A `World` that looks up the costly objects once. For one resolution."""
+    """A `EgressLookup` that looks up the costly objects once. For one resolution."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: EgressLookup) -> None:
         self.users, self.service, self.candidates = cache(world.users), cache(world.service), cache(world.candidates)
         self.allowed_from, self.pod, self.node = world.allowed_from, world.pod, world.node
         self.claim, self.claim_holding, self.source_ip = world.claim, world.claim_holding, world.source_ip

@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from tarmac.api.egress.names import Address
 from tarmac.api.egress.sourceip import ClaimReference, LastClaim, SourceIP, SourceIPClaim, SourceIPClass
 from tarmac.decide.egress.claims import holders, phase_of
-from tarmac.decide.pooled.pool import AddressWish, HeldAddress, HeldAddresses, Holder, PooledTake, PoolTerms
+from tarmac.decide.pooled.pool import AddressHolder, AddressWish, HeldAddress, HeldAddresses, PooledTake, PoolTerms
 from tarmac.decide.pooled.ranges import Ranges
 from tarmac.decide.verdict import Verdict
 
@@ -20,7 +20,7 @@ Take = PooledTake[SourceIP]
 Takes = tuple[Take, ...]
 
 
-class Pool:
+class SourceIPPool:
     """A class and its addresses. `source_ips` are those of the class; `interfaces` the gateways' own addresses."""
 
     def __init__(
@@ -78,8 +78,8 @@ def _held(source_ip: SourceIP) -> HeldAddress[SourceIP]:
     )
 
 
-def _holder(reference: ClaimReference | LastClaim) -> Holder:
-    return Holder(_KIND, reference.namespace, reference.name, reference.uid, reference.namespace_uid)
+def _holder(reference: ClaimReference | LastClaim) -> AddressHolder:
+    return AddressHolder(_KIND, reference.namespace, reference.name, reference.uid, reference.namespace_uid)
 
 
 def _wish(claim: SourceIPClaim) -> AddressWish:

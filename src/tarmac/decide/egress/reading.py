@@ -24,7 +24,7 @@ from tarmac.api.networking.names import (
 )
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import parse_rfc3339
-from tarmac.decide.egress.views import EndpointView, NodeView, PodView, PortView, ServiceView
+from tarmac.decide.egress.views import EgressPod, EndpointView, NodeView, PortView, ServiceView
 from tarmac.decide.nodes import UNSCHEDULABLE
 
 
@@ -72,7 +72,7 @@ def _endpoints(slice_: JsonObject) -> Iterator[EndpointView]:
         )
 
 
-def pod_view(pod: JsonObject) -> PodView | None:
+def pod_view(pod: JsonObject) -> EgressPod | None:
     """Return the view of a Pod; None if it has ended."""
     if (pod.get("status") or {}).get("phase") in TERMINAL:
         return None
@@ -81,7 +81,7 @@ def pod_view(pod: JsonObject) -> PodView | None:
     with suppress(msgspec.MsgspecError):
         for each in decode_interfaces((metadata.get("annotations") or {}).get(ANNOTATION_INTERFACES) or "[]"):
             addresses.setdefault(each.network, []).extend(own.partition("/")[0] for own in each.addresses)
-    return PodView(metadata["uid"], spec.get("nodeName", ""), bool(spec.get("hostNetwork")), addresses)
+    return EgressPod(metadata["uid"], spec.get("nodeName", ""), bool(spec.get("hostNetwork")), addresses)
 
 
 def node_view(node: JsonObject) -> NodeView:

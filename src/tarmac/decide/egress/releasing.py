@@ -15,7 +15,7 @@ from tarmac.decide.pooled.releasing import ReleasedAddress, ReleaseStep, next_re
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SourceIPRelease:
     """The next step for an address, and the delay until the next reconcile. All None: nothing to do."""
 
     status: SourceIPStatus | None = None
@@ -25,7 +25,9 @@ class Step:
     after: float | None = None
 
 
-def next_step(address: SourceIP, alive: Sequence[ClaimReference], *, carried: bool, rest: float, now: float) -> Step:
+def next_step(
+    address: SourceIP, alive: Sequence[ClaimReference], *, carried: bool, rest: float, now: float
+) -> SourceIPRelease:
     """Return the next step. `alive` are the claims that still exist; `carried`: a Gateway still exists."""
     status = address.status or SourceIPStatus()
     last = status.last_claim
@@ -38,7 +40,7 @@ def next_step(address: SourceIP, alive: Sequence[ClaimReference], *, carried: bo
         until=status.quarantined_until or "",
     )
     step = next_release_step(known, alive, carried=carried, rest=rest, now=now)
-    return Step(_status(status, step, rest, now), step.claims, step.delete, step.unprotect, step.after)
+    return SourceIPRelease(_status(status, step, rest, now), step.claims, step.delete, step.unprotect, step.after)
 
 
 def _status(

@@ -20,11 +20,11 @@ from tarmac.api.networking.network import Network
 from tarmac.api.partial import Partial, PartialMetadata
 from tarmac.api.schema import JsonObject
 from tarmac.decide.egress.claims import names_claim
-from tarmac.decide.egress.model import KnownWorld
-from tarmac.decide.egress.pool import Pool
+from tarmac.decide.egress.model import EgressModel
+from tarmac.decide.egress.pool import SourceIPPool
 from tarmac.decide.egress.reading import allowed_from, node_addresses, node_view, pod_view, service_view
 from tarmac.decide.egress.status import owner_of
-from tarmac.decide.egress.views import NodeView, PodView, ServiceView, age
+from tarmac.decide.egress.views import EgressPod, NodeView, ServiceView, age
 from tarmac.decide.snapshot.egressobjects import (
     EXTERNAL_SERVICES,
     FORWARDERS,
@@ -48,7 +48,7 @@ class _Labelled(Partial):
 _labelled = msgspec.json.Decoder(_Labelled).decode
 
 
-class SnapshotWorld(KnownWorld):
+class SnapshotWorld(EgressModel):
     """The cluster's objects at one moment."""
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -74,7 +74,7 @@ class SnapshotWorld(KnownWorld):
         found = SERVICES.get(self._snapshot, key)
         return allowed_from(found) if found is not None else None
 
-    def pod(self, key: str) -> PodView | None:
+    def pod(self, key: str) -> EgressPod | None:
         """Return a pod that has not ended."""
         found = PODS.get(self._snapshot, key)
         return pod_view(found) if found is not None else None
@@ -125,11 +125,11 @@ class SnapshotWorld(KnownWorld):
         """Return every SourceIPClass."""
         return SOURCE_IP_CLASSES.all(self._snapshot)
 
-    def pool(self, offered: SourceIPClass) -> Pool:
+    def pool(self, offered: SourceIPClass) -> SourceIPPool:
         """Return the pool of a class."""
         name = offered.metadata.name
         mine = (each for each in SOURCE_IPS.all(self._snapshot) if each.spec.class_name == name)
-        return Pool(offered, mine, self.addresses_of_nodes, self._uid_of)
+        return SourceIPPool(offered, mine, self.addresses_of_nodes, self._uid_of)
 
     def _uid_of(self, namespace: str) -> str:
         found = NAMESPACES.get(self._snapshot, namespace)

@@ -15,7 +15,7 @@ from tarmac.api.egress.names import ANNOTATION_ALLOWED_FROM, Address, object_nam
 from tarmac.api.egress.sourceip import SourceIP, SourceIPClass
 from tarmac.decide import reasons
 from tarmac.decide.egress.claims import is_held_by
-from tarmac.decide.egress.views import EndpointView, NodeView, PortView, ServiceView, World, age
+from tarmac.decide.egress.views import EgressLookup, EndpointView, NodeView, PortView, ServiceView, age
 from tarmac.decide.verdict import Refusal
 
 
@@ -32,7 +32,7 @@ class SourcePod:
 
 
 @dataclass(slots=True)
-class Resolved:
+class ResolvedSource:
     """One source. `refusals` disable it; `remarks` concern some of its pods or ports."""
 
     source: Source
@@ -62,7 +62,7 @@ def grants(allowed_from: str, namespace: str, name: str) -> bool:
     return bool(words & {"*", namespace, f"{namespace}/{name}"})
 
 
-def granted_service(service: ExternalService, key: str, world: World) -> ServiceView | None:
+def granted_service(service: ExternalService, key: str, world: EgressLookup) -> ServiceView | None:
     """Return a Service that the ExternalService may use; None if it does not exist or does not grant its use.
 
     The grant is read first: endpoints of a Service that grants nothing must not cost time that a caller can measure.
@@ -75,11 +75,11 @@ def granted_service(service: ExternalService, key: str, world: World) -> Service
     return world.service(key)
 
 
-def admitted(service: ExternalService, source: Source, target: Address, world: World) -> Resolved:
+def admitted(service: ExternalService, source: Source, target: Address, world: EgressLookup) -> ResolvedSource:
     """Return the source without its pods."""
     own = service.metadata
     key = f"{source.service.namespace or own.namespace}/{source.service.name}"
-    made = Resolved(source, key, granted_service(service, key, world))
+    made = ResolvedSource(source, key, granted_service(service, key, world))
     made.refusals += _refused_service(service, made)
     made.refusals += _find_address(service, made, target, world)
     if source.location and not world.has_location(source.location):
@@ -95,7 +95,7 @@ def _no_location(name: str) -> Refusal:
     )
 
 
-def _refused_service(service: ExternalService, made: Resolved) -> Iterator[Refusal]:
+def _refused_service(service: ExternalService, made: ResolvedSource) -> Iterator[Refusal]:
     """Yield why there is no Service. In another namespace, a missing Service and a missing grant look the same."""
     own = service.metadata.namespace
     if made.service is not None:
@@ -109,7 +109,9 @@ def _refused_service(service: ExternalService, made: Resolved) -> Iterator[Refus
         yield Refusal(reasons.NOT_GRANTED, message, made.key, "grant", change)
 
 
-def _find_address(service: ExternalService, made: Resolved, target: Address, world: World) -> Iterator[Refusal]:
+def _find_address(
+    service: ExternalService, made: ResolvedSource, target: Address, world: EgressLookup
+) -> Iterator[Refusal]:
     """Store the SourceIP of a bound claim of the own namespace in `made`; yield why there is none."""
     namespace, source = service.metadata.namespace, made.source
     if source.source_ip_claim is not None:
@@ -153,7 +155,9 @@ def _find_address(service: ExternalService, made: Resolved, target: Address, wor
         yield Refusal(reasons.CLASS_NOT_FOUND, f"SourceIPClass {claim.spec.class_name} does not exist.", name, "claim")
 
 
-def _refused_by_class(service: ExternalService, made: Resolved, target: Address, world: World) -> Iterator[Refusal]:
+def _refused_by_class(
+    service: ExternalService, made: ResolvedSource, target: Address, world: EgressLookup
+) -> Iterator[Refusal]:
     assert made.offered is not None, "it has an address"
     assert made.source_ip is not None, "it has an address"
     spec, name = made.offered.spec, made.offered.metadata.name
@@ -175,7 +179,7 @@ def _refused_by_class(service: ExternalService, made: Resolved, target: Address,
 
 
 def _refused_location(
-    service: ExternalService, made: Resolved, users: Sequence[ExternalService], world: World
+    service: ExternalService, made: ResolvedSource, users: Sequence[ExternalService], world: EgressLookup
 ) -> Iterator[Refusal]:
     assert made.offered is not None, "it has an address"
     wish = service.spec.gateway.location if service.spec.gateway is not None else ""
@@ -199,6 +203,6 @@ def carried_at(source_ip: SourceIP | None, users: Sequence[ExternalService]) -> 
     return next((wish for wish in wishes if wish), "")
 
 
-def lets_in(made: Resolved) -> bool:
+def lets_in(made: ResolvedSource) -> bool:
     inbound = made.offered.spec.inbound if made.offered is not None else None
     return inbound is not None and inbound.policy == "FromTarget"

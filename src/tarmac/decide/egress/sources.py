@@ -22,8 +22,8 @@ from tarmac.base.cooperative import CooperativeWork, run_to_end
 from tarmac.decide import reasons
 from tarmac.decide.egress.candidates import can_tunnel
 from tarmac.decide.egress.openings import Key, Opening, Openings, Remembered, name_of
-from tarmac.decide.egress.sourceresolution import Resolved, SourcePod, admitted, granted_service, lets_in
-from tarmac.decide.egress.views import EndpointView, NodeView, PodView, PortView, World
+from tarmac.decide.egress.sourceresolution import ResolvedSource, SourcePod, admitted, granted_service, lets_in
+from tarmac.decide.egress.views import EgressLookup, EgressPod, EndpointView, NodeView, PortView
 from tarmac.decide.verdict import Refusal
 
 _CHUNK: Final = 64  # endpoints between two points at which resolving may be suspended
@@ -36,7 +36,7 @@ class Resolution:
     service: ExternalService
     target: Address
     refusal: Refusal | None  # set if the whole ExternalService is refused
-    sources: list[Resolved]
+    sources: list[ResolvedSource]
 
     @property
     def networks(self) -> list[str]:
@@ -44,22 +44,22 @@ class Resolution:
         return sorted({pod.network for source in self.sources if source.works for pod in source.pods})
 
     @property
-    def working(self) -> list[Resolved]:
+    def working(self) -> list[ResolvedSource]:
         """The sources for which rules are compiled."""
         return [] if self.refusal is not None else [source for source in self.sources if source.works]
 
 
-def resolve(service: ExternalService, world: World) -> Resolution:
+def resolve(service: ExternalService, world: EgressLookup) -> Resolution:
     """Resolve an ExternalService at once, for explanations and plans."""
     return run_to_end(resolving(service, world, Openings()))
 
 
-def resolving(service: ExternalService, world: World, openings: Openings) -> CooperativeWork[Resolution]:
+def resolving(service: ExternalService, world: EgressLookup, openings: Openings) -> CooperativeWork[Resolution]:
     """Resolve an ExternalService in pieces, and put its ports into the index."""
     world, target = Remembered(world), ip_address(service.spec.target_ip)
     # Before the first pause, during which it may be deleted: its ports would then stay in the index for ever.
     openings.put(service, _wanted_keys(service, world))
-    found: list[Resolved] = []
+    found: list[ResolvedSource] = []
     for source in service.spec.sources:
         found.append(admitted(service, source, target, world))
         yield
@@ -78,7 +78,7 @@ def resolving(service: ExternalService, world: World, openings: Openings) -> Coo
     return made
 
 
-def _refused_target(made: Resolution, world: World) -> Refusal | None:
+def _refused_target(made: Resolution, world: EgressLookup) -> Refusal | None:
     """Return why the target is refused. Of other namespaces only Networks of granted source pods are looked at."""
     own = made.service.metadata.namespace
     held = reserved_for(made.target) or world.inside(made.target, made.networks, own)
@@ -88,7 +88,7 @@ def _refused_target(made: Resolution, world: World) -> Refusal | None:
     return Refusal(reasons.TARGET_INSIDE_PLATFORM, message, rule="target", change="Name a server outside.")
 
 
-def first_place(service: ExternalService, offered: SourceIPClass, world: World) -> str:
+def first_place(service: ExternalService, offered: SourceIPClass, world: EgressLookup) -> str:
     """Return the Location for WaitForFirstConsumer: the first user's choice, else the one with most of its pods.
 
     Empty while unknown: the class has several Locations or names none, and no pod runs at an allowed one.
@@ -112,7 +112,7 @@ def first_place(service: ExternalService, offered: SourceIPClass, world: World) 
     return min(places, key=lambda place: (-pods[place], place), default="")
 
 
-def _add_pods(made: Resolved, target: Address, world: World) -> CooperativeWork[None]:
+def _add_pods(made: ResolvedSource, target: Address, world: EgressLookup) -> CooperativeWork[None]:
     assert made.service is not None, "it is there"
     assert made.source_ip is not None, "it has an address"
     seen: set[tuple[str, str]] = set()
@@ -141,7 +141,7 @@ def _is_of(address: str, target: Address) -> bool:
     return (":" in address) == (target.version == 6)
 
 
-def _refused_pod(endpoint: EndpointView, pod: PodView | None, node: NodeView | None, key: str) -> Refusal | None:
+def _refused_pod(endpoint: EndpointView, pod: EgressPod | None, node: NodeView | None, key: str) -> Refusal | None:
     """Return why an endpoint is no source. The uid must match: a new pod may have the name or the address by now."""
     if not endpoint.pod:
         return Refusal(reasons.NOT_A_POD, f"Endpoint {endpoint.address} is no Pod.", endpoint.address, "pods")
@@ -169,9 +169,9 @@ def _refused_node(node: NodeView, carriers: Sequence[NodeView], key: str) -> Ref
     return Refusal(reasons.ENCRYPTION_UNAVAILABLE, message, node.name, "pods", "Install WireGuard on both nodes.")
 
 
-def _settle_ambiguities(found: Sequence[Resolved]) -> None:
+def _settle_ambiguities(found: Sequence[ResolvedSource]) -> None:
     """Assign a pod that is in two sources to the first."""
-    taken: dict[tuple[str, str], Resolved] = {}
+    taken: dict[tuple[str, str], ResolvedSource] = {}
     for source in found:
         kept: list[SourcePod] = []
         for pod in source.pods:
@@ -184,7 +184,7 @@ def _settle_ambiguities(found: Sequence[Resolved]) -> None:
         source.pods = kept
 
 
-def _wanted_ports(made: Resolved) -> list[PortView]:
+def _wanted_ports(made: ResolvedSource) -> list[PortView]:
     """Return the Service's ports that the target may reach, regardless of conflicts with other ExternalServices."""
     if not made.works or made.service is None or made.offered is None or made.source.inbound is False:
         return []
@@ -192,7 +192,7 @@ def _wanted_ports(made: Resolved) -> list[PortView]:
     return [port for port in made.service.ports if lets_in(made) and (not allowed or port.number in allowed)]
 
 
-def _wanted_keys(service: ExternalService, world: World) -> dict[Key, str]:
+def _wanted_keys(service: ExternalService, world: EgressLookup) -> dict[Key, str]:
     """Return the ports that an ExternalService would open, with the Service that each leads to: the first source's."""
     target = ip_address(service.spec.target_ip)
     wanted: dict[Key, str] = {}
@@ -202,7 +202,7 @@ def _wanted_keys(service: ExternalService, world: World) -> dict[Key, str]:
     return wanted
 
 
-def _open_ports(service: ExternalService, found: Sequence[Resolved], openings: Openings) -> None:
+def _open_ports(service: ExternalService, found: Sequence[ResolvedSource], openings: Openings) -> None:
     """Open inbound ports. A key (target, SourceIP, protocol, port) leads to one Service.
 
     An older ExternalService's key takes precedence, then the first source's. If an older ExternalService leads the key
@@ -224,7 +224,7 @@ def _open_ports(service: ExternalService, found: Sequence[Resolved], openings: O
         source.open_ports = tuple(opened)
 
 
-def _conflict(source: Resolved, port: PortView, led: str, older: Opening | None, namespace: str) -> Refusal:
+def _conflict(source: ResolvedSource, port: PortView, led: str, older: Opening | None, namespace: str) -> Refusal:
     """Name the other Service; an ExternalService of another namespace and its Service are not named."""
     if older is not None:
         of, _, name = older.by.partition("/")

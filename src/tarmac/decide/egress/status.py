@@ -19,7 +19,7 @@ from tarmac.api.egress.externalservice import (
 from tarmac.api.egress.forwarding import Forwarder, Gateway, GatewayNodeStatus
 from tarmac.decide import reasons
 from tarmac.decide.egress.compiling import Compiled, dial_port, serving_pods
-from tarmac.decide.egress.sourceresolution import Resolved
+from tarmac.decide.egress.sourceresolution import ResolvedSource
 from tarmac.decide.egress.sources import Resolution
 from tarmac.decide.rollup.conditions import Finding, most_actionable
 from tarmac.decide.verdict import Refusal
@@ -88,15 +88,15 @@ def _addresses(found: Resolution) -> set[str]:
     return {source.source_ip.metadata.name for source in found.working if source.source_ip is not None}
 
 
-def _programmed_pods(source: Resolved, seen: Observed) -> int:
+def _programmed_pods(source: ResolvedSource, seen: Observed) -> int:
     return sum(is_applied(seen.forwarders.get(pod.node.name)) for pod in source.pods)
 
 
-def _is_programmed(found: Resolution, source: Resolved, seen: Observed) -> bool:
+def _is_programmed(found: Resolution, source: ResolvedSource, seen: Observed) -> bool:
     return source in found.working and bool(source.pods) and _programmed_pods(source, seen) == len(source.pods)
 
 
-def _source(found: Resolution, source: Resolved, seen: Observed) -> SourceStatus:
+def _source(found: Resolution, source: ResolvedSource, seen: Observed) -> SourceStatus:
     own = source.key.partition("/")
     worst = found.refusal or most_actionable([*source.refusals, *source.remarks])
     name = source.source_ip.metadata.name if source.source_ip is not None else ""

@@ -1,4 +1,4 @@
-"""Inputs for resolving an ExternalService: small immutable views, and the `World` that looks them up.
+"""Inputs for resolving an ExternalService: small immutable views, and the `EgressLookup` that looks them up.
 
 Controllers build them from caches, plans from a snapshot, tests from literals.
 """
@@ -34,7 +34,7 @@ class NodeView:
 
 
 @dataclass(frozen=True, slots=True)
-class PodView:
+class EgressPod:
     """A pod that has not ended. `addresses` by the Network they are on."""
 
     uid: str
@@ -76,7 +76,7 @@ class ServiceView:
     client_affinity: bool = False
 
 
-class World(Protocol):
+class EgressLookup(Protocol):
     """Lookup of cluster objects. Keys are namespace/name."""
 
     def service(self, key: str) -> ServiceView | None:
@@ -87,7 +87,7 @@ class World(Protocol):
         """Return the namespaces that a Service grants its use to, as annotated; None if it does not exist."""
         ...
 
-    def pod(self, key: str) -> PodView | None:
+    def pod(self, key: str) -> EgressPod | None:
         """Return a pod that has not ended."""
         ...
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from tarmac.decide.endpoints.facts import EndpointPod, ServiceFacts
-from tarmac.decide.endpoints.groups import Endpoint, Group, Grouping, grouped
+from tarmac.decide.endpoints.groups import Endpoint, EndpointGroup, Grouping, grouped
 from tarmac.decide.endpoints.mirrors import EndpointsFacts, Mirrors, mirrors
-from tarmac.decide.endpoints.objects import Listing
-from tarmac.decide.endpoints.ports import Port
+from tarmac.decide.endpoints.objects import EndpointsBuilder
+from tarmac.decide.endpoints.ports import ResolvedPort
 from tarmac.decide.endpoints.shares import shared_out
 
 __all__ = [
     "Endpoint",
+    "EndpointGroup",
     "EndpointPod",
+    "EndpointsBuilder",
     "EndpointsFacts",
-    "Group",
     "Grouping",
-    "Listing",
     "Mirrors",
-    "Port",
+    "ResolvedPort",
     "ServiceFacts",
     "grouped",
     "mirrors",

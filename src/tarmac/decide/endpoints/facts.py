@@ -11,7 +11,7 @@ from tarmac.api.partial import Partial, PartialMetadata, PartialStatus
 from tarmac.api.shared import IPFamily
 
 
-class ServicePort(Partial):
+class SelectedPort(Partial):
     """A port of the Service. `target_port` is a number, or the name of a container's port."""
 
     port: int
@@ -26,7 +26,7 @@ class ServiceSpec(Partial):
 
     type: str = "ClusterIP"
     selector: dict[str, str] | None = None
-    ports: list[ServicePort] | None = None
+    ports: list[SelectedPort] | None = None
     cluster_ip: str = msgspec.field(name="clusterIP", default="")
     ip_families: list[IPFamily] = msgspec.field(name="ipFamilies", default_factory=list[IPFamily])
     publish_not_ready_addresses: bool = False

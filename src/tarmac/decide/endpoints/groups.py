@@ -18,17 +18,17 @@ from typing import NamedTuple
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import IPFamily
 from tarmac.decide.endpoints.facts import EndpointPod, ServiceFacts
-from tarmac.decide.endpoints.ports import Port, ServicePorts
+from tarmac.decide.endpoints.ports import ResolvedPort, ResolvedPorts
 
 _NEAR = ("PreferClose", "PreferSameZone", "PreferSameNode")
 
 
-class Group(NamedTuple):
+class EndpointGroup(NamedTuple):
     """The properties that the endpoints of a slice share."""
 
     family: IPFamily
     network: str
-    ports: tuple[Port, ...]
+    ports: tuple[ResolvedPort, ...]
 
 
 class Endpoint(NamedTuple):
@@ -40,7 +40,7 @@ class Endpoint(NamedTuple):
 
 def grouped(
     service: ServiceFacts, pods: Iterable[EndpointPod], zones: Mapping[str, str] | None = None
-) -> dict[Group, list[Endpoint]]:
+) -> dict[EndpointGroup, list[Endpoint]]:
     """Return the endpoints of a Service, given the pods it selects and the zones of nodes."""
     found = Grouping(service, zones or {})
     for pod in pods:
@@ -54,7 +54,7 @@ class Grouping:
     def __init__(self, service: ServiceFacts, zones: Mapping[str, str]) -> None:
         self._service = service
         self._zones = zones
-        self._ports = ServicePorts(service)
+        self._ports = ResolvedPorts(service)
         # Keyed by the index of the answer instead of a Group: hashing a Group costs as much as it has ports.
         self._found: dict[tuple[IPFamily, str, int], list[Endpoint]] = {}
 
@@ -70,12 +70,14 @@ class Grouping:
                     _endpoint(self._service, pod, addresses, self._zones.get(pod.spec.node_name, ""))
                 )
 
-    def groups(self) -> list[tuple[Group, list[Endpoint]]]:
+    def groups(self) -> list[tuple[EndpointGroup, list[Endpoint]]]:
         """Return all groups, each once. A family without endpoints has one empty group."""
         answers = self._ports.answers
-        found = [(Group(family, on, answers[answer]), each) for (family, on, answer), each in self._found.items()]
+        found = [
+            (EndpointGroup(family, on, answers[answer]), each) for (family, on, answer), each in self._found.items()
+        ]
         present, families = {family for family, _, _ in self._found}, self._service.spec.ip_families
-        return found + [(Group(family, "", ()), []) for family in families if family not in present]
+        return found + [(EndpointGroup(family, "", ()), []) for family in families if family not in present]
 
 
 def _endpoint(service: ServiceFacts, pod: EndpointPod, addresses: list[str], zone: str) -> Endpoint:

@@ -16,9 +16,9 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.shared import IPFamily
 from tarmac.base.cooperative import CooperativeWork
 from tarmac.base.names import address_family, plain_address
-from tarmac.decide.endpoints.groups import Group
-from tarmac.decide.endpoints.ports import Port
-from tarmac.decide.endpoints.subsets import Address, Offer, Subset, repacked
+from tarmac.decide.endpoints.groups import EndpointGroup
+from tarmac.decide.endpoints.ports import ResolvedPort
+from tarmac.decide.endpoints.subsets import Address, Subset, SubsetAddresses, repacked
 
 OF_A_SUBSET = 1000
 OF_AN_OBJECT = 10 * OF_A_SUBSET
@@ -62,26 +62,26 @@ class EndpointsFacts(Partial):
 class Mirrors(NamedTuple):
     """The endpoints of each slice, and the number of skipped addresses."""
 
-    slices: dict[Group, list[JsonObject]]
+    slices: dict[EndpointGroup, list[JsonObject]]
     skipped: int
 
 
 def mirrors(endpoints: EndpointsFacts) -> CooperativeWork[Mirrors]:
     """Compute the slices of an Endpoints object cooperatively."""
     offers, documents = yield from _read(endpoints)
-    found: dict[Group, list[JsonObject]] = {}
+    found: dict[EndpointGroup, list[JsonObject]] = {}
     count = 0
     for subset in (yield from repacked(offers, OF_AN_OBJECT)):
         for address, ready in islice(_in_order(subset), OF_A_SUBSET):
-            group = Group(_family(address[0]), "", subset.ports)
+            group = EndpointGroup(_family(address[0]), "", subset.ports)
             found.setdefault(group, []).append({**documents[address], "conditions": {"ready": ready}})
             count += 1
         yield
     return Mirrors(found, max(0, sum(map(_size, endpoints.subsets or ())) - count))
 
 
-def _read(endpoints: EndpointsFacts) -> CooperativeWork[tuple[list[Offer], dict[Address, JsonObject]]]:
-    offers: list[Offer] = []
+def _read(endpoints: EndpointsFacts) -> CooperativeWork[tuple[list[SubsetAddresses], dict[Address, JsonObject]]]:
+    offers: list[SubsetAddresses] = []
     documents: dict[Address, JsonObject] = {}
     left = OF_AN_OBJECT
     for subset in endpoints.subsets or ():
@@ -94,9 +94,9 @@ def _read(endpoints: EndpointsFacts) -> CooperativeWork[tuple[list[Offer], dict[
                 readiness[address] = ready and readiness.get(address, True)
             yield
         left = max(0, left - _size(subset))
-        ports = [Port(each.name, each.port, each.protocol, each.app_protocol) for each in subset.ports or ()]
+        ports = [ResolvedPort(each.name, each.port, each.protocol, each.app_protocol) for each in subset.ports or ()]
         if readiness:
-            offers.append(Offer(ports, readiness))
+            offers.append(SubsetAddresses(ports, readiness))
         yield
     return offers, documents
 

@@ -17,8 +17,8 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.cooperative import CooperativeWork
 from tarmac.decide.endpoints.facts import EndpointPod, ServiceFacts
 from tarmac.decide.endpoints.groups import hostname_in, target_of
-from tarmac.decide.endpoints.ports import Port, ServicePorts
-from tarmac.decide.endpoints.subsets import CAPACITY, Address, Offer, Subset, repacked, truncated, with_ports
+from tarmac.decide.endpoints.ports import ResolvedPort, ResolvedPorts
+from tarmac.decide.endpoints.subsets import CAPACITY, Address, Subset, SubsetAddresses, repacked, truncated, with_ports
 
 LABEL_MANAGED_BY = "endpoints.kubernetes.io/managed-by"
 MANAGED_BY = "endpoint-controller"
@@ -29,12 +29,12 @@ MAX_PORT_ADDRESSES = 100 * CAPACITY  # limit of ports times addresses that are p
 PORTS = 2000  # limit of ports in one object, if pods resolve named ports differently; the server rejects larger ones
 
 
-class Listing:
+class EndpointsBuilder:
     """Builds the Endpoints object of a Service incrementally from its pods: there may be very many."""
 
     def __init__(self, service: ServiceFacts) -> None:
         self._service = service
-        self._ports = ServicePorts(service)
+        self._ports = ResolvedPorts(service)
         self._offers: dict[int, dict[Address, bool]] = {}  # by the index of the answer
         self._documents: dict[Address, JsonObject] = {}
         self._times: dict[Address, str] = {}
@@ -56,7 +56,8 @@ class Listing:
     def object(self, known: JsonObject | None) -> CooperativeWork[JsonObject | None]:
         """Compute the wanted object cooperatively; None if the known one is up to date."""
         subsets = yield from repacked(
-            [Offer(self._ports.answers[each], held) for each, held in self._offers.items()], MAX_PORT_ADDRESSES
+            [SubsetAddresses(self._ports.answers[each], held) for each, held in self._offers.items()],
+            MAX_PORT_ADDRESSES,
         )
         listed = with_ports(subsets, PORTS)
         over_capacity = sum(len(each.ready) + len(each.not_ready) for each in listed) > CAPACITY
@@ -131,6 +132,6 @@ def _address_document(service: ServiceFacts, pod: EndpointPod, ip: str) -> JsonO
     return {**{name: text for name, text in said.items() if text}, "targetRef": target_of(pod)}
 
 
-def _port_document(port: Port) -> JsonObject:
+def _port_document(port: ResolvedPort) -> JsonObject:
     said = port.document()
     return said if port.name else {name: value for name, value in said.items() if name != "name"}

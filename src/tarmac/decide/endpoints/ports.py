@@ -12,7 +12,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.decide.endpoints.facts import EndpointPod, ServiceFacts
 
 
-class Port(NamedTuple):
+class ResolvedPort(NamedTuple):
     """A resolved port of endpoints."""
 
     name: str
@@ -26,15 +26,15 @@ class Port(NamedTuple):
         return said if self.app_protocol is None else {**said, "appProtocol": self.app_protocol}
 
 
-class ServicePorts:
+class ResolvedPorts:
     """The resolved ports of one Service at its pods."""
 
     def __init__(self, service: ServiceFacts) -> None:
-        self.answers: list[tuple[Port, ...]] = []
+        self.answers: list[tuple[ResolvedPort, ...]] = []
         self._ports = service.spec.ports or []
         self._named = [(each.target_port, each.protocol) for each in self._ports if isinstance(each.target_port, str)]
         self._known: dict[tuple[int | None, ...], int] = {}  # by a pod's numbers of the port names
-        self._places: dict[tuple[Port, ...], int] = {}
+        self._places: dict[tuple[ResolvedPort, ...], int] = {}
 
     def answer(self, pod: EndpointPod) -> int:
         """Return the index of a pod's resolved ports in `answers`; ports that the pod does not have are left out."""
@@ -45,16 +45,16 @@ class ServicePorts:
             known = self._known[numbers] = self._place(self._resolved(numbers))
         return known
 
-    def _place(self, ports: tuple[Port, ...]) -> int:
+    def _place(self, ports: tuple[ResolvedPort, ...]) -> int:
         place = self._places.setdefault(ports, len(self.answers))
         if place == len(self.answers):
             self.answers.append(ports)
         return place
 
-    def _resolved(self, numbers: tuple[int | None, ...]) -> tuple[Port, ...]:
-        of_names, found = iter(numbers), list[Port]()
+    def _resolved(self, numbers: tuple[int | None, ...]) -> tuple[ResolvedPort, ...]:
+        of_names, found = iter(numbers), list[ResolvedPort]()
         for each in self._ports:
             number = next(of_names) if isinstance(each.target_port, str) else each.target_port or each.port
             if number is not None:
-                found.append(Port(each.name, number, each.protocol, each.app_protocol))
+                found.append(ResolvedPort(each.name, number, each.protocol, each.app_protocol))
         return tuple(found)

@@ -15,7 +15,7 @@ from math import ceil
 from typing import NamedTuple
 
 from tarmac.base.cooperative import CooperativeWork
-from tarmac.decide.endpoints.ports import Port
+from tarmac.decide.endpoints.ports import ResolvedPort
 
 CAPACITY = 1000  # addresses in one Endpoints object
 
@@ -26,24 +26,24 @@ Readiness = Mapping[Address, bool]
 """Addresses mapped to True if ready."""
 
 
-class Offer(NamedTuple):
+class SubsetAddresses(NamedTuple):
     """Addresses with the same ports."""
 
-    ports: Sequence[Port]
+    ports: Sequence[ResolvedPort]
     addresses: Readiness
 
 
 class Subset(NamedTuple):
     """Ports and the addresses that serve all of them; without ports, addresses only."""
 
-    ports: tuple[Port, ...]
+    ports: tuple[ResolvedPort, ...]
     ready: tuple[Address, ...]
     not_ready: tuple[Address, ...]
 
 
-def repacked(offers: Sequence[Offer], most: int) -> CooperativeWork[list[Subset]]:
+def repacked(offers: Sequence[SubsetAddresses], most: int) -> CooperativeWork[list[Subset]]:
     """Return the subsets of the offers, without the ports beyond `most` addresses in total."""
-    found: dict[frozenset[tuple[Address, bool]], list[Port]] = {}
+    found: dict[frozenset[tuple[Address, bool]], list[ResolvedPort]] = {}
     looked_at = 0
     for numbers, ports in (yield from _by_offers(offers)).items():
         addresses = _joined([offers[number].addresses for number in numbers])
@@ -93,14 +93,14 @@ def _shares(sizes: Sequence[int], room: int) -> Iterator[int]:
         yield share
 
 
-def _by_offers(offers: Sequence[Offer]) -> CooperativeWork[dict[tuple[int, ...], list[Port]]]:
+def _by_offers(offers: Sequence[SubsetAddresses]) -> CooperativeWork[dict[tuple[int, ...], list[ResolvedPort]]]:
     """Return ports by the indexes of their offers. An offer without ports gets an entry without ports."""
-    places: dict[Port | None, list[int]] = {}
+    places: dict[ResolvedPort | None, list[int]] = {}
     for number, offer in enumerate(offers):
         for port in dict.fromkeys(offer.ports) or (None,):
             places.setdefault(port, []).append(number)
             yield
-    found: dict[tuple[int, ...], list[Port]] = {}
+    found: dict[tuple[int, ...], list[ResolvedPort]] = {}
     for port, numbers in places.items():
         found.setdefault(tuple(numbers), []).extend([] if port is None else [port])
         yield
@@ -117,5 +117,5 @@ def _joined(parts: Sequence[Readiness]) -> Readiness:
     return joined
 
 
-def _port_order(port: Port) -> tuple[str, int, str, str]:
+def _port_order(port: ResolvedPort) -> tuple[str, int, str, str]:
     return port.name, port.number, port.protocol, port.app_protocol or ""

@@ -15,7 +15,7 @@ from tarmac.decide.explain.answer import explanation, told, yes
 from tarmac.decide.explain.instances import instance_lines
 from tarmac.decide.explain.quotademand import limits_to_raise
 from tarmac.decide.instances import InstanceView
-from tarmac.decide.placement import Place, by_city, location_for
+from tarmac.decide.placement import LocationView, by_city, location_for
 from tarmac.decide.remedies.rightsizing import either, places_to_free, room_to_make, size_that_fits
 from tarmac.decide.rollout import desired_replicas
 from tarmac.decide.scheduling import Pod
@@ -58,7 +58,7 @@ def deployment_lines(
 
     `quota_change` is the change to suggest when a quota is exhausted.
     """
-    city, goal = deployment.spec.city_code, rollout.Goal.of(deployment.spec)
+    city, goal = deployment.spec.city_code, rollout.CityGoal.of(deployment.spec)
     if deployment.metadata.deletion_timestamp is not None:
         return [told(Refusal(reasons.TERMINATING, "It is being deleted.", rule="deletion"), city)]
     if deployment.status is None or deployment.status.location is None:
@@ -67,7 +67,7 @@ def deployment_lines(
 
 
 def _instance_lines(
-    reads: CachedReads, deployment: WorkloadDeployment, goal: rollout.Goal, quota_change: str
+    reads: CachedReads, deployment: WorkloadDeployment, goal: rollout.CityGoal, quota_change: str
 ) -> list[ExplanationLine]:
     city = deployment.spec.city_code
     views = reads.fleet(deployment.metadata.namespace, deployment.metadata.uid)
@@ -87,7 +87,7 @@ def _instance_lines(
     return lines
 
 
-def _without_location(city: str, placement: Placement | None, places: Sequence[Place]) -> list[ExplanationLine]:
+def _without_location(city: str, placement: Placement | None, places: Sequence[LocationView]) -> list[ExplanationLine]:
     if placement is None:
         return [told(Refusal(reasons.TERMINATING, "Its placement is gone.", rule="placement"), city)]
     verdict = location_for(placement, city, by_city(places))

@@ -13,7 +13,7 @@ from tarmac.decide.egress.compiling import Compiled
 from tarmac.decide.egress.fitting import compile_fitting
 from tarmac.decide.egress.observing import observe
 from tarmac.decide.egress.snapshotworld import SnapshotWorld
-from tarmac.decide.egress.sourceresolution import Resolved
+from tarmac.decide.egress.sourceresolution import ResolvedSource
 from tarmac.decide.egress.sources import Resolution, resolve
 from tarmac.decide.egress.status import Observed, is_applied, owner_of, roll_up
 from tarmac.decide.explain.answer import explanation, told, yes
@@ -59,7 +59,7 @@ def _about_target(found: Resolution) -> Iterator[ExplanationLine]:
         yield yes(reasons.RULES_IN_FORCE, f"{found.target} is outside the platform.", "target")
 
 
-def _about(found: Resolution, source: Resolved, seen: Observed) -> Iterator[ExplanationLine]:
+def _about(found: Resolution, source: ResolvedSource, seen: Observed) -> Iterator[ExplanationLine]:
     for refusal in (*source.refusals, *source.remarks):
         yield told(refusal)
     if source not in found.working or source.source_ip is None:
@@ -82,7 +82,7 @@ def _about(found: Resolution, source: Resolved, seen: Observed) -> Iterator[Expl
         )
 
 
-def _about_nodes(source: Resolved, seen: Observed) -> Iterator[ExplanationLine]:
+def _about_nodes(source: ResolvedSource, seen: Observed) -> Iterator[ExplanationLine]:
     if not source.pods:
         yield told(Refusal(reasons.NO_PODS, f"No pod of {source.key} is there.", rule="pods"))
     for (city, node), pods in sorted(Counter((pod.node.city, pod.node.name) for pod in source.pods).items()):

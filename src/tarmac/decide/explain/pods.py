@@ -22,7 +22,7 @@ from tarmac.decide.explain.budgets import drain_lines
 from tarmac.decide.explain.machines import of_machine
 from tarmac.decide.explain.podowners import owner_lines
 from tarmac.decide.nodes import NO_EXECUTE, TaintToleration, stays
-from tarmac.decide.rollup.pods import InstancePod, PodView
+from tarmac.decide.rollup.pods import InstancePod, PodProgress
 from tarmac.decide.scheduling import Pod, named
 from tarmac.decide.snapshot.cachedreads import CachedReads
 from tarmac.decide.snapshot.candidates import CandidateNodes
@@ -61,7 +61,7 @@ def pod_lines(reads: CachedReads, pod: JsonObject) -> list[ExplanationLine]:
 
 
 def _on_node(reads: CachedReads, pod: JsonObject, city: str, node: str) -> list[ExplanationLine]:
-    view = PodView.of(msgspec.convert(pod, InstancePod))
+    view = PodProgress.of(msgspec.convert(pod, InstancePod))
     if pod["metadata"].get("deletionTimestamp"):
         return [told(Refusal(reasons.TERMINATING, "It is being deleted.", rule="deletion"), city, node)]
     steps = (view.programmed, view.running, view.ready)

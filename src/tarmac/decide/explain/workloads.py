@@ -10,7 +10,7 @@ from tarmac.api.compute.names import API_VERSION
 from tarmac.api.compute.workload import Placement, Workload, WorkloadDeployment
 from tarmac.api.kubernetes.priorityclasses import SYSTEM
 from tarmac.decide import reasons
-from tarmac.decide.derived.goal import Goal, goal_of
+from tarmac.decide.derived.goal import WorkloadGoal, goal_of
 from tarmac.decide.derived.waves import rollout_facts
 from tarmac.decide.explain.answer import explanation, told
 from tarmac.decide.explain.deployments import deployment_lines
@@ -72,7 +72,11 @@ def _rollout_lines(waves: Waves) -> Iterator[ExplanationLine]:
 
 
 def _placement_lines(
-    reads: CachedReads, placement: Placement, goal: Goal, deployments: Sequence[WorkloadDeployment], quota_change: str
+    reads: CachedReads,
+    placement: Placement,
+    goal: WorkloadGoal,
+    deployments: Sequence[WorkloadDeployment],
+    quota_change: str,
 ) -> Iterator[ExplanationLine]:
     cities = goal.cities[placement.name]
     for refusal in goal.blocks[placement.name]:

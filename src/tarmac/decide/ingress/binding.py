@@ -16,7 +16,15 @@ from tarmac.api.ingress.publicaddress import MAX_SHARED, HolderReference, LastHo
 from tarmac.decide import reasons
 from tarmac.decide.ingress.claims import IngressClaim
 from tarmac.decide.pooled.overlap import RangeOwner, overlapped_by_older
-from tarmac.decide.pooled.pool import RESTING, AddressWish, HeldAddress, HeldAddresses, Holder, PooledTake, PoolTerms
+from tarmac.decide.pooled.pool import (
+    RESTING,
+    AddressHolder,
+    AddressWish,
+    HeldAddress,
+    HeldAddresses,
+    PooledTake,
+    PoolTerms,
+)
 from tarmac.decide.pooled.ranges import Ranges
 from tarmac.decide.verdict import Refusal, Verdict
 
@@ -232,9 +240,9 @@ def held_address(address: PublicAddress) -> HeldAddress[PublicAddress]:
     )
 
 
-def _holder(reference: HolderReference | LastHolder) -> Holder:
+def _holder(reference: HolderReference | LastHolder) -> AddressHolder:
     kind = reference.kind or ""
-    return Holder(kind, reference.namespace, reference.name, reference.uid, reference.namespace_uid)
+    return AddressHolder(kind, reference.namespace, reference.name, reference.uid, reference.namespace_uid)
 
 
 def _families(pool: AddressPool) -> set[str]:

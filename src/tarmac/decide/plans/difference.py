@@ -9,9 +9,9 @@ from tarmac.api.compute.explanations import CityPlan, Ending, Refused
 from tarmac.api.compute.workload import WorkloadDeployment
 from tarmac.api.shared import ResourceList
 from tarmac.decide.instances import InstanceView
-from tarmac.decide.rollout import Goal
+from tarmac.decide.rollout import CityGoal
 from tarmac.decide.running import is_stopped
-from tarmac.decide.scheduling import Candidate
+from tarmac.decide.scheduling import PreemptionCandidate
 from tarmac.decide.verdict import Refusal
 
 
@@ -20,7 +20,7 @@ class Difference:
     """One deployment in its planned form. `unplaced` are ordinals of kept Instances that have no node yet."""
 
     deployment: WorkloadDeployment
-    goal: Goal
+    goal: CityGoal
     location: str = ""
     create: list[int] = field(default_factory=list[int])
     replace: list[InstanceView] = field(default_factory=list[InstanceView])
@@ -83,7 +83,7 @@ class Difference:
         number = len(self.wanted) if count is None else count
         self.refused.append(Refused(refusal.reason, start + refusal.message, refusal.change, number))
 
-    def end(self, candidate: Candidate) -> None:
+    def end(self, candidate: PreemptionCandidate) -> None:
         """Record the pods that would be preempted for one of its instances."""
         own = [each.name for each in candidate.victims if each.namespace == self.deployment.metadata.namespace]
         others = len(candidate.victims) - len(own)
@@ -115,7 +115,7 @@ def planned_uid(deployment: WorkloadDeployment, ordinal: int) -> str:
 
 def difference(deployment: WorkloadDeployment, present: Iterable[InstanceView]) -> Difference:
     """Compute which existing Instances would be kept, replaced and deleted, and which would be created."""
-    found = Difference(deployment, Goal.of(deployment.spec))
+    found = Difference(deployment, CityGoal.of(deployment.spec))
     taken: set[int] = set()
     for view in sorted(present, key=lambda view: (view.deleting, not view.ready, view.name)):
         if view.deleting or not 0 <= view.ordinal < found.goal.desired or view.ordinal in taken:

@@ -24,9 +24,9 @@ from tarmac.base.clock import rfc3339
 from tarmac.decide.egress.binding import decide_claim
 from tarmac.decide.egress.pool import Take, Takes
 from tarmac.decide.egress.snapshotworld import SnapshotWorld
-from tarmac.decide.egress.sourceresolution import Resolved
+from tarmac.decide.egress.sourceresolution import ResolvedSource
 from tarmac.decide.egress.sources import Resolution, resolve
-from tarmac.decide.egress.views import World
+from tarmac.decide.egress.views import EgressLookup
 from tarmac.decide.plans.others import laid_over, resource_of, stored_form
 from tarmac.decide.snapshot.egressobjects import EXTERNAL_SERVICES, SOURCE_IP_CLAIMS, SOURCE_IPS
 from tarmac.decide.snapshot.snapshot import Objects
@@ -139,14 +139,14 @@ def _is_certain(claim: SourceIPClaim, take: Take) -> bool:
     return take.known is not None or claim.spec.address == str(take.address)
 
 
-def plan_service(found: Resolution, world: World, guessed: Collection[str] = ()) -> ExternalPlan:
+def plan_service(found: Resolution, world: EgressLookup, guessed: Collection[str] = ()) -> ExternalPlan:
     """Return the plan of an ExternalService that the server accepts."""
     refused = [] if found.refusal is None else [_refused(found.refusal)]
     sources = [_planned(source, world, guessed) for source in found.sources]
     return ExternalPlan(True, sources=sources, refused=refused)
 
 
-def _planned(source: Resolved, world: World, guessed: Collection[str]) -> SourcePlan:
+def _planned(source: ResolvedSource, world: EgressLookup, guessed: Collection[str]) -> SourcePlan:
     line = world.candidates(source.source_ip.metadata.name) if source.source_ip is not None else ()
     cities = Counter(pod.node.city for pod in source.pods)
     return SourcePlan(

@@ -16,12 +16,12 @@ from tarmac.api.status import BadRequest
 from tarmac.decide import reasons
 from tarmac.decide.bootdisks import boot_volume, is_of_another_image
 from tarmac.decide.derived.deployments import Child, document
-from tarmac.decide.derived.goal import Goal, goal_of
+from tarmac.decide.derived.goal import WorkloadGoal, goal_of
 from tarmac.decide.derived.volumes import populated
 from tarmac.decide.derived.waves import rollout_facts
 from tarmac.decide.instances import InstanceView
 from tarmac.decide.machineimages import Images, images_of
-from tarmac.decide.placement import Place, by_city, location_for
+from tarmac.decide.placement import LocationView, by_city, location_for
 from tarmac.decide.plans.difference import Difference, difference
 from tarmac.decide.plans.quota import grant
 from tarmac.decide.plans.room import amounts_of, remove, take_room, unplaced
@@ -54,7 +54,7 @@ def differences(snapshot: Snapshot, workload: Workload, without: Collection[str]
     return _planned(snapshot, workload, without)[1]
 
 
-def _planned(snapshot: Snapshot, workload: Workload, without: Collection[str]) -> tuple[Goal, list[Difference]]:
+def _planned(snapshot: Snapshot, workload: Workload, without: Collection[str]) -> tuple[WorkloadGoal, list[Difference]]:
     _check_cities(snapshot, without)
     reads, existing = CachedReads(snapshot), deployments_of(snapshot, workload)
     goal = goal_of(workload, _places(snapshot, without), existing, snapshot.now)
@@ -78,14 +78,16 @@ def _check_cities(snapshot: Snapshot, without: Collection[str]) -> None:
         )
 
 
-def _places(snapshot: Snapshot, without: Collection[str], candidates: CandidateNodes | None = None) -> list[Place]:
+def _places(
+    snapshot: Snapshot, without: Collection[str], candidates: CandidateNodes | None = None
+) -> list[LocationView]:
     places = places_of(snapshot, candidates)
     lost = snapshot.now - _LONG_AGO
     return [replace(each, ready=False, since=lost) if each.city in without else each for each in places]
 
 
 def _differences(
-    reads: CachedReads, workload: Workload, goal: Goal, existing: Sequence[WorkloadDeployment]
+    reads: CachedReads, workload: Workload, goal: WorkloadGoal, existing: Sequence[WorkloadDeployment]
 ) -> Iterator[Difference]:
     """Yield the difference of each deployment that would exist."""
     present = {each.metadata.name: each for each in existing if each.metadata.deletion_timestamp is None}
@@ -114,8 +116,8 @@ def _as_it_would_be(workload: Workload, child: Child, known: WorkloadDeployment 
 
 def _order(
     workload: Workload,
-    goal: Goal,
-    places: Sequence[Place],
+    goal: WorkloadGoal,
+    places: Sequence[LocationView],
     existing: Sequence[WorkloadDeployment],
     found: Sequence[Difference],
     now: float,
@@ -126,7 +128,9 @@ def _order(
         each.wave = to_come.get(each.deployment.metadata.name, 0)
 
 
-def _locate(workload: Workload, goal: Goal, places: Sequence[Place], found: Sequence[Difference]) -> None:
+def _locate(
+    workload: Workload, goal: WorkloadGoal, places: Sequence[LocationView], found: Sequence[Difference]
+) -> None:
     """Set the Location of each deployment, or record why it has none."""
     here = by_city(places)
     lost = here.keys() - {place.city for place in places if place.ready}
@@ -145,7 +149,7 @@ def _locate(workload: Workload, goal: Goal, places: Sequence[Place], found: Sequ
                 each.refuse(verdict.refusals[0])
 
 
-def _lose(found: Difference, goal: Goal, placement: Placement) -> None:
+def _lose(found: Difference, goal: WorkloadGoal, placement: Placement) -> None:
     """Mark a city as lost: nothing runs there, and instances that its policy does not start elsewhere are refused."""
     city, policy = found.city, placement.on_city_loss
     complaints = [each for each in goal.blocks[placement.name] if each.where == city and each.rule == "onCityLoss"]
@@ -211,7 +215,7 @@ def _make(snapshot: Snapshot, candidates: CandidateNodes, namespace: str, found:
         each.placed = {pod.uid: node for pod, node in placed}
 
 
-def _leaving(reads: CachedReads, goal: Goal, existing: Sequence[WorkloadDeployment]) -> Iterator[Difference]:
+def _leaving(reads: CachedReads, goal: WorkloadGoal, existing: Sequence[WorkloadDeployment]) -> Iterator[Difference]:
     """Yield the differences of deployments that would be deleted entirely."""
     for deployment in existing:
         if deployment.metadata.name not in goal.children:
@@ -220,7 +224,7 @@ def _leaving(reads: CachedReads, goal: Goal, existing: Sequence[WorkloadDeployme
             yield found
 
 
-def _nowhere(goal: Goal) -> Iterator[CityPlan]:
+def _nowhere(goal: WorkloadGoal) -> Iterator[CityPlan]:
     """Yield entries for placements, or parts of them, that match no city."""
     for name, blocks in goal.blocks.items():
         for block in blocks:

@@ -26,7 +26,7 @@ RESTING = ("Released", "Quarantined")
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class AddressHolder:
     """A holder of an address. Without a uid it is a reservation; without kind and name, one for a whole namespace."""
 
     kind: str
@@ -42,11 +42,11 @@ class HeldAddress(Generic[T]):
 
     address: Address
     source: T
-    holders: tuple[Holder, ...] = ()
+    holders: tuple[AddressHolder, ...] = ()
     phase: str = ""
     retained: bool = False
     going: bool = False  # being deleted
-    last: Holder | None = None
+    last: AddressHolder | None = None
     until: str = ""  # end of the rest
     location: str = ""
 
@@ -201,7 +201,7 @@ class HeldAddresses(Generic[T]):
         message = f"{known.address} rests{when}: external servers may still trust it as its previous holder."
         return Refusal(reasons.ADDRESS_QUARANTINED, message, change="Wait, or ask for another.")
 
-    def _is_of(self, last: Holder, namespace: str) -> bool:
+    def _is_of(self, last: AddressHolder, namespace: str) -> bool:
         known = bool(last.namespace_uid) and last.namespace_uid == self.terms.uid_of(namespace)
         return last.namespace == namespace and known
 

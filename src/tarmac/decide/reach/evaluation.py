@@ -12,12 +12,12 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
 from tarmac.base.ipnumbers import packed_address
-from tarmac.decide.reach.policyrules import Allowance, Ports
+from tarmac.decide.reach.policyrules import Allowance, PortRange
 
 Span = tuple[int, int]
 """First and last number of a range."""
 
-Groups = Mapping[tuple[Ports, ...] | None, Sequence[Span] | None]
+Groups = Mapping[tuple[PortRange, ...] | None, Sequence[Span] | None]
 """Allowed addresses by allowed ports; None means all."""
 
 _ALL_PORTS: Final[Span] = (0, 65535)
@@ -61,7 +61,7 @@ def widens(before: Sequence[Allowance] | None, after: Sequence[Allowance] | None
 
 def grouped(allowances: Iterable[Allowance], version: int) -> Groups:
     """Merge allowances of one family by their ports; groups without an address are left out."""
-    found: dict[tuple[Ports, ...] | None, list[Span] | None] = {}
+    found: dict[tuple[PortRange, ...] | None, list[Span] | None] = {}
     for allowance in allowances:
         meant = ranges(allowance, version)
         if allowance.ports not in found:
@@ -81,7 +81,7 @@ def ranges(allowance: Allowance, version: int) -> list[Span] | None:
     return _without(collapsed(allowance.peers, version), collapsed(allowance.excluded, version))
 
 
-def merged(ports: Iterable[Ports]) -> list[Span] | None:
+def merged(ports: Iterable[PortRange]) -> list[Span] | None:
     """Return ports as disjoint sorted ranges; None means all of them."""
     found = union(_bounds(each) for each in ports)
     return None if found == [_ALL_PORTS] else found
@@ -145,7 +145,7 @@ def _covers_all(after: Groups, before: Groups) -> bool:
     return all(_covers(after, ports, spans) for ports, spans in before.items())
 
 
-def _covers(groups: Groups, ports: tuple[Ports, ...] | None, spans: Sequence[Span] | None) -> bool:
+def _covers(groups: Groups, ports: tuple[PortRange, ...] | None, spans: Sequence[Span] | None) -> bool:
     """Return True if the groups allow at least these spans at these ports."""
     wider = [
         each for others, each in groups.items() if others is None or (ports is not None and set(ports) <= set(others))
@@ -162,7 +162,7 @@ def _holds(spans: Sequence[Span] | None, number: int) -> bool:
     return at >= 0 and number <= spans[at][1]
 
 
-def _port_is_meant(ports: Sequence[Ports] | None, protocol: str, port: int | None) -> bool:
+def _port_is_meant(ports: Sequence[PortRange] | None, protocol: str, port: int | None) -> bool:
     if ports is None:
         return True
     return any(
@@ -171,7 +171,7 @@ def _port_is_meant(ports: Sequence[Ports] | None, protocol: str, port: int | Non
     )
 
 
-def _bounds(ports: Ports) -> Span:
+def _bounds(ports: PortRange) -> Span:
     if ports.first is None:
         return _ALL_PORTS
     return ports.first, ports.first if ports.last is None else ports.last

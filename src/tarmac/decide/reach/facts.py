@@ -73,7 +73,7 @@ class _ServiceSpec(Fields, frozen=True, gc=False):
     internal_traffic_policy: str = "Cluster"
 
 
-class ServiceFacts(Fields, frozen=True, gc=False):
+class ServiceFields(Fields, frozen=True, gc=False):
     """A Service."""
 
     metadata: Metadata
@@ -120,7 +120,7 @@ class _Hints(Fields, frozen=True, gc=False):
     for_nodes: list[_Hint] | None = None
 
 
-class Backend(Fields, frozen=True, gc=False):
+class SliceEndpoint(Fields, frozen=True, gc=False):
     """An endpoint of a slice."""
 
     addresses: list[str]
@@ -160,11 +160,11 @@ class SliceFacts(Fields, frozen=True, gc=False):
 
     metadata: Metadata
     address_type: str
-    endpoints: list[Backend] | None = None
+    endpoints: list[SliceEndpoint] | None = None
     ports: list[_SlicePort] | None = None
 
 
-decode_service = msgspec.json.Decoder(ServiceFacts).decode
+decode_service = msgspec.json.Decoder(ServiceFields).decode
 decode_slice = msgspec.json.Decoder(SliceFacts).decode
 
 

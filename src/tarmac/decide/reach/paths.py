@@ -37,7 +37,7 @@ _NAME_LABEL = "kubernetes.io/metadata.name"
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class PathWalk:
     """The state of a path evaluation. `lines` grow; each backend of a Service gets a copy."""
 
     world: ReachWorld
@@ -97,7 +97,7 @@ class Walk:
             yield self._no(network, source, address, port, "service", reasons.NO_READY_ENDPOINT, message)
             return
         for place, behind in found.backends:
-            walk = Walk(self.world, self.sees, self.sender, self.protocol, None, list(self.lines))
+            walk = PathWalk(self.world, self.sees, self.sender, self.protocol, None, list(self.lines))
             walk._yes("service", f"Service {service.key} port {port} leads to {_written(place, behind)}")
             yield walk._through_policies(interface, source, place, behind)
 

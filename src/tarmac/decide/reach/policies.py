@@ -25,7 +25,7 @@ from tarmac.base.selectors import EVERYTHING, LabelMatcher
 from tarmac.decide.reach.budget import MAX_RANGES, MAX_RULES, MAX_STEPS, Budget, CompilationTooLarge
 from tarmac.decide.reach.facts import PolicyFacts
 from tarmac.decide.reach.members import NetworkPod
-from tarmac.decide.reach.policyrules import Allowance, Ports, Rules
+from tarmac.decide.reach.policyrules import Allowance, PortRange, Rules
 from tarmac.decide.reach.selecting import Labelled, Labels, Selecting
 
 DENIED: Final = Rules((), ())
@@ -131,7 +131,7 @@ class PolicyBook:
         """Return the ingress allowances of a rule. A port name that the pod does not declare matches no port."""
         self._steps.spend(1 + len(rule.ports))
         named = [
-            Ports(port.protocol, number, number)
+            PortRange(port.protocol, number, number)
             for port in rule.ports
             if isinstance(port.port, str) and (number := member.ports.get((port.port, port.protocol))) is not None
         ]
@@ -156,13 +156,13 @@ class PolicyBook:
                 if number is not None:
                     listening.setdefault(number, []).extend(addresses)
             self._allowed[key] = [
-                Allowance(_hosts(addresses), ports=(Ports(port.protocol, number, number),), origin=origin)
+                Allowance(_hosts(addresses), ports=(PortRange(port.protocol, number, number),), origin=origin)
                 for number, addresses in sorted(listening.items())
             ]
         return self._allowed[key]
 
     def _with(
-        self, peers: Sequence[PolicyPeer], namespace: str, ports: tuple[Ports, ...] | None, origin: str
+        self, peers: Sequence[PolicyPeer], namespace: str, ports: tuple[PortRange, ...] | None, origin: str
     ) -> Sequence[Allowance]:
         key = id(peers), namespace, ports
         if key not in self._allowed:
@@ -170,7 +170,7 @@ class PolicyBook:
         return self._allowed[key]
 
     def _traffic(
-        self, peers: Sequence[PolicyPeer], namespace: str, ports: tuple[Ports, ...] | None, origin: str
+        self, peers: Sequence[PolicyPeer], namespace: str, ports: tuple[PortRange, ...] | None, origin: str
     ) -> Iterator[Allowance]:
         """Yield the traffic with peers. A range with exceptions gets its own allowance: they apply to it alone."""
         if not peers:
@@ -219,9 +219,9 @@ def _selector(selector: LabelSelector) -> LabelMatcher:
     return LabelMatcher.from_object(encode(selector))
 
 
-def _numbers(ports: Sequence[PolicyPort]) -> tuple[Ports, ...]:
+def _numbers(ports: Sequence[PolicyPort]) -> tuple[PortRange, ...]:
     return tuple(
-        Ports(port.protocol, port.port, port.end_port if port.end_port is not None else port.port)
+        PortRange(port.protocol, port.port, port.end_port if port.end_port is not None else port.port)
         for port in ports
         if not isinstance(port.port, str)
     )

@@ -7,7 +7,7 @@ from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
-class Ports:
+class PortRange:
     """Ports of one protocol, first to last; None means every port."""
 
     protocol: Literal["TCP", "UDP", "SCTP"] = "TCP"
@@ -24,7 +24,7 @@ class Allowance:
 
     peers: tuple[str, ...] | None = None  # CIDR ranges
     excluded: tuple[str, ...] = ()  # ranges within the peers that are excepted
-    ports: tuple[Ports, ...] | None = None
+    ports: tuple[PortRange, ...] | None = None
     origin: str = field(default="", compare=False)
 
 
@@ -37,7 +37,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class ServicePort:
+class ServiceFrontend:
     """A cluster address and port with its backends. `affinity` in seconds, 0 for none."""
 
     address: str

@@ -20,7 +20,7 @@ from tarmac.decide.egress.compiling import dial_port
 from tarmac.decide.egress.snapshotworld import SnapshotWorld
 from tarmac.decide.egress.sources import Resolution, resolve
 from tarmac.decide.reach.members import NetworkPod
-from tarmac.decide.reach.paths import Sees, Walk
+from tarmac.decide.reach.paths import PathWalk, Sees
 from tarmac.decide.reach.question import BadQuestion, ReachQuestion, ReachTarget
 from tarmac.decide.reach.world import ReachWorld
 from tarmac.decide.snapshot.egressobjects import EXTERNAL_SERVICES
@@ -162,8 +162,8 @@ class _Asking:
         message = f"No family of addresses is common to the two; {self.question.target.key} is on {networks}."
         return [ReachPath("", "", "", "", "No", [ExplanationLine("No", reasons.NO_ROUTE, message, "route")])]
 
-    def _walk(self, member: NetworkPod, expected: NetworkPod | None = None) -> Walk:
-        walk = Walk(self.world, self.sees, member, self.question.protocol, expected)
+    def _walk(self, member: NetworkPod, expected: NetworkPod | None = None) -> PathWalk:
+        walk = PathWalk(self.world, self.sees, member, self.question.protocol, expected)
         networks = ", ".join(sorted({each.network for each in member.interfaces}))
         walk.lines.append(
             ExplanationLine(
@@ -247,7 +247,7 @@ def _sentence(said: str, answer: str, paths: Sequence[ReachPath]) -> str:
     return f"{said.format('does not reach')}{' yet' if answer == 'Wait' else ''}: {telling}"
 
 
-def external_path(walk: Walk, key: str, port: int) -> ReachPath:
+def external_path(walk: PathWalk, key: str, port: int) -> ReachPath:
     """Evaluate if the pod is a source and its policies allow egress. `port` is the server's port or the dialled one."""
     service = EXTERNAL_SERVICES.get(walk.world.snapshot, key)
     assert service is not None
@@ -277,7 +277,7 @@ def external_path(walk: Walk, key: str, port: int) -> ReachPath:
     return ReachPath(pod.network, pod.address, end, source.address, "Yes", walk.lines)
 
 
-def _refused(found: Resolution, walk: Walk, key: str, port: int, *, has_port: bool) -> ExplanationLine:
+def _refused(found: Resolution, walk: PathWalk, key: str, port: int, *, has_port: bool) -> ExplanationLine:
     if not has_port:
         return ExplanationLine(
             "No", reasons.NO_SUCH_ADDRESS, f"ExternalService {key} has no port {port}/{walk.protocol}.", "service"

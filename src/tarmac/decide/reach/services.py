@@ -24,20 +24,20 @@ from tarmac.decide.reach.budget import (
     Budget,
     CompilationTooLarge,
 )
-from tarmac.decide.reach.facts import Backend, ServiceFacts, ServicePortFacts, SliceFacts
+from tarmac.decide.reach.facts import ServiceFields, ServicePortFacts, SliceEndpoint, SliceFacts
 from tarmac.decide.reach.marks import is_reserved
-from tarmac.decide.reach.policyrules import ServicePort
+from tarmac.decide.reach.policyrules import ServiceFrontend
 
 LABEL_SERVICE = "kubernetes.io/service-name"
 
-Offered = tuple[ServiceFacts, tuple[SliceFacts, ...]]
+Offered = tuple[ServiceFields, tuple[SliceFacts, ...]]
 """A Service and its reachable slices."""
 
-_Answering = dict[tuple[str, int], Backend]
+_Answering = dict[tuple[str, int], SliceEndpoint]
 """Backends by address and port."""
 
 
-class Here(NamedTuple):
+class NodeZone(NamedTuple):
     """This node, and its zone."""
 
     node: str
@@ -47,7 +47,7 @@ class Here(NamedTuple):
 class ServiceIndex:
     """Services and their slices, indexed by network."""
 
-    def __init__(self, services: Iterable[ServiceFacts], slices: Iterable[SliceFacts]) -> None:
+    def __init__(self, services: Iterable[ServiceFields], slices: Iterable[SliceFacts]) -> None:
         self._services = {service.key: service for service in services}
         self._slices: dict[str, list[SliceFacts]] = {}
         self._on: dict[str, dict[str, None]] = {}  # network → Services that have an endpoint on it
@@ -75,19 +75,19 @@ class ServiceIndex:
 
 
 @dataclass(slots=True)
-class ServicePorts:
+class ServiceFrontends:
     """The Service ports of a network for one node. Unchanged Services are not compiled again."""
 
     network: str
-    here: Here
+    here: NodeZone
     refusals: Sequence[str] = ()
-    ports: tuple[ServicePort, ...] = ()
-    _known: Mapping[str, tuple[Offered, list[ServicePort]]] | None = None
+    ports: tuple[ServiceFrontend, ...] = ()
+    _known: Mapping[str, tuple[Offered, list[ServiceFrontend]]] | None = None
 
     def update(self, offered: Sequence[Offered]) -> None:
         """Apply the current Services."""
         before = self._known or {}
-        found: dict[str, tuple[Offered, list[ServicePort]]] = {}
+        found: dict[str, tuple[Offered, list[ServiceFrontend]]] = {}
         for each in offered:
             key = each[0].key
             known = before.get(key)
@@ -98,8 +98,8 @@ class ServicePorts:
 
 
 def _bounded(
-    network: str, found: Sequence[tuple[Offered, list[ServicePort]]]
-) -> tuple[list[ServicePort], Sequence[str]]:
+    network: str, found: Sequence[tuple[Offered, list[ServiceFrontend]]]
+) -> tuple[list[ServiceFrontend], Sequence[str]]:
     """Return the ports within their namespaces' limits; ports beyond them reject connections."""
     own = network.partition("/")[0]
     sizes: dict[str, int] = {}
@@ -107,8 +107,8 @@ def _bounded(
         namespace = service.metadata.namespace
         sizes[namespace] = sizes.get(namespace, 0) + sum(1 + len(port.backends) for port in ports)
     budgets = {True: _Budgets(), False: _Budgets()}
-    bounded: list[ServicePort] = []
-    refusing: list[ServicePort] = []
+    bounded: list[ServiceFrontend] = []
+    refusing: list[ServiceFrontend] = []
     refusals: list[str] = []
     for (service, _), ports in sorted(found, key=lambda each: (sizes[each[0][0].metadata.namespace], each[0][0].key)):
         try:
@@ -124,7 +124,7 @@ class _Budgets:
         self._backends = Budget(MAX_BACKENDS, "backends")
         self._remembering = Budget(MAX_REMEMBERING, "backends that remember their clients")
 
-    def within(self, ports: Sequence[ServicePort]) -> Iterable[ServicePort]:
+    def within(self, ports: Sequence[ServiceFrontend]) -> Iterable[ServiceFrontend]:
         """Charge the ports of one Service; drop affinity if its limit is exceeded. Raises CompilationTooLarge."""
         self._backends.spend(sum(1 + len(port.backends) for port in ports))
         try:
@@ -134,7 +134,7 @@ class _Budgets:
         return ports
 
 
-def _ports_of(offered: Offered, here: Here) -> list[ServicePort]:
+def _ports_of(offered: Offered, here: NodeZone) -> list[ServiceFrontend]:
     """Return the ports of one Service; all of them reject connections if it has too many backends."""
     try:
         return _ports(*offered, here)
@@ -142,9 +142,9 @@ def _ports_of(offered: Offered, here: Here) -> list[ServicePort]:
         return _ports(offered[0], (), here)
 
 
-def _ports(service: ServiceFacts, slices: Sequence[SliceFacts], here: Here) -> list[ServicePort]:
+def _ports(service: ServiceFields, slices: Sequence[SliceFacts], here: NodeZone) -> list[ServiceFrontend]:
     return [
-        ServicePort(
+        ServiceFrontend(
             address, cast("Literal['TCP', 'UDP', 'SCTP']", port.protocol), port.port, backends, service.affinity
         )
         for family, six in (("IPv4", False), ("IPv6", True))  # slices of type FQDN are ignored
@@ -156,7 +156,7 @@ def _ports(service: ServiceFacts, slices: Sequence[SliceFacts], here: Here) -> l
 
 
 def _backends(
-    service: ServiceFacts, here: Here, slices: Sequence[SliceFacts]
+    service: ServiceFields, here: NodeZone, slices: Sequence[SliceFacts]
 ) -> Iterator[tuple[ServicePortFacts, tuple[tuple[str, int], ...]]]:
     """Yield the backends of each port. Slices map port names to numbers. Raises CompilationTooLarge."""
     ready: dict[tuple[str, str], _Answering] = {}
@@ -178,7 +178,7 @@ def _backends(
         yield port, tuple(sorted(near or leaving.get(name) or ()))
 
 
-def _nearest(found: _Answering, here: Here) -> _Answering:
+def _nearest(found: _Answering, here: NodeZone) -> _Answering:
     """Return the backends with hints for this node, else those for its zone, else all."""
     if all(one.nodes for one in found.values()) and (
         near := {place: one for place, one in found.items() if here.node in one.nodes}
@@ -189,7 +189,9 @@ def _nearest(found: _Answering, here: Here) -> _Answering:
     return found
 
 
-def _answering(service: ServiceFacts, node: str, slice_: SliceFacts) -> tuple[list[Backend], list[Backend]]:
+def _answering(
+    service: ServiceFields, node: str, slice_: SliceFacts
+) -> tuple[list[SliceEndpoint], list[SliceEndpoint]]:
     """Return the ready endpoints of a slice that this node may use, and those still serving while terminating."""
     near = [
         each
@@ -199,7 +201,7 @@ def _answering(service: ServiceFacts, node: str, slice_: SliceFacts) -> tuple[li
     return [each for each in near if each.ready], [each for each in near if each.leaving]
 
 
-def _is_near(service: ServiceFacts, endpoint: Backend, node: str) -> bool:
+def _is_near(service: ServiceFields, endpoint: SliceEndpoint, node: str) -> bool:
     return not service.local or endpoint.node_name == node
 
 

@@ -21,7 +21,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.decide.reach.evaluation import Permission
 from tarmac.decide.reach.facts import (
     PolicyFacts,
-    ServiceFacts,
+    ServiceFields,
     SliceFacts,
     decode_service,
     decode_slice,
@@ -30,9 +30,9 @@ from tarmac.decide.reach.facts import (
 )
 from tarmac.decide.reach.members import NetworkPod, member_of
 from tarmac.decide.reach.policies import PolicyBook
-from tarmac.decide.reach.policyrules import Allowance, Rules, ServicePort
+from tarmac.decide.reach.policyrules import Allowance, Rules, ServiceFrontend
 from tarmac.decide.reach.selecting import Labels
-from tarmac.decide.reach.services import Here, ServiceIndex, ServicePorts
+from tarmac.decide.reach.services import NodeZone, ServiceFrontends, ServiceIndex
 from tarmac.decide.snapshot.egressobjects import EXTERNAL, NAMESPACES, SERVICES, SLICES
 from tarmac.decide.snapshot.snapshot import INSTANCES, NETWORKS, NODES, PODS, ResourceSource, Snapshot
 
@@ -78,8 +78,8 @@ class ReachWorld:
     _permissions: dict[int, list[tuple[Allowance, Permission]]] = field(
         default_factory=dict[int, list[tuple[Allowance, Permission]]]
     )
-    _ports: dict[tuple[str, str], tuple[ServicePort, ...]] = field(
-        default_factory=dict[tuple[str, str], tuple[ServicePort, ...]]
+    _ports: dict[tuple[str, str], tuple[ServiceFrontend, ...]] = field(
+        default_factory=dict[tuple[str, str], tuple[ServiceFrontend, ...]]
     )
 
     @cached_property
@@ -125,7 +125,7 @@ class ReachWorld:
         return _labels(self.snapshot, namespace)
 
     @cached_property
-    def services(self) -> dict[str, ServiceFacts]:
+    def services(self) -> dict[str, ServiceFields]:
         """All Services by namespace/name."""
         return {each.key: each for each in map(_decoded_service, self.snapshot.list(SERVICES.resource))}
 
@@ -163,12 +163,12 @@ class ReachWorld:
             (each for each, one in self._permissions[id(allowances)] if one.permits(peer, protocol, port)), None
         )
 
-    def service_ports(self, network: str, node: str) -> tuple[ServicePort, ...]:
+    def service_ports(self, network: str, node: str) -> tuple[ServiceFrontend, ...]:
         """Return the Service ports in a network from the perspective of a node."""
         if (network, node) not in self._ports:
             found = self.node(node) or {"metadata": {}}
             zone = (found["metadata"].get("labels") or {}).get(LABEL_ZONE, "")
-            ports = ServicePorts(network, Here(node, zone))
+            ports = ServiceFrontends(network, NodeZone(node, zone))
             ports.update(self._index.offered(network))
             self._ports[network, node] = ports.ports
         return self._ports[network, node]
@@ -177,7 +177,7 @@ class ReachWorld:
         """Return a Node."""
         return NODES.get(self.snapshot, name)
 
-    def service_at(self, address: str) -> ServiceFacts | None:
+    def service_at(self, address: str) -> ServiceFields | None:
         """Return the Service with a cluster address."""
         return next((each for each in self.services.values() if address in each.addresses), None)
 
@@ -210,5 +210,5 @@ def _held(members: Iterable[NetworkPod]) -> dict[tuple[str, str], Holder]:
     }
 
 
-def _decoded_service(raw: bytes | msgspec.Raw) -> ServiceFacts:
+def _decoded_service(raw: bytes | msgspec.Raw) -> ServiceFields:
     return decode_service(bytes(raw))

@@ -13,14 +13,14 @@ Invariants, for every possible state of the city:
 
 from __future__ import annotations
 
-from tarmac.decide.rollout.fleet import Goal, RolloutLimits, desired_replicas, limits
+from tarmac.decide.rollout.fleet import CityGoal, RolloutLimits, desired_replicas, limits
 from tarmac.decide.rollout.history import KEPT_REVISIONS, Revision, complete, fallback, record, undo
 from tarmac.decide.rollout.steps import Removal, RemovalCause, RolloutSteps, plan
 from tarmac.decide.rollout.template import template_hash
 
 __all__ = [
     "KEPT_REVISIONS",
-    "Goal",
+    "CityGoal",
     "Removal",
     "RemovalCause",
     "Revision",

@@ -56,7 +56,7 @@ def _resolve(amount: IntOrString, total: int, *, up: bool) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Goal:
+class CityGoal:
     """The wanted state of a city's instances."""
 
     desired: int
@@ -66,10 +66,10 @@ class Goal:
     paused: bool = False
 
     @staticmethod
-    def of(spec: WorkloadDeploymentSpec) -> Goal:
+    def of(spec: WorkloadDeploymentSpec) -> CityGoal:
         """Return the goal of a deployment's specification."""
         desired = desired_replicas(spec.scale_settings, spec.replicas)
-        return Goal(
+        return CityGoal(
             desired,
             template_hash(spec.template),
             limits(spec.rollout, desired),
@@ -81,7 +81,7 @@ class Goal:
 class Fleet:
     """The existing instances compared with a goal: how many are available, and how many more may be created."""
 
-    def __init__(self, goal: Goal, instances: Iterable[InstanceView]) -> None:
+    def __init__(self, goal: CityGoal, instances: Iterable[InstanceView]) -> None:
         self._goal = goal
         self.at: dict[int, InstanceView] = {}
         self.strays: list[InstanceView] = []

@@ -8,7 +8,7 @@ from enum import Enum
 
 from tarmac.decide import reasons
 from tarmac.decide.instances import InstanceView
-from tarmac.decide.rollout.fleet import Fleet, Goal
+from tarmac.decide.rollout.fleet import CityGoal, Fleet
 from tarmac.decide.verdict import Refusal
 
 
@@ -42,7 +42,7 @@ class RolloutSteps:
     complete: bool = False
 
 
-def plan(goal: Goal, instances: Iterable[InstanceView]) -> RolloutSteps:
+def plan(goal: CityGoal, instances: Iterable[InstanceView]) -> RolloutSteps:
     """Return the next steps from the existing instances toward the goal.
 
     Idempotent: the same state gives the same steps.
@@ -61,7 +61,7 @@ def plan(goal: Goal, instances: Iterable[InstanceView]) -> RolloutSteps:
     return RolloutSteps(steps.create, removals, steps.waiting)
 
 
-def _parallel(goal: Goal, fleet: Fleet) -> RolloutSteps:
+def _parallel(goal: CityGoal, fleet: Fleet) -> RolloutSteps:
     """Return all steps that the limits allow, at once."""
     removals: list[Removal] = []
     for instance in fleet.removable():
@@ -73,7 +73,7 @@ def _parallel(goal: Goal, fleet: Fleet) -> RolloutSteps:
     return RolloutSteps(creations, tuple(removals), None if removals or creations else _first_unready(fleet))
 
 
-def _ordered(goal: Goal, fleet: Fleet) -> RolloutSteps:
+def _ordered(goal: CityGoal, fleet: Fleet) -> RolloutSteps:
     """Return a step for one instance at a time; none is created before all lower ordinals are ready."""
     if fleet.deleting:
         return RolloutSteps(waiting=_gone_first(fleet.deleting[0]))
@@ -92,7 +92,7 @@ def _ordered(goal: Goal, fleet: Fleet) -> RolloutSteps:
     return RolloutSteps(remove=tuple(_removal(goal, instance) for instance in removable[:1]))
 
 
-def _removal(goal: Goal, instance: InstanceView) -> Removal:
+def _removal(goal: CityGoal, instance: InstanceView) -> Removal:
     return Removal(instance, RemovalCause.SCALE_DOWN if instance.ordinal >= goal.desired else RemovalCause.OUTDATED)
 
 

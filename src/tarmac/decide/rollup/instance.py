@@ -9,7 +9,7 @@ from tarmac.api.compute.instance import InstanceStatus, InterfaceStatus, Observe
 from tarmac.api.shared import Summary
 from tarmac.decide import reasons
 from tarmac.decide.rollup.conditions import Finding, merge, most_actionable
-from tarmac.decide.rollup.pods import PodView
+from tarmac.decide.rollup.pods import PodProgress
 from tarmac.decide.running import STOPPED_TEXT
 from tarmac.decide.verdict import Refusal
 
@@ -26,7 +26,7 @@ class InstanceInput:
     template_hash: str
     gates: Sequence[str] = ()
     blocks: Sequence[Refusal] = ()
-    pod: PodView | None = None
+    pod: PodProgress | None = None
     interfaces: Sequence[InterfaceStatus] = ()
     deleting: bool = False
     stopped: bool = False

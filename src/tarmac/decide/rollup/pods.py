@@ -112,7 +112,7 @@ class InstancePod(Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class PodView:
+class PodProgress:
     """The progress of a Pod. The findings have the types of the Instance's conditions."""
 
     node: str
@@ -124,11 +124,11 @@ class PodView:
     addresses: tuple[str, ...] = ()  # as reported by the node
 
     @staticmethod
-    def of(pod: InstancePod) -> PodView:
+    def of(pod: InstancePod) -> PodProgress:
         """Return the view of a decoded Pod."""
         status = pod.status
         conditions = {condition.type: condition for condition in status.conditions}
-        return PodView(
+        return PodProgress(
             node=pod.spec.node_name,
             programmed=_programmed(pod, conditions),
             running=_running(pod),
@@ -142,9 +142,9 @@ class PodView:
 _decode = msgspec.json.Decoder(InstancePod).decode
 
 
-def read_pod(raw: bytes | msgspec.Raw) -> PodView:
+def read_pod(raw: bytes | msgspec.Raw) -> PodProgress:
     """Return the view of an encoded Pod."""
-    return PodView.of(_decode(raw))
+    return PodProgress.of(_decode(raw))
 
 
 def _programmed(pod: InstancePod, conditions: dict[str, Condition]) -> Finding:

@@ -18,7 +18,7 @@ from tarmac.decide.rollup.view import DeploymentView
 _COUNTED: Final = Counters.__struct_fields__
 
 
-class Group(Enum):
+class DeploymentGroup(Enum):
     """Groups of deployments that are not being deleted, by their conditions."""
 
     AVAILABLE = auto()
@@ -88,14 +88,16 @@ class _Counts:
         return iter(self._counts)
 
 
-class Tally:
+class DeploymentTally:
     """The deployments of a placement, by name. All sequences it returns are in the order of names."""
 
     def __init__(self, deployments: Iterable[tuple[str, DeploymentView]] = ()) -> None:
         self.counters = Counters()
         self.staying = 0  # deployments that are not being deleted
         self._views: dict[str, DeploymentView] = {}
-        self._groups: dict[Group, dict[str, _Members]] = {group: {} for group in Group}  # then by reason
+        self._groups: dict[DeploymentGroup, dict[str, _Members]] = {
+            group: {} for group in DeploymentGroup
+        }  # then by reason
         self._locations, self._cities, self._ready_cities = _Counts(), _Counts(), _Counts()
         for name, view in deployments:
             self.put(name, view)
@@ -125,15 +127,15 @@ class Tally:
         self._add(known, -1)
         self._leave(name, _places(known))
 
-    def members(self, group: Group, reason: str = "") -> Iterator[DeploymentView]:
+    def members(self, group: DeploymentGroup, reason: str = "") -> Iterator[DeploymentView]:
         """Return the deployments of a group with the given reason."""
         return (view for _, view in self._groups[group].get(reason, ()))
 
-    def first_of_each(self, group: Group) -> list[DeploymentView]:
+    def first_of_each(self, group: DeploymentGroup) -> list[DeploymentView]:
         """Return the first deployment of each reason in a group."""
         return [view for _, view in sorted((next(iter(of)) for of in self._groups[group].values()), key=_name)]
 
-    def any(self, group: Group) -> bool:
+    def any(self, group: DeploymentGroup) -> bool:
         """Return True if a group has a deployment."""
         return bool(self._groups[group])
 
@@ -164,7 +166,7 @@ class Tally:
         if view.counters.ready_replicas:
             self._ready_cities.add(view.city, sign)
 
-    def _leave(self, name: str, places: Iterable[tuple[Group, str]]) -> None:
+    def _leave(self, name: str, places: Iterable[tuple[DeploymentGroup, str]]) -> None:
         for group, reason in places:
             members = self._groups[group][reason]
             members.drop(name)
@@ -176,30 +178,32 @@ def _name(member: tuple[str, DeploymentView]) -> str:
     return member[0]
 
 
-def _places(view: DeploymentView) -> list[tuple[Group, str]]:
+def _places(view: DeploymentView) -> list[tuple[DeploymentGroup, str]]:
     """Return the groups of a deployment, each with the reason it has there."""
     if view.deleting:
         return []
     found = [_progress(view)]
     if view.available is not None:
         serves = view.available.status == "True"
-        found.append((Group.AVAILABLE, "") if serves else (Group.UNAVAILABLE, view.available.reason))
+        found.append(
+            (DeploymentGroup.AVAILABLE, "") if serves else (DeploymentGroup.UNAVAILABLE, view.available.reason)
+        )
     if view.outdated:
-        found.append((Group.OUTDATED, ""))
+        found.append((DeploymentGroup.OUTDATED, ""))
     if view.trouble:
-        found.append((Group.TROUBLED, view.trouble))
+        found.append((DeploymentGroup.TROUBLED, view.trouble))
     return [place for place in found if place is not None]
 
 
-def _progress(view: DeploymentView) -> tuple[Group, str] | None:
+def _progress(view: DeploymentView) -> tuple[DeploymentGroup, str] | None:
     """Return the group and reason of the Progressing condition; None for a deployment that is complete."""
     said = view.progressing
     if said is None:
-        return Group.UNREPORTED, ""
+        return DeploymentGroup.UNREPORTED, ""
     if said.status == "False":
-        return Group.REFUSED, said.reason
+        return DeploymentGroup.REFUSED, said.reason
     if said.reason == reasons.NEW_REVISION:
-        return Group.ROLLING, ""
+        return DeploymentGroup.ROLLING, ""
     if said.reason == reasons.SCALING:
-        return Group.SCALING, ""
-    return (Group.PAUSED, "") if said.status == "Unknown" else None
+        return DeploymentGroup.SCALING, ""
+    return (DeploymentGroup.PAUSED, "") if said.status == "Unknown" else None

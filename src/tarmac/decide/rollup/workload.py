@@ -14,7 +14,7 @@ from tarmac.decide.rollout.messages import rollout_failure
 from tarmac.decide.rollout.waves import Waves
 from tarmac.decide.rollup.conditions import Finding, is_blocking, is_telling, merge, most_actionable
 from tarmac.decide.rollup.progress import listed, progressing, readiness, summary, worst
-from tarmac.decide.rollup.tally import Group, Tally
+from tarmac.decide.rollup.tally import DeploymentGroup, DeploymentTally
 from tarmac.decide.rollup.view import DeploymentView
 from tarmac.decide.verdict import Refusal
 
@@ -28,8 +28,8 @@ _ANYCAST = Finding(
     "Nothing announces shared addresses here, so the workload has none; it is reached at its instances' own.",
 )
 _UNDER_WAY = (
-    (Group.ROLLING, reasons.NEW_REVISION, "The newest revision rolls out"),
-    (Group.SCALING, reasons.SCALING, "Scaling"),
+    (DeploymentGroup.ROLLING, reasons.NEW_REVISION, "The newest revision rolls out"),
+    (DeploymentGroup.SCALING, reasons.SCALING, "Scaling"),
 )
 
 
@@ -39,7 +39,7 @@ class PlacementFacts:
 
     name: str
     cities: Sequence[str] = ()
-    deployments: Tally = field(default_factory=Tally)
+    deployments: DeploymentTally = field(default_factory=DeploymentTally)
     blocks: Sequence[Refusal] = ()
 
 
@@ -51,7 +51,7 @@ class WorkloadFacts:
     revision: str = ""
     waves: Waves | None = None
     placements: Sequence[PlacementFacts] = ()
-    orphans: Tally = field(default_factory=Tally)
+    orphans: DeploymentTally = field(default_factory=DeploymentTally)
     blocks: Sequence[Refusal] = ()
     anycast: bool = False  # the specification requests a shared address
     announces: bool = False  # another controller reports about shared addresses
@@ -108,9 +108,9 @@ def _placement(given: PlacementFacts, old: PlacementStatus | None, generation: i
     tally = given.deployments
     status = PlacementStatus(name=given.name, locations=tally.locations)
     _add(status, (tally.counters,))
-    unavailable = tally.first_of_each(Group.UNAVAILABLE)
+    unavailable = tally.first_of_each(DeploymentGroup.UNAVAILABLE)
     available = _available(
-        [each.available for each in (*islice(tally.members(Group.AVAILABLE), 1), *unavailable)],
+        [each.available for each in (*islice(tally.members(DeploymentGroup.AVAILABLE), 1), *unavailable)],
         given.blocks,
         Finding("Available", "True", reasons.AVAILABLE_DEPLOYMENT_FOUND, "At least one available deployment was found"),
         Refusal(reasons.NO_AVAILABLE_DEPLOYMENTS, "No available deployments were found for the placement"),
@@ -137,55 +137,58 @@ def _available(
     return Finding("Available", "False", shown.reason, shown.message)
 
 
-def _progress(tallies: Sequence[Tally], blocks: Sequence[Refusal]) -> Finding:
+def _progress(tallies: Sequence[DeploymentTally], blocks: Sequence[Refusal]) -> Finding:
     """Return the first state that any deployment has: blocked, rolling, scaling, paused; complete when all are."""
     found = worst(block for block in blocks if is_blocking(block.reason))
     if found is not None:
         return found
-    if any(tally.any(Group.REFUSED) for tally in tallies):
+    if any(tally.any(DeploymentGroup.REFUSED) for tally in tallies):
         return _most_actionable_child(tallies)
     for group, reason, words in _UNDER_WAY:
         cities = _cities_in(tallies, group)
         if cities:
             return progressing(reason, f"{words} in {listed(cities)}{_outstanding(tallies)}")
-    paused = next((each.progressing for each in _in(tallies, Group.PAUSED)), None)
+    paused = next((each.progressing for each in _in(tallies, DeploymentGroup.PAUSED)), None)
     if paused is not None:
         return Finding("Progressing", "Unknown", paused.reason, paused.message)
-    if any(tally.any(Group.OUTDATED) for tally in tallies):
+    if any(tally.any(DeploymentGroup.OUTDATED) for tally in tallies):
         return progressing(reasons.NEW_REVISION, f"The newest revision rolls out{_outstanding(tallies)}")
-    staying, unreported = sum(tally.staying for tally in tallies), any(tally.any(Group.UNREPORTED) for tally in tallies)
+    staying, unreported = (
+        sum(tally.staying for tally in tallies),
+        any(tally.any(DeploymentGroup.UNREPORTED) for tally in tallies),
+    )
     if not staying or unreported or staying < sum(len(tally) for tally in tallies):
         return progressing(reasons.SCALING, "Deployments are being made or removed")
     return progressing(reasons.COMPLETE, "Every instance that is meant to run is ready")
 
 
-def _in(tallies: Iterable[Tally], group: Group, reason: str = "") -> Iterator[DeploymentView]:
+def _in(tallies: Iterable[DeploymentTally], group: DeploymentGroup, reason: str = "") -> Iterator[DeploymentView]:
     return (each for tally in tallies for each in tally.members(group, reason))
 
 
-def _cities_in(tallies: Iterable[Tally], group: Group) -> list[str]:
+def _cities_in(tallies: Iterable[DeploymentTally], group: DeploymentGroup) -> list[str]:
     return list(dict.fromkeys(each.city for each in _in(tallies, group)))
 
 
-def _outstanding(tallies: Sequence[Tally]) -> str:
-    cities = _cities_in(tallies, Group.OUTDATED)
+def _outstanding(tallies: Sequence[DeploymentTally]) -> str:
+    cities = _cities_in(tallies, DeploymentGroup.OUTDATED)
     return f"; {listed(cities)} {'has' if len(cities) == 1 else 'have'} it later" if cities else ""
 
 
-def _most_actionable_child(tallies: Sequence[Tally]) -> Finding:
+def _most_actionable_child(tallies: Sequence[DeploymentTally]) -> Finding:
     """Return the most actionable reason of the children, with the messages of all children that have it.
 
     The messages name their cities; at most `_MESSAGES` are listed.
     """
-    refused = (each.progressing for tally in tallies for each in tally.first_of_each(Group.REFUSED))
+    refused = (each.progressing for tally in tallies for each in tally.first_of_each(DeploymentGroup.REFUSED))
     top = max((each.reason for each in refused if each is not None), key=reasons.priority)
-    messages = [each.progressing.message for each in _in(tallies, Group.REFUSED, top) if each.progressing]
+    messages = [each.progressing.message for each in _in(tallies, DeploymentGroup.REFUSED, top) if each.progressing]
     more = [f"and {len(messages) - _MESSAGES} more cities"] if len(messages) > _MESSAGES else []
     return Finding("Progressing", "False", top, "; ".join((*messages[:_MESSAGES], *more)))
 
 
-def _trouble(tallies: Iterable[Tally], blocks: Sequence[Refusal]) -> Refusal | None:
-    troubled = (each for tally in tallies for each in tally.first_of_each(Group.TROUBLED))
+def _trouble(tallies: Iterable[DeploymentTally], blocks: Sequence[Refusal]) -> Refusal | None:
+    troubled = (each for tally in tallies for each in tally.first_of_each(DeploymentGroup.TROUBLED))
     below = (Refusal(each.trouble, "", each.city) for each in troubled)
     return most_actionable(each for each in (*blocks, *below) if is_telling(each.reason))
 

@@ -19,13 +19,19 @@ from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.demand import Demand, Demands, Disk, Pod, requests_of
 from tarmac.decide.scheduling.nodeinfo import Node, NodeInfo, Taint, node_of
 from tarmac.decide.scheduling.nodeterms import any_of
-from tarmac.decide.scheduling.preemption import Candidate, Guard, guard_of, is_reservation, may_preempt, reservation
+from tarmac.decide.scheduling.preemption import (
+    Guard,
+    PreemptionCandidate,
+    guard_of,
+    is_reservation,
+    may_preempt,
+    reservation,
+)
 from tarmac.decide.scheduling.scheduler import Scheduler
 from tarmac.decide.scheduling.victims import BY_SCHEDULER, is_preempted, named, spent
 
 __all__ = [
     "BY_SCHEDULER",
-    "Candidate",
     "Cluster",
     "Demand",
     "Demands",
@@ -34,6 +40,7 @@ __all__ = [
     "Node",
     "NodeInfo",
     "Pod",
+    "PreemptionCandidate",
     "Scheduler",
     "Taint",
     "any_of",

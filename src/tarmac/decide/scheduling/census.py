@@ -1,6 +1,6 @@
 """Counts of pods per topology domain, for spreading and for pod affinity.
 
-A `Tally` is created by a full count when the first pod needs it, and is then updated pod by pod. It maintains the
+A `PodTally` is created by a full count when the first pod needs it, and is then updated pod by pod. It maintains the
 lowest count of all domains, so no scan is needed. Tallies are indexed by a label that their pods must have, so a pod
 without a matching tally costs nothing.
 
@@ -20,7 +20,7 @@ from tarmac.decide.scheduling.podterms import PodTerm
 _KEPT: Final = 512
 
 
-class Tally:
+class PodTally:
     """Pods per value of a node label, over the nodes of a scope (None: all)."""
 
     __slots__ = ("_frequency", "_nodes", "counts", "least", "scope", "term")
@@ -93,12 +93,12 @@ class Census:
 
     def __init__(self, nodes: dict[str, NodeInfo]) -> None:
         self._cluster = nodes
-        self._tallies: dict[tuple[PodTerm, str, str], Tally] = {}
+        self._tallies: dict[tuple[PodTerm, str, str], PodTally] = {}
         self._found_by = _ByLabel()
-        self._carriers: dict[PodTerm, Tally] = {}
+        self._carriers: dict[PodTerm, PodTally] = {}
         self._avoided_by = _ByLabel()
 
-    def tally(self, term: PodTerm, scope: NodeChoice | None = None, location: str = "") -> Tally:
+    def tally(self, term: PodTerm, scope: NodeChoice | None = None, location: str = "") -> PodTally:
         """Return the tally of a term, created on first use. Beyond a limit the oldest tally is dropped."""
         key = (term, "" if scope is None else scope.text, location)
         tally = self._tallies.get(key)
@@ -106,11 +106,11 @@ class Census:
             if len(self._tallies) >= _KEPT:
                 oldest = next(iter(self._tallies))
                 self._found_by.remove(self._tallies.pop(oldest))
-            tally = self._tallies[key] = self._counted(Tally(term, scope, location))
+            tally = self._tallies[key] = self._counted(PodTally(term, scope, location))
             self._found_by.add(tally)
         return tally
 
-    def avoiding(self, pod: Pod) -> list[Tally]:
+    def avoiding(self, pod: Pod) -> list[PodTally]:
         """Return the tallies of pods with anti-affinity to this one."""
         if not self._carriers:
             return []
@@ -148,19 +148,19 @@ class Census:
                 if tally.term.matches(pod.namespace, pod.labels):
                     tally.step(node, change)
 
-    def _all(self) -> Iterable[Tally]:
+    def _all(self) -> Iterable[PodTally]:
         return (*self._tallies.values(), *self._carriers.values())
 
-    def _carrier(self, term: PodTerm) -> Tally:
+    def _carrier(self, term: PodTerm) -> PodTally:
         tally = self._carriers.get(term)
         if tally is None:
-            tally = self._carriers[term] = Tally(term, None)
+            tally = self._carriers[term] = PodTally(term, None)
             for info in self._cluster.values():
                 tally.node_added(info.node)
             self._avoided_by.add(tally)
         return tally
 
-    def _counted(self, tally: Tally) -> Tally:
+    def _counted(self, tally: PodTally) -> PodTally:
         for info in self._cluster.values():
             tally.node_added(info.node)
             for pod in info.pods.values():
@@ -173,21 +173,21 @@ class _ByLabel:
     """Tallies indexed by a label that their pods must have; tallies without such a label are always checked."""
 
     def __init__(self) -> None:
-        self._by_label: dict[tuple[str, str], list[Tally]] = {}
-        self._others: list[Tally] = []
+        self._by_label: dict[tuple[str, str], list[PodTally]] = {}
+        self._others: list[PodTally] = []
 
-    def add(self, tally: Tally) -> None:
+    def add(self, tally: PodTally) -> None:
         self._list(tally).append(tally)
 
-    def remove(self, tally: Tally) -> None:
+    def remove(self, tally: PodTally) -> None:
         self._list(tally).remove(tally)
 
-    def of(self, pod: Pod) -> Iterator[Tally]:
+    def of(self, pod: Pod) -> Iterator[PodTally]:
         for label in pod.labels.items():
             yield from self._by_label.get(label, ())
         yield from self._others
 
-    def _list(self, tally: Tally) -> list[Tally]:
+    def _list(self, tally: PodTally) -> list[PodTally]:
         for requirement in tally.term.selector.requirements:
             if requirement.operator in {"=", "==", "in"} and len(requirement.values) == 1:
                 return self._by_label.setdefault((requirement.key, requirement.values[0]), [])

@@ -15,7 +15,7 @@ from tarmac.decide.scheduling.census import Census
 from tarmac.decide.scheduling.demand import Pod
 from tarmac.decide.scheduling.nodeinfo import Node, NodeInfo
 from tarmac.decide.scheduling.nodeterms import HOSTNAME
-from tarmac.decide.scheduling.pool import Pool
+from tarmac.decide.scheduling.pool import NodePool
 
 # A label with more values than this is nearly unique per node, and pools of one node are useless.
 _MAX_VALUES: Final = 64
@@ -27,7 +27,7 @@ class Cluster:
 
     def __init__(self) -> None:
         self.nodes: dict[str, NodeInfo] = {}
-        self.pools: dict[tuple[object, ...], Pool] = {}
+        self.pools: dict[tuple[object, ...], NodePool] = {}
         self.images: dict[str, int] = {}  # number of nodes with the image
         self.priorities: dict[int, int] = {}  # number of pods with the priority
         self.census = Census(self.nodes)
@@ -162,7 +162,7 @@ class Cluster:
         key = (node.location, node.taints, node.unschedulable, *alike, values)
         pool = self.pools.get(key)
         if pool is None:
-            pool = self.pools[key] = Pool(key)
+            pool = self.pools[key] = NodePool(key)
         pool.add(info)
 
     def _sort_anew(self, keys: tuple[str, ...]) -> None:

@@ -36,7 +36,7 @@ Port = tuple[str, str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Toleration:
+class PodToleration:
     """A toleration of a pod. Empty key, value or effect: any."""
 
     key: str
@@ -65,7 +65,7 @@ class Demand:
     location: str
     nodes: NodeChoice | None
     preferred_nodes: tuple[tuple[int, NodeChoice], ...]
-    tolerations: tuple[Toleration, ...]
+    tolerations: tuple[PodToleration, ...]
     ports: tuple[Port, ...]
     spread: tuple[Spread, ...]
     near: tuple[PodTerm, ...]
@@ -198,9 +198,9 @@ def _group(metadata: JsonObject, labels: Mapping[str, str]) -> str:
     return ""
 
 
-def _toleration(item: Mapping[str, Any]) -> Toleration:
+def _toleration(item: Mapping[str, Any]) -> PodToleration:
     exists = item.get("operator") == "Exists"
-    return Toleration(item.get("key") or "", exists, item.get("value") or "", item.get("effect") or "")
+    return PodToleration(item.get("key") or "", exists, item.get("value") or "", item.get("effect") or "")
 
 
 def _host_ports(spec: JsonObject) -> tuple[Port, ...]:

@@ -20,10 +20,10 @@ from tarmac.decide.qosclasses.counting import Place
 from tarmac.decide.scheduling.amounts import CPU, MEMORY, PODS, Amounts, amounts_of, whole
 from tarmac.decide.scheduling.demand import Pod, Port
 from tarmac.decide.scheduling.levels import FULL, UNLIMITED, level_of
-from tarmac.decide.scheduling.qosclasses import NO_CLASSES, ClassDemand, Offer, offer_of
+from tarmac.decide.scheduling.qosclasses import NO_CLASSES, ClassDemand, ClassOffer, offer_of
 
 if TYPE_CHECKING:
-    from tarmac.decide.scheduling.pool import Pool
+    from tarmac.decide.scheduling.pool import NodePool
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Node:
     images: Mapping[str, int] | None = None
     devices: NodeDevices = NO_DEVICES
     unhealthy: Mapping[str, int] | None = None
-    offer: Offer = NO_CLASSES
+    offer: ClassOffer = NO_CLASSES
     gpus_closed: str = ""
 
     @property
@@ -117,7 +117,7 @@ def _unhealthy(status: JsonObject, devices: NodeDevices) -> Mapping[str, int] | 
 
 
 class NodeInfo:
-    """A node and its pods. `pool` and `slot` are its position; only `Pool` writes them and `level`."""
+    """A node and its pods. `pool` and `slot` are its position; only `NodePool` writes them and `level`."""
 
     __slots__ = ("free", "groups", "level", "node", "places", "pods", "pool", "ports", "slot")
 
@@ -132,7 +132,7 @@ class NodeInfo:
         self.ports: dict[Port, int] = {}
         self.groups: dict[str, int] = {}
         self.places: dict[Place, int] = {}  # taken places by class
-        self.pool: Pool | None = None
+        self.pool: NodePool | None = None
         self.level = FULL
         self.slot = 0
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from tarmac.decide.scheduling.nodeinfo import NodeInfo
 
 
-class Pool:
+class NodePool:
     """A pool of equivalent nodes. `order` lists the levels that have nodes, emptiest first."""
 
     __slots__ = ("buckets", "key", "order", "size")

@@ -59,7 +59,7 @@ class Guard:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class PreemptionCandidate:
     """A node and its victims, the most important first. `since` is the start time of the most important victim."""
 
     node: str
@@ -99,7 +99,7 @@ def may_preempt(pod: Pod, cluster: Cluster) -> bool:
 
 def candidates(
     pod: Pod, cluster: Cluster, filters: Iterable[Filter], guards: Sequence[Guard], started: Started, turn: int = 0
-) -> Iterator[Candidate]:
+) -> Iterator[PreemptionCandidate]:
     """Yield the nodes where preemption would make the pod fit. `filters` are those that do not depend on other pods."""
     checks = [check for rule in filters if (check := rule.prepare(pod, cluster)) is not None]
     lasting = [check for rule in (*POOL_FILTERS, LABELS) if (check := rule.prepare(pod, cluster)) is not None]
@@ -121,7 +121,7 @@ def candidates(
             return
 
 
-def best(found: Iterable[Candidate]) -> Candidate | None:
+def best(found: Iterable[PreemptionCandidate]) -> PreemptionCandidate | None:
     """Return the candidate with the lowest cost; the first of equals."""
     possible = list(found)
     if not possible:
@@ -140,7 +140,7 @@ class _Trial:
         self._checks = checks
         self.moved = 0
 
-    def candidate(self, guards: Sequence[Guard], started: Started) -> Candidate | None:
+    def candidate(self, guards: Sequence[Guard], started: Started) -> PreemptionCandidate | None:
         """Return the victims; None if preemption would not help. The cluster is restored in any case."""
         lower = [each for each in self._info.pods.values() if each.priority < self._pod.priority]
         if not lower or not self._could_have_room(lower):
@@ -160,14 +160,14 @@ class _Trial:
                 cluster.add_pod(each, name)
             cluster.gains = gains  # the cluster is restored, so cached refusals stay valid
 
-    def _least(self, ordered: list[Pod], guards: Sequence[Guard], since: Mapping[str, str]) -> Candidate:
+    def _least(self, ordered: list[Pod], guards: Sequence[Guard], since: Mapping[str, str]) -> PreemptionCandidate:
         """Put back every pod that fits beside the new one; return the rest as victims."""
         broken = _violating(ordered, guards)
         protected_first = sorted(ordered, key=lambda each: each.uid not in broken)  # a stable sort
         gone = {each.uid for each in protected_first if not self._can_stay(each)}
         inorder = tuple(each for each in ordered if each.uid in gone)
         top = [since[each.uid] for each in inorder if each.priority == inorder[0].priority]
-        return Candidate(self._info.node.name, inorder, len(gone & broken), min(top, default=_NEVER))
+        return PreemptionCandidate(self._info.node.name, inorder, len(gone & broken), min(top, default=_NEVER))
 
     def _can_stay(self, other: Pod) -> bool:
         self._cluster.add_pod(other, self._info.node.name)

@@ -1,8 +1,8 @@
 """QoS classes in scheduling: the demand of a pod and the offer of a node.
 
 The places a pod takes depend on the node: where a type is offered for whole pods, `spec.resources.classes` is the class
-of the pod; elsewhere it is the default of its containers. Nodes with equal offers share one `Offer`, and a pod's need
-is computed once for each set of types that nodes offer for pods.
+of the pod; elsewhere it is the default of its containers. Nodes with equal offers share one `ClassOffer`, and a pod's
+need is computed once for each set of types that nodes offer for pods.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ class ClassDemand:
     def __init__(self, pod: JsonObject, handler: str) -> None:
         self._pod = pod
         self._needs: dict[frozenset[str], ClassNeed] = {}
-        self._missing: WeakKeyDictionary[Offer, tuple[Place, ...]] = WeakKeyDictionary()
+        self._missing: WeakKeyDictionary[ClassOffer, tuple[Place, ...]] = WeakKeyDictionary()
         self._own_kernel = handler in OWN_KERNEL_HANDLERS
 
-    def on(self, offer: Offer) -> ClassNeed:
+    def on(self, offer: ClassOffer) -> ClassNeed:
         """Return the pod's need on a node with this offer."""
         need = self._needs.get(offer.pod_types)
         if need is None:
             need = self._needs[offer.pod_types] = _need(self._pod, offer.pod_types, self._own_kernel)
         return need
 
-    def missing(self, offer: Offer) -> tuple[Place, ...]:
+    def missing(self, offer: ClassOffer) -> tuple[Place, ...]:
         """Return the requested classes that are not offered, or not for containers.
 
         Cached per offer, since a pod may name thousands of classes.
@@ -80,7 +80,7 @@ def class_key(pod: JsonObject) -> tuple[dict[str, str], list[str]] | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Offer:
+class ClassOffer:
     """The classes of a node. Nodes that offer the same classes with the same limits share one.
 
     `capacity`: every offered class with its number of places; None is no limit. `alike` is equal for nodes that differ
@@ -110,7 +110,7 @@ class Offer:
         return sorted(name for known, name in self.capacity if known == kind)
 
 
-def offer_of(node: JsonObject) -> Offer:
+def offer_of(node: JsonObject) -> ClassOffer:
     """Return the offer of a Node. A type reported both for pods and for containers counts for neither."""
     found = offered_classes(node)
     both = found.pod.keys() & found.container.keys()
@@ -119,14 +119,14 @@ def offer_of(node: JsonObject) -> Offer:
 
 
 @lru_cache(1024)
-def _offer(pod: tuple[tuple[Place, int | None], ...], container: tuple[tuple[Place, int | None], ...]) -> Offer:
+def _offer(pod: tuple[tuple[Place, int | None], ...], container: tuple[tuple[Place, int | None], ...]) -> ClassOffer:
     capacity = dict(pod + container)
     pod_types = frozenset(kind for (kind, _), _ in pod)
     limited = tuple(sorted(place for place, most in capacity.items() if most is not None))
-    return Offer(capacity, pod_types, limited, (frozenset(capacity), pod_types, limited))
+    return ClassOffer(capacity, pod_types, limited, (frozenset(capacity), pod_types, limited))
 
 
-NO_CLASSES: Final = Offer({}, frozenset(), (), ())
+NO_CLASSES: Final = ClassOffer({}, frozenset(), (), ())
 
 
 def _listed(types: Mapping[str, OfferedType], both: set[str]) -> tuple[tuple[Place, int | None], ...]:

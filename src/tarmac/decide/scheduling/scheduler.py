@@ -22,8 +22,8 @@ from tarmac.decide.scheduling.explain import explain, refusals_by_node
 from tarmac.decide.scheduling.filters import LABELS, NODE_FILTERS, POD_FILTERS, POOL_FILTERS, Check, Filter
 from tarmac.decide.scheduling.levels import LeastLevel
 from tarmac.decide.scheduling.nodeinfo import NodeInfo
-from tarmac.decide.scheduling.pool import Pool
-from tarmac.decide.scheduling.preemption import Candidate, Guard, Started, best, candidates
+from tarmac.decide.scheduling.pool import NodePool
+from tarmac.decide.scheduling.preemption import Guard, PreemptionCandidate, Started, best, candidates
 from tarmac.decide.scheduling.scorers import DEMAND_SCORERS, POD_SCORERS, Score, Scorer
 from tarmac.decide.verdict import Refusal, Verdict
 
@@ -43,7 +43,7 @@ class TemplateFeasibility:
     def __init__(self, demand: Demand, shape: int) -> None:
         self.shape = shape
         self.least = LeastLevel(demand.cpu, demand.memory, demand.exclusive)
-        self.pools: list[tuple[Pool, int]] = []  # each with the bits of the classes that must be free on its nodes
+        self.pools: list[tuple[NodePool, int]] = []  # each with the bits of the classes that must be free on its nodes
         self.named: list[NodeInfo] | None = None  # the only nodes that can match, if the pod names nodes
         self.checks: tuple[Check, ...] = ()
         self.scores: tuple[Score, ...] = ()
@@ -100,7 +100,7 @@ class Scheduler:
         info = self.cluster.nodes.get(name)
         return info is not None and not _refuses(_prepared(self._filters(), pod, self.cluster), info)
 
-    def preempt(self, pod: Pod, guards: Sequence[Guard], started: Started, turn: int = 0) -> Candidate | None:
+    def preempt(self, pod: Pod, guards: Sequence[Guard], started: Started, turn: int = 0) -> PreemptionCandidate | None:
         """Return the best node and victims for a pod that no node takes; None if preemption would not help."""
         filters = (*POOL_FILTERS, LABELS, *self._node_filters)
         return best(candidates(pod, self.cluster, filters, guards, started, turn))
@@ -176,7 +176,7 @@ def _passes(checks: Iterable[Check], info: NodeInfo, on_failure: OnFailure) -> b
     return True
 
 
-def _class_bits(demand: Demand, pool: Pool) -> int:
+def _class_bits(demand: Demand, pool: NodePool) -> int:
     offer = pool.example.node.offer
     return offer.bits(demand.classes.on(offer)) if demand.classes is not None else 0
 
@@ -207,7 +207,7 @@ def _offered(plan: TemplateFeasibility, checks: Sequence[Check], turn: int, on_f
 
 
 def _offered_by(
-    pool: Pool,
+    pool: NodePool,
     classes: int,
     plan: TemplateFeasibility,
     checks: Sequence[Check],

@@ -8,10 +8,10 @@ import msgspec
 
 from tarmac.api.compute.names import LABEL_DEPLOYMENT_UID
 from tarmac.decide.instances import InstanceFacts, InstanceView
-from tarmac.decide.placement import Place
+from tarmac.decide.placement import LocationView
 from tarmac.decide.snapshot.candidates import CandidateNodes
 from tarmac.decide.snapshot.places import places_of
-from tarmac.decide.snapshot.quotas import QuotaLedger, ledger_of
+from tarmac.decide.snapshot.quotas import QuotaSnapshot, ledger_of
 from tarmac.decide.snapshot.snapshot import INSTANCES, Snapshot
 
 _facts = msgspec.json.Decoder(InstanceFacts).decode
@@ -27,10 +27,10 @@ class CachedReads:
         self.snapshot = snapshot
         self._candidates: dict[str, CandidateNodes] = {}
         self._fleets: dict[str, Fleets] = {}
-        self._ledgers: dict[str, QuotaLedger | None] = {}
+        self._ledgers: dict[str, QuotaSnapshot | None] = {}
 
     @cached_property
-    def places(self) -> list[Place]:
+    def places(self) -> list[LocationView]:
         """Every Location, without its free capacity."""
         return places_of(self.snapshot)
 
@@ -41,7 +41,7 @@ class CachedReads:
             candidates = self._candidates[location] = CandidateNodes(self.snapshot, [location] if location else None)
         return candidates
 
-    def ledger(self, namespace: str) -> QuotaLedger | None:
+    def ledger(self, namespace: str) -> QuotaSnapshot | None:
         """Return the quota ledger of a namespace; None if it has no quota."""
         if namespace not in self._ledgers:
             self._ledgers[namespace] = ledger_of(self.snapshot, namespace)

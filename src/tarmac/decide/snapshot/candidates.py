@@ -14,11 +14,11 @@ from tarmac.api.partial import whereabouts
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import parse_rfc3339
 from tarmac.decide.scheduling import (
-    Candidate,
     Cluster,
     Demands,
     Guard,
     Pod,
+    PreemptionCandidate,
     Scheduler,
     guard_of,
     is_preempted,
@@ -74,11 +74,11 @@ class CandidateNodes:
     def _guards(self) -> list[Guard]:
         return [guard_of(each) for each in BUDGETS.all(self._world)]
 
-    def preempted_for(self, pod: Pod) -> Candidate | None:
+    def preempted_for(self, pod: Pod) -> PreemptionCandidate | None:
         """Return the node and victims of a preemption for a pod that no node takes."""
         return self.scheduler.preempt(pod, self._guards, self._started) if may_preempt(pod, self.cluster) else None
 
-    def end(self, candidate: Candidate) -> None:
+    def end(self, candidate: PreemptionCandidate) -> None:
         """Remove the victims, and charge them to their disruption budgets."""
         for victim in candidate.victims:
             self.cluster.remove_pod(victim.uid)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from tarmac.api.networking.names import TOPOLOGY_CITY_CODE
-from tarmac.decide.placement import Place, place_of, ready_since
+from tarmac.decide.placement import LocationView, place_of, ready_since
 from tarmac.decide.scheduling import free_at
 from tarmac.decide.snapshot.candidates import CandidateNodes
 from tarmac.decide.snapshot.snapshot import LOCATIONS, Snapshot
 
 
-def places_of(snapshot: Snapshot, candidates: CandidateNodes | None = None) -> list[Place]:
+def places_of(snapshot: Snapshot, candidates: CandidateNodes | None = None) -> list[LocationView]:
     """Return every Location; with its free capacity if `candidates` is given."""
     return [
         place_of(

@@ -18,7 +18,7 @@ from tarmac.decide.snapshot.snapshot import INSTANCE_TYPES, INSTANCES, PODS, QUO
 
 
 @dataclass(frozen=True, slots=True)
-class QuotaLedger:
+class QuotaSnapshot:
     """Quotas, the usage of pods without an Instance, and the claims of Instances that hold and wait."""
 
     quotas: tuple[Quota, ...]
@@ -51,14 +51,14 @@ class QuotaLedger:
         return f"{wanted[0].upper()}{wanted[1:]}, or {otherwise}."
 
 
-def ledger_of(snapshot: Snapshot, namespace: str, leaving_out: Collection[str] = ()) -> QuotaLedger | None:
+def ledger_of(snapshot: Snapshot, namespace: str, leaving_out: Collection[str] = ()) -> QuotaSnapshot | None:
     """Return the ledger of a namespace without the Instances `leaving_out`; None if it has no quota."""
     quotas = quotas_of(QUOTAS.all(snapshot, namespace))
     if not quotas:
         return None
     instances = list(INSTANCES.all(snapshot, namespace))
     counted = [each for each in instances if each.metadata.name not in leaving_out]
-    return QuotaLedger(
+    return QuotaSnapshot(
         quotas,
         _used_by_others(snapshot, namespace, {each.metadata.name for each in instances}),
         [_claim(snapshot, each) for each in counted if not _is_gated(each)],

@@ -17,13 +17,13 @@ from tarmac.api.egress.forwarding import Gateway, GatewayNode
 from tarmac.base.clock import Clock
 from tarmac.decide.egress.lease.candidate import Candidate
 from tarmac.decide.egress.lease.messages import (
+    AddressProbe,
     Ask,
     Drop,
     Effect,
     Grant,
     Message,
     Own,
-    Probe,
     Refuse,
     Release,
     Renew,
@@ -174,7 +174,7 @@ class SimLeases:
                 case Drop(name):
                     if agent.carries.pop(name, None) is not None:
                         self._moved(agent.node.name, name)
-                case Probe(name):
+                case AddressProbe(name):
                     self._act(agent, agent.candidates[name].probed(False, self._clock.monotonic()))
 
     def _judge(self, agent: _Agent, name: str) -> None:

@@ -31,9 +31,10 @@ from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.decide.egress.lease.candidate import Candidate
 from tarmac.decide.egress.lease.epochs import highest_epoch
-from tarmac.decide.egress.lease.following import FOLLOW, Follower, Herald
+from tarmac.decide.egress.lease.following import FOLLOW, Follower, OwnerAnnouncer
 from tarmac.decide.egress.lease.joint import Joint, Joints, SteadyGroup
 from tarmac.decide.egress.lease.messages import (
+    AddressProbe,
     Announced,
     Ask,
     Drop,
@@ -42,7 +43,6 @@ from tarmac.decide.egress.lease.messages import (
     Grant,
     Message,
     Own,
-    Probe,
     Refuse,
     Release,
     Renew,
@@ -104,7 +104,7 @@ class LeaseParticipant:
         self._peers: dict[str, PeerIdentity] = {}  # nodes with the same identity in all terms
         self._peer_names: dict[PeerIdentity, str] = {}
         self._followers: dict[str, Follower] = {}
-        self._announcers: dict[str, Herald[PeerIdentity]] = {}
+        self._announcers: dict[str, OwnerAnnouncer[PeerIdentity]] = {}
         self._last_heard: dict[str, float] = {}  # node -> when
         self._signs: dict[str, LastSign] = {}  # by address
         self.kernel_until: dict[str, float] = {}  # address -> time until which the kernel serves it
@@ -159,7 +159,7 @@ class LeaseParticipant:
             self._update_follower(address, each)
         self._followers = {each: known for each, known in self._followers.items() if each in configs}
         self._owned_epochs = {each: epoch for each, epoch in self._owned_epochs.items() if each in configs}
-        self._announcers = {each: self._announcers.get(each) or Herald() for each in configs}
+        self._announcers = {each: self._announcers.get(each) or OwnerAnnouncer() for each in configs}
         voted = {each.address: list(each.candidates) for each in configs.values() if self._node in each.voters}
         self._voter.serve(voted)
         self.settle()
@@ -447,7 +447,7 @@ class LeaseParticipant:
                 self._pending.acquire(effect)
             case Renew(address, until):
                 self._renewals[address] = until
-            case Probe(address):
+            case AddressProbe(address):
                 _log.info("probing for foreign use of an address", address=address)
                 self._probe(address)
             case Drop():

@@ -18,11 +18,11 @@ from tarmac.api.networking.network import Network
 from tarmac.api.networking.tunnelendpoint import TunnelEndpoint
 from tarmac.base.log import log
 from tarmac.datapath.interface import NetworkState, NodeNetworks
-from tarmac.decide.reach.facts import PolicyFacts, ServiceFacts, SliceFacts
+from tarmac.decide.reach.facts import PolicyFacts, ServiceFields, SliceFacts
 from tarmac.decide.reach.members import NetworkPod
 from tarmac.decide.reach.policies import DENIED, PolicyBook
-from tarmac.decide.reach.policyrules import ServicePort
-from tarmac.decide.reach.services import Here, Offered, ServiceIndex, ServicePorts
+from tarmac.decide.reach.policyrules import ServiceFrontend
+from tarmac.decide.reach.services import NodeZone, Offered, ServiceFrontends, ServiceIndex
 
 TURN_SECONDS: Final = 0.25
 APPLYING_SECONDS: Final = 2e-5
@@ -39,7 +39,7 @@ class NetworkSnapshot:
     networks: Mapping[str, Network] = field(default_factory=dict[str, Network])
     policies: Sequence[PolicyFacts] = ()
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
-    services: Sequence[ServiceFacts] = ()
+    services: Sequence[ServiceFields] = ()
     slices: Sequence[SliceFacts] = ()
     zone: str = ""
     endpoints: Mapping[str, TunnelEndpoint] = field(default_factory=dict[str, TunnelEndpoint])
@@ -59,7 +59,7 @@ class CompiledNetworks:
 class _Known:
     """A network as of its last compilation, which took `seconds`."""
 
-    services: ServicePorts
+    services: ServiceFrontends
     inputs: Inputs | None = None
     state: NetworkState | None = None
     offered: Sequence[Offered] | None = None
@@ -74,8 +74,8 @@ class NetworkCompiler:
         self._node = node
         self._monotonic = monotonic
         self._known: dict[str, _Known] = {}
-        self._here = Here(node)
-        self._outside = ServicePorts("", self._here)
+        self._here = NodeZone(node)
+        self._outside = ServiceFrontends("", self._here)
 
     def compile(
         self, snapshot: NetworkSnapshot, node_addresses: Sequence[str], kept: Set[str] = frozenset()
@@ -85,7 +85,7 @@ class NetworkCompiler:
         used = {name for name, members in by_network.items() if any(each.node == self._node for each in members)}
         names, policies = used | kept, _by_namespace(snapshot.policies)
         self._set_zone(snapshot.zone)
-        self._known = {name: self._known.get(name) or _Known(ServicePorts(name, self._here)) for name in names}
+        self._known = {name: self._known.get(name) or _Known(ServiceFrontends(name, self._here)) for name in names}
         begun, late, weight = self._monotonic(), set[str](), 0
         for name in sorted(names, key=lambda each: (self._known[each].seconds, each)):
             members = by_network.get(name, [])
@@ -110,10 +110,10 @@ class NetworkCompiler:
         """
         if zone == self._here.zone:
             return
-        self._here = Here(self._node, zone)
-        self._outside = ServicePorts("", self._here)
+        self._here = NodeZone(self._node, zone)
+        self._outside = ServiceFrontends("", self._here)
         for name, known in self._known.items():
-            known.services, known.offered = ServicePorts(name, self._here), None
+            known.services, known.offered = ServiceFrontends(name, self._here), None
 
     def _update_network(self, name: str, inputs: Inputs, offered: Sequence[Offered], *, in_time: bool) -> bool:
         """Update one network. Return False if there was no time for it."""
@@ -179,7 +179,7 @@ def _by_network(snapshot: NetworkSnapshot) -> dict[str, list[NetworkPod]]:
     return found
 
 
-def _reached_from_node(networks: Sequence[NetworkState], outside: Sequence[ServicePort]) -> Iterator[NetworkState]:
+def _reached_from_node(networks: Sequence[NetworkState], outside: Sequence[ServiceFrontend]) -> Iterator[NetworkState]:
     """Assign each cluster address to one network for the node: the first with a backend, else the first.
 
     DNS resolvers answer in every network.

@@ -14,7 +14,7 @@ from typing import Final
 from tarmac.datapath.linux.nftables import Table
 from tarmac.datapath.linux.tables.text import FAMILIES, TYPES, WORDS, chain, declaration, digest, in_order, version
 from tarmac.decide.reach.evaluation import grouped, merged, written
-from tarmac.decide.reach.policyrules import Allowance, Ports, Rules
+from tarmac.decide.reach.policyrules import Allowance, PortRange, Rules
 
 NAME: Final = "tarmac-policy"
 _PEER: Final = {"in": "saddr", "out": "daddr"}
@@ -75,7 +75,7 @@ def _add_peers(made: dict[str, str], family: int, listed: Sequence[str]) -> str:
     return name
 
 
-def _ports(ports: Sequence[Ports] | None) -> list[str]:
+def _ports(ports: Sequence[PortRange] | None) -> list[str]:
     if ports is None:
         return [""]
     found: list[str] = []

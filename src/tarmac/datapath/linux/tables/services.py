@@ -24,7 +24,7 @@ from tarmac.datapath.linux.tables.text import (
     in_order,
     version,
 )
-from tarmac.decide.reach.policyrules import ServicePort
+from tarmac.decide.reach.policyrules import ServiceFrontend
 
 NAME: Final = "tarmac-services"
 _REFUSAL: Final = {4: "icmp type port-unreachable", 6: "icmpv6 type port-unreachable"}
@@ -35,7 +35,7 @@ NOBODY: Final[Mapping[str, Sequence[Client]]] = {}
 
 
 def services(
-    ports: Sequence[ServicePort], remembered: Mapping[str, Sequence[Client]] = NOBODY, name: str = NAME
+    ports: Sequence[ServiceFrontend], remembered: Mapping[str, Sequence[Client]] = NOBODY, name: str = NAME
 ) -> Table:
     """Return the table for these services.
 
@@ -48,12 +48,12 @@ def services(
     return Table("inet", name, "".join(parts), _restored(ports, remembered))
 
 
-def client_sets(ports: Sequence[ServicePort]) -> list[str]:
+def client_sets(ports: Sequence[ServiceFrontend]) -> list[str]:
     """Return the names of the sets that remember clients."""
     return [_clients(port, backend) for port in ports if port.affinity for backend in port.backends]
 
 
-def _declarations(family: int, ports: Sequence[ServicePort]) -> str:
+def _declarations(family: int, ports: Sequence[ServiceFrontend]) -> str:
     key = f"{TYPES[family]} . inet_proto . inet_service"
     served = [f"{_key(port)} : goto {_chain_of(port)}" for port in ports if port.backends]
     refused = [_key(port) for port in ports if not port.backends]
@@ -66,7 +66,7 @@ def _declarations(family: int, ports: Sequence[ServicePort]) -> str:
     )
 
 
-def _restored(ports: Sequence[ServicePort], remembered: Mapping[str, Sequence[Client]]) -> str:
+def _restored(ports: Sequence[ServiceFrontend], remembered: Mapping[str, Sequence[Client]]) -> str:
     lines: list[str] = []
     for port in ports:
         for name in (_clients(port, backend) for backend in port.backends if port.affinity):
@@ -76,16 +76,16 @@ def _restored(ports: Sequence[ServicePort], remembered: Mapping[str, Sequence[Cl
     return "".join(lines)
 
 
-def _by_size(ports: Sequence[ServicePort]) -> dict[tuple[int, int], list[ServicePort]]:
+def _by_size(ports: Sequence[ServiceFrontend]) -> dict[tuple[int, int], list[ServiceFrontend]]:
     """Group services without affinity by family and number of backends."""
-    found: dict[tuple[int, int], list[ServicePort]] = {}
+    found: dict[tuple[int, int], list[ServiceFrontend]] = {}
     for port in ports:
         if port.backends and not port.affinity:
             found.setdefault((version(port.address), len(port.backends)), []).append(port)
     return found
 
 
-def _choices(family: int, size: int, ports: Sequence[ServicePort]) -> str:
+def _choices(family: int, size: int, ports: Sequence[ServiceFrontend]) -> str:
     """Return a map from an address and a number below `size` to a backend, and the chain that draws the number."""
     word, name = WORDS[family], f"choices{family}-{size}"
     key = f"{word} daddr . meta l4proto . th dport . numgen random mod {size}"
@@ -96,7 +96,7 @@ def _choices(family: int, size: int, ports: Sequence[ServicePort]) -> str:
     return declared + chain(f"any{family}-of-{size}", [f"{CARRIED} dnat {word} to {key} map @{name}"])
 
 
-def _with_affinity(port: ServicePort) -> str:
+def _with_affinity(port: ServiceFrontend) -> str:
     family = version(port.address)
     word, protocol = WORDS[family], port.protocol.lower()
     made = ""
@@ -134,21 +134,21 @@ def _hairpin() -> str:
     return chain("hairpin", rules, "nat hook postrouting priority 100")
 
 
-def _key(port: ServicePort) -> str:
+def _key(port: ServiceFrontend) -> str:
     return f"{port.address} . {port.protocol.lower()} . {port.port}"
 
 
-def _chain_of(port: ServicePort) -> str:
+def _chain_of(port: ServiceFrontend) -> str:
     return _name(port) if port.affinity else f"any{version(port.address)}-of-{len(port.backends)}"
 
 
-def _name(port: ServicePort) -> str:
+def _name(port: ServiceFrontend) -> str:
     return f"to-{digest(port.address, port.protocol, port.port)}"
 
 
-def _to(port: ServicePort, backend: tuple[str, int]) -> str:
+def _to(port: ServiceFrontend, backend: tuple[str, int]) -> str:
     return f"{_name(port)}-{digest(backend)}"
 
 
-def _clients(port: ServicePort, backend: tuple[str, int]) -> str:
+def _clients(port: ServiceFrontend, backend: tuple[str, int]) -> str:
     return f"clients-{digest(port.address, port.protocol, port.port, backend)}"

@@ -9,9 +9,20 @@ from collections.abc import Container, Sequence
 from typing import ClassVar, Literal
 
 from tarmac.decide.egress.lease import CONFLICT_REST, ELECTION_TIMEOUT, RENEW, STEP
-from tarmac.decide.egress.lease.holder import Holder
+from tarmac.decide.egress.lease.holder import LeaseHolder
 from tarmac.decide.egress.lease.joint import Joints
-from tarmac.decide.egress.lease.messages import Drop, Effect, Grant, Own, Probe, Refuse, Release, Renew, Send, Vacant
+from tarmac.decide.egress.lease.messages import (
+    AddressProbe,
+    Drop,
+    Effect,
+    Grant,
+    Own,
+    Refuse,
+    Release,
+    Renew,
+    Send,
+    Vacant,
+)
 
 State = Literal["idle", "waiting", "asking", "probing", "owning"]
 
@@ -41,7 +52,7 @@ class Candidate:
         self._eligible = True
         self._carried = epoch > 0
         self._candidates, self._voters = tuple(candidates), tuple(voters)
-        self._holder: Holder | None = None
+        self._holder: LeaseHolder | None = None
         self._due = float("-inf")  # waiting: when to ask; asking: until when
         self._rest_until = float("-inf")
         self._gave_up = ""
@@ -181,7 +192,7 @@ class Candidate:
     def _begin(self, now: float) -> list[Effect]:
         self.epoch += 1
         self.state, self._due = "asking", now + ELECTION_TIMEOUT
-        self._holder = Holder(self.address, self.epoch, self._voters, self._joints)
+        self._holder = LeaseHolder(self.address, self.epoch, self._voters, self._joints)
         return list(self._holder.ask(now))
 
     def _elected(self, now: float) -> list[Effect]:
@@ -189,10 +200,10 @@ class Candidate:
         assert self._holder.until > now, "a majority has promised"
         if not self._carried:
             self.state = "probing"
-            return [Probe(self.address)]
+            return [AddressProbe(self.address)]
         return self._owning(self._holder)
 
-    def _owning(self, holder: Holder) -> list[Effect]:
+    def _owning(self, holder: LeaseHolder) -> list[Effect]:
         self.state, self._carried = "owning", True
         return [Own(self.address, holder.epoch, holder.until)]
 

@@ -41,7 +41,7 @@ class _Known:
     pause: float = _FIRST_RETRY
 
 
-class Herald(Generic[F]):
+class OwnerAnnouncer(Generic[F]):
     """The followers of one address as one candidate knows them; schedules announcements to them."""
 
     def __init__(self) -> None:

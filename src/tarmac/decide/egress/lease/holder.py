@@ -11,7 +11,7 @@ from tarmac.decide.egress.lease.messages import Ask, Grant, Refuse, Send
 _MAX_SENT = 64  # limit of unanswered requests; a hostile voter could claim to be free in a loop
 
 
-class Holder:
+class LeaseHolder:
     """The promises to one node for one address, from its first request. With a majority the node is the owner.
 
     `epoch` is the epoch of its election. `ballot` is the number in its requests: `epoch` at first, and higher once a

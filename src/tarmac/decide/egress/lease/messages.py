@@ -107,7 +107,7 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class AddressProbe:
     """Probe the wire for a foreign host with the address; pass the result to `Candidate.probed`."""
 
     address: str
@@ -141,4 +141,4 @@ class Drop:
     address: str
 
 
-Effect = Send | Probe | Own | Renew | Drop
+Effect = Send | AddressProbe | Own | Renew | Drop

@@ -16,7 +16,7 @@ from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.demand import Pod
 from tarmac.decide.scheduling.filters.rule import Brief, Check, Why
 from tarmac.decide.scheduling.nodeinfo import NodeInfo
-from tarmac.decide.scheduling.qosclasses import ClassDemand, Offer
+from tarmac.decide.scheduling.qosclasses import ClassDemand, ClassOffer
 
 _FEW: Final = 5  # limit of classes listed in a message
 
@@ -71,7 +71,9 @@ class ClassPlaces:
         wanted = pod.demand.classes
         if wanted is None:
             return None
-        limits: dict[Offer, tuple[tuple[Place, int], ...]] = {}  # most places that may be taken before the pod is added
+        limits: dict[
+            ClassOffer, tuple[tuple[Place, int], ...]
+        ] = {}  # most places that may be taken before the pod is added
 
         def check(info: NodeInfo) -> str | None:
             offer = info.node.offer
@@ -117,18 +119,18 @@ def _asked(pod: Pod) -> ClassDemand:
     return pod.demand.classes
 
 
-def _limits(wanted: ClassDemand, offer: Offer) -> tuple[tuple[Place, int], ...]:
+def _limits(wanted: ClassDemand, offer: ClassOffer) -> tuple[tuple[Place, int], ...]:
     found = ((place, offer.capacity.get(place), asked) for place, asked in wanted.on(offer).places)
     return tuple((place, most - asked) for place, most, asked in found if most is not None)
 
 
-def _not_offered(place: Place, offer: Offer, node: str) -> str:
+def _not_offered(place: Place, offer: ClassOffer, node: str) -> str:
     if place in offer.capacity:
         return refusals.for_whole_pods(place, node)
     return refusals.not_offered(place, node, offer.classes(place[0]))
 
 
-def _instead(place: Place, offer: Offer) -> str:
+def _instead(place: Place, offer: ClassOffer) -> str:
     if place in offer.capacity:
         return f"ask for {_named([place])} in spec.resources.classes"
     there = offer.classes(place[0])

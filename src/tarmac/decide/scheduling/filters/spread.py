@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tarmac.decide import reasons
-from tarmac.decide.scheduling.census import Tally
+from tarmac.decide.scheduling.census import PodTally
 from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.demand import Pod
 from tarmac.decide.scheduling.filters.rule import Brief, Check, Why
@@ -11,7 +11,7 @@ from tarmac.decide.scheduling.nodeinfo import NodeInfo
 from tarmac.decide.scheduling.podterms import Spread
 
 
-def tally_of(spread: Spread, pod: Pod, cluster: Cluster) -> Tally:
+def tally_of(spread: Spread, pod: Pod, cluster: Cluster) -> PodTally:
     """Return the tally of a constraint's pods, over the nodes that the pod may use if affinity is honoured."""
     term = spread.term_for(pod.labels)
     if not spread.honours_affinity:
@@ -19,7 +19,7 @@ def tally_of(spread: Spread, pod: Pod, cluster: Cluster) -> Tally:
     return cluster.census.tally(term, pod.demand.nodes, pod.demand.location)
 
 
-def limit_of(spread: Spread, tally: Tally, pod: Pod) -> int:
+def limit_of(spread: Spread, tally: PodTally, pod: Pod) -> int:
     """Return the highest count of a domain that still admits this pod."""
     least = tally.least if len(tally.counts) >= spread.min_domains else 0
     itself = 1 if tally.term.matches(pod.namespace, pod.labels) else 0
@@ -64,7 +64,7 @@ class TopologySpread:
         return Why(message, f"raise maxSkew for {key} to {skew}, or make room where there are fewest")
 
 
-def _violated(pod: Pod, info: NodeInfo, cluster: Cluster) -> tuple[Spread, Tally]:
+def _violated(pod: Pod, info: NodeInfo, cluster: Cluster) -> tuple[Spread, PodTally]:
     """Return the first constraint that the node would break."""
     for spread in pod.demand.spread:
         tally = tally_of(spread, pod, cluster)

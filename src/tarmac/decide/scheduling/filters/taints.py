@@ -7,7 +7,7 @@ from typing import Final
 
 from tarmac.decide import reasons
 from tarmac.decide.scheduling.cluster import Cluster
-from tarmac.decide.scheduling.demand import Pod, Toleration
+from tarmac.decide.scheduling.demand import Pod, PodToleration
 from tarmac.decide.scheduling.filters.rule import Brief, Check, Why
 from tarmac.decide.scheduling.nodeinfo import NodeInfo, Taint
 
@@ -22,7 +22,7 @@ RELIEF: Final = {
 NOT_READY: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 
 
-def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
+def tolerates(tolerations: Iterable[PodToleration], taint: Taint) -> bool:
     """Return True if one of the tolerations covers the taint."""
     for toleration in tolerations:
         if toleration.effect and toleration.effect != taint.effect:
