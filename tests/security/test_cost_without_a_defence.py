@@ -103,7 +103,7 @@ async def test_plans_that_take_every_thread(tmp_path: Path, monkeypatch: pytest.
 
 LONG: dict[str, tuple[ModuleType, str, Callable[[str], object], str]] = {
     "duration": (duration, "_MAX_LENGTH", duration.parse_duration, "1h"),
-    "selector": (selectors, "MAX_LENGTH", selectors.LabelSelector.parse, "a,"),
+    "selector": (selectors, "MAX_LENGTH", selectors.LabelMatcher.parse, "a,"),
     "CPUs": (cpuset, "_MAX_LENGTH", cpuset.CPUSet.parse, "1,"),
 }
 

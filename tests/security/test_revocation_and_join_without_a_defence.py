@@ -25,7 +25,7 @@ from tarmac.apps.backups import restore as restoring
 from tarmac.base import lockfiles
 from tarmac.base.clock import SystemClock
 from tarmac.cli.machines import browser
-from tarmac.cli.machines.places import Place
+from tarmac.cli.machines.places import InstanceEndpoint
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.tokens import create_token
 from tarmac.client.client import Client
@@ -109,7 +109,7 @@ async def test_the_secret_address_of_a_screen_in_the_browsers_command_line(
     started: asyncio.Future[str] = loop.create_future()
     monkeypatch.setattr(webbrowser, "open", lambda url: loop.call_soon_threadsafe(started.set_result, url))
     out, client = StringIO(), Client(HttpTransport(HttpConfig("https://127.0.0.1:1")))
-    place, console = Place(HttpConfig("https://127.0.0.1:1"), "default", "vm"), Console(out, StringIO())
+    place, console = InstanceEndpoint(HttpConfig("https://127.0.0.1:1"), "default", "vm"), Console(out, StringIO())
     async with asyncio.timeout(20), asyncio.TaskGroup() as group:
         serving_screen = group.create_task(browser.serve_browser(client, place, 0, True, console))
         command = await started

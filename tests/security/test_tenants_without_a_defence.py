@@ -15,7 +15,7 @@ from tarmac.api.egress.names import Address
 from tarmac.api.status import ApiError
 from tarmac.cli.machines.viewers import Viewers
 from tarmac.decide.egress import sourceresolution
-from tarmac.decide.egress.pool import Pool
+from tarmac.decide.egress.pool import SourceIPPool
 from tarmac.server.admission.egressreferences import ExternalReferences
 from tarmac.server.nodes import isolation, proxying
 from tests.admission.test_egress_references import PLUGIN, service
@@ -123,7 +123,7 @@ def test_the_short_name_of_an_external_service(view: DnsView, monkeypatch: pytes
 def test_the_address_of_a_deleted_namespace(defended: bool) -> None:
     """Without the comparison of uids the name of the namespace alone decides."""
     uid_of = "uid-{}".format if defended else lambda _: "uid-of-an-earlier-one"
-    pool = Pool(address_class(), [resting("uid-of-an-earlier-one")], uid_of=uid_of)
+    pool = SourceIPPool(address_class(), [resting("uid-of-an-earlier-one")], uid_of=uid_of)
     assert (pool.bind(claim(address="192.0.2.5")).value is None) is defended
 
 

@@ -15,6 +15,7 @@ from tarmac.sim.bugs import LogTap
 from tarmac.sim.checker.convergence import lies, orphans, unmet
 from tarmac.sim.checker.replay import DEPLOYMENTS, INSTANCES, PODS, WORKLOADS, Mirror
 from tarmac.sim.checker.safety import safety
+from tarmac.sim.nodes.fleet import SimulatedNodes
 from tarmac.sim.users import Wish
 from tests.sim import test_egress_rules, test_the_checker
 
@@ -65,7 +66,7 @@ class Quiet:
         return list(unmet(self.mirror, wishes or (wish(),), {}))
 
     def lies(self) -> list[str]:
-        return list(lies(self.mirror, cast("Fleet", SimpleNamespace(pods=lambda: self.running))))
+        return list(lies(self.mirror, cast("SimulatedNodes", SimpleNamespace(pods=lambda: self.running))))
 
 
 def test_a_world_at_rest_lacks_nothing_and_tells_no_lie() -> None:

@@ -23,7 +23,7 @@ from tarmac.apps.layout import Layout, make_layout
 from tarmac.apps.lock import held
 from tarmac.apps.logfile import LogFile
 from tarmac.apps.registry.running import Registry, find_registry, with_registry
-from tarmac.apps.stockcontrollers.running import StockControllers, find_stock_controllers, with_stock_controllers
+from tarmac.apps.stockcontrollers.running import StockControllersProgram, find_stock_controllers, with_stock_controllers
 from tarmac.apps.welcome import Welcome, kubeconfig_of
 from tarmac.base.clock import SystemClock
 from tarmac.base.gates import CLASS_RESOURCES, BadGate, FeatureGates
@@ -110,7 +110,7 @@ def _surround(
 def _with_controllers(options: argparse.Namespace, parts: NodeParts | None, layout: Layout) -> server.ServerExtras:
     if not options.with_kubernetes_controllers:
         return _with_registry(options, parts, layout)
-    controllers = StockControllers(layout, find_stock_controllers())  # before anything is created
+    controllers = StockControllersProgram(layout, find_stock_controllers())  # before anything is created
     surroundings = _with_registry(options, parts, layout)
     return replace(surroundings, beside=partial(with_stock_controllers, controllers, surroundings.beside))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.api.compute.explanations import Line, Reach, Reachability
+from tarmac.api.compute.explanations import ExplanationLine, Reach, Reachability
 from tarmac.api.networking.ports import NODES_OWN
 from tarmac.decide import reasons
 from tarmac.decide.reach.question import BadQuestion
@@ -29,7 +29,7 @@ def town() -> ReachTown:
     return made
 
 
-def last(found: Reach, path: int = 0) -> Line:
+def last(found: Reach, path: int = 0) -> ExplanationLine:
     return found.paths[path].lines[-1]
 
 

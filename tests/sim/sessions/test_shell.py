@@ -11,7 +11,7 @@ from tarmac.base.clock import SystemClock
 from tarmac.base.tasks import Tasks
 from tarmac.sim.sessions.commands import NAMES, PROGRAMS
 from tarmac.sim.sessions.instance import SimulatedContainer
-from tarmac.sim.sessions.peers import Named, PeerUnreachable
+from tarmac.sim.sessions.peers import Named, PeerUnreachable, SessionPeers
 from tarmac.sim.sessions.shell import Session, Shell
 from tarmac.sim.sessions.terminal import Terminal
 
@@ -41,7 +41,7 @@ class Host:
         self.terminal = Terminal(tty, self._put)
         files = {"/etc/hostname": b"web-0\n", "/etc/app/colour": b"blue\n", **{f"/bin/{each}": b"" for each in NAMES}}
         container = SimulatedContainer(POD, "main", "dfw-0", "DFW", {}, files, frozenset({"/etc", "/etc/app", "/bin"}))
-        session = Session(container, cast("Peers", FakePeers()), SystemClock(), {"COLOUR": "blue"})
+        session = Session(container, cast("SessionPeers", FakePeers()), SystemClock(), {"COLOUR": "blue"})
         self.tasks = Tasks()
         self.shell = Shell(session, self.terminal, PROGRAMS, self.tasks)
 

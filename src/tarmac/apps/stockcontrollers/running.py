@@ -93,7 +93,7 @@ NOT_OFFERED: Final[frozenset[str]] = frozenset({
 
 
 @dataclass(frozen=True, slots=True)
-class StockControllers:
+class StockControllersProgram:
     """The program and the files of one data directory."""
 
     layout: Layout
@@ -154,7 +154,7 @@ def left_running(data_dir: Path) -> list[int]:
 
 @asynccontextmanager
 async def with_stock_controllers(
-    controllers: StockControllers,
+    controllers: StockControllersProgram,
     beside: Callable[[Running], AbstractAsyncContextManager[None]],
     running: Running,
 ) -> AsyncGenerator[None]:
@@ -169,7 +169,7 @@ async def with_stock_controllers(
         yield
 
 
-async def _keep(controllers: StockControllers, server: str, pki: Pki, clock: SystemClock) -> None:
+async def _keep(controllers: StockControllersProgram, server: str, pki: Pki, clock: SystemClock) -> None:
     """Run the program; restart it with a growing delay when it ends."""
     delay = _MIN_RESTART_DELAY
     while True:

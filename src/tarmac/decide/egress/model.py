@@ -36,7 +36,7 @@ class Handover(NamedTuple):
 
 
 class EgressModel(ABC):
-    """A `views.World` over objects looked up by key."""
+    """A `views.EgressLookup` over objects looked up by key."""
 
     @abstractmethod
     def now(self) -> float:

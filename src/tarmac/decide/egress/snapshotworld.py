@@ -1,4 +1,4 @@
-"""The `World` of egress over a snapshot, for explanations and plans.
+"""The `EgressLookup` of egress over a snapshot, for explanations and plans.
 
 Objects are decoded on access; nodes, owners and ExternalServices, which are read repeatedly, are cached.
 """

@@ -55,7 +55,7 @@ class Grouping:
         self._service = service
         self._zones = zones
         self._ports = ResolvedPorts(service)
-        # Keyed by the index of the answer instead of a Group: hashing a Group costs as much as it has ports.
+        # Keyed by the index of the answer instead of an EndpointGroup: hashing one costs as much as it has ports.
         self._found: dict[tuple[IPFamily, str, int], list[Endpoint]] = {}
 
     def add(self, pod: EndpointPod) -> None:

@@ -44,7 +44,7 @@ def explain_deployment(snapshot: Snapshot, key: str) -> Explanation | None:
     placement = next((each for each in placements if each.name == spec.placement_name), None)
     reads = CachedReads(snapshot)
     ready = sum(view.ready and not view.deleting for view in reads.fleet(own.namespace, own.uid))
-    state = f"has {ready} of {rollout.Goal.of(deployment.spec).desired} instances ready in {spec.city_code}"
+    state = f"has {ready} of {rollout.CityGoal.of(deployment.spec).desired} instances ready in {spec.city_code}"
     unusable = unusable_networks(snapshot, own.namespace, spec.template)
     lines = [told(unusable, spec.city_code)] if unusable is not None else []
     lines += deployment_lines(reads, deployment, placement, limits_to_raise(reads, [deployment]))

@@ -44,7 +44,7 @@ from tarmac.server.admission.revocations import RevocationRestriction
 from tarmac.server.admission.runtimeclasses import RuntimeClassAdmission
 from tarmac.server.admission.serviceaccounts import ServiceAccounts
 from tarmac.server.admission.serviceaddresses import ServiceAddresses
-from tarmac.server.admission.stockcontrollers import StockControllersWarning
+from tarmac.server.admission.stockcontrollers import StockControllers
 from tarmac.server.admission.stockrestriction import StockControllerRestriction
 from tarmac.server.admission.storage import (
     DefaultStorageClass,
@@ -110,7 +110,7 @@ def default_plugins(
         IngressReferences(reader, authorizer) if way_in else IngressRejection(),
         PodTopologyLabels(reader),
         ServiceAddresses(reader, randomness),
-        StockControllersWarning(reader, clock),
+        StockControllers(reader, clock),
         ResourceQuotas(reader, quotas, class_resources=class_resources),
     ]
 

@@ -15,7 +15,7 @@ _LEASES: Final = "coordination.k8s.io/leases"
 _KINDS: Final = frozenset({*POD_TEMPLATES, "autoscaling/horizontalpodautoscalers"})
 
 
-class StockControllersWarning(AdmissionPlugin):
+class StockControllers(AdmissionPlugin):
     """Warns at creation while no kube-controller-manager leads."""
 
     name = "StockControllers"
