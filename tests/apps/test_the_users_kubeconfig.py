@@ -40,7 +40,7 @@ def test_up_adds_it_and_down_removes_it(tmp_path: Path) -> None:
         found = yaml.safe_load(file.read_text())
         assert found["current-context"] == "tarmac"
         assert found["clusters"][-1]["cluster"]["server"] == planet.url
-        assert stat.S_IMODE(file.stat().st_mode) == 0o644  # as it was
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600  # it has the rights of an administrator now
         copy = file.with_name("config.before-tarmac")
         assert (copy.read_text(), stat.S_IMODE(copy.stat().st_mode)) == (WORK, 0o600)
         assert planet.stop() == 0

@@ -19,6 +19,7 @@ from tarmac.cli.rendering.text import printable
 from tarmac.cli.verbs.manifests import BadManifest, read_manifests
 
 NOTHING = 2
+_MAX_TITLE = 300  # characters of a kind and a name in a note
 
 
 def main(options: argparse.Namespace) -> int:
@@ -26,15 +27,19 @@ def main(options: argparse.Namespace) -> int:
     try:
         objects = read_manifests(options.filename)
         made, notes = convert(objects, options.cities)
+        text = yaml.safe_dump_all(made, sort_keys=False, width=120)
     except BadManifest as error:
         print_error(error)
+        return NOTHING
+    except (RecursionError, ValueError, yaml.YAMLError) as error:  # nested too deeply, a number of 5,000 digits
+        print_error(f"{options.filename}: cannot be written as YAML: {type(error).__name__}; shorten it")
         return NOTHING
     for note in notes:
         print(f"note: {printable(note)}", file=sys.stderr)
     if not made:
         print_error(f"{options.filename}: no {', '.join(CONVERTED)} in it; write a Workload instead")
         return NOTHING
-    sys.stdout.write(yaml.safe_dump_all(made, sort_keys=False, width=120))
+    sys.stdout.write(text)
     return 0
 
 
@@ -44,7 +49,7 @@ def convert(objects: Sequence[JsonObject], cities: Sequence[str]) -> tuple[list[
     told: list[str] = []
     for obj in objects:
         kind, name = obj["kind"], (obj.get("metadata") or {}).get("name", "")
-        title = f"{kind} {name}"
+        title = f"{kind} {name}"[:_MAX_TITLE]
         if kind in REFUSED:
             told.append(f"{title}: left out: {REFUSED[kind]}")
         elif kind not in CONVERTED:

@@ -13,6 +13,7 @@ from tarmac.base.stderr import print_error, print_warning
 
 _HUB = "docker.io"
 _FAILED, _WRONG = 1, 2
+_BOOLEANS = frozenset({"OFF", "YES"})
 
 
 def main(options: argparse.Namespace) -> int:
@@ -42,7 +43,7 @@ def with_registry(image: str) -> str:
 
 
 def manifest(name: str, image: str, cities: list[str], port: int | None, replicas: int) -> str:
-    """Return the manifest. All values were checked: none needs quotes."""
+    """Return the manifest. All values were checked: they cannot end their quotes."""
     ports = ["              ports:", f"                - {{name: http, port: {port}}}"] if port is not None else []
     lines = [
         f"apiVersion: {API_VERSION}",
@@ -59,10 +60,15 @@ def manifest(name: str, image: str, cities: list[str], port: int | None, replica
         *ports,
         "  placements:",
         "    - name: main",
-        f"      cityCodes: [{', '.join(cities)}]",
+        f"      cityCodes: [{', '.join(map(_quoted, cities))}]",
         f"      scaleSettings: {{minReplicas: {replicas}}}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _quoted(city: str) -> str:
+    """Return the city, in quotes if it is a boolean in YAML."""
+    return f'"{city}"' if city in _BOOLEANS else city
 
 
 def _write(path: Path, text: str) -> int:

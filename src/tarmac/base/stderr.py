@@ -7,9 +7,19 @@ import sys
 
 def print_error(problem: object) -> None:
     """Print an error to stderr."""
-    print(f"error: {problem}", file=sys.stderr, flush=True)
+    _print(f"error: {problem}")
 
 
 def print_warning(problem: object) -> None:
     """Print a warning to stderr."""
-    print(f"warning: {problem}", file=sys.stderr, flush=True)
+    _print(f"warning: {problem}")
+
+
+def _print(text: str) -> None:
+    """Print lines without control characters: messages quote files and answers that other users wrote."""
+    shown = text if text.isprintable() else "".join(each if _is_shown(each) else "\ufffd" for each in text)
+    print(shown, file=sys.stderr, flush=True)
+
+
+def _is_shown(character: str) -> bool:
+    return character.isprintable() or character in "\n\t"

@@ -99,6 +99,8 @@ def _items(document: dict[str, Any], section: str) -> list[dict[str, Any]]:
     found = document.get(section) or []
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
         raise BadKubeconfig(f"not a kubeconfig: {section} is not a list of entries")
+    if not all(isinstance(each.get("name", ""), str) for each in found):
+        raise BadKubeconfig(f"not a kubeconfig: a name in {section} is not text")
     return found
 
 
@@ -107,7 +109,7 @@ def _document(text: str) -> dict[str, Any]:
 
     try:
         document = yaml.load(text, yaml.CSafeLoader) if text.strip() else {}
-    except yaml.YAMLError as error:
+    except (RecursionError, ValueError, yaml.YAMLError) as error:  # ValueError: a day such as 2026-99-99
         raise BadKubeconfig(f"not a kubeconfig: {error}") from error
     if document is None:
         return {}
@@ -119,4 +121,7 @@ def _document(text: str) -> dict[str, Any]:
 def _text_of(document: dict[str, Any]) -> str:
     import yaml  # as above
 
-    return yaml.safe_dump(document, sort_keys=False)
+    try:
+        return yaml.safe_dump(document, sort_keys=False)
+    except (RecursionError, ValueError) as error:  # nested too deeply, or a number of 5,000 digits
+        raise BadKubeconfig(f"cannot be written again: {error}") from error

@@ -84,7 +84,8 @@ def _parse_slowly(body: bytes) -> Parsed:
 
     def members(pairs: list[tuple[str, Any]]) -> Pairs:
         nonlocal repeated
-        made = Pairs(pairs)
+        # Keys are replaced here, and not only in the value: messages about repeated ones name them.
+        made = Pairs([(_plain(key), item) for key, item in pairs])
         repeated = repeated or made.repeats
         return made
 
@@ -109,5 +110,5 @@ def _plain(value: Json) -> Json:
     if isinstance(value, str):
         return value if value.isascii() else _SURROGATE.sub("\ufffd", value)
     if isinstance(value, dict):
-        return {_plain(key): _plain(item) for key, item in value.items()}
+        return {key: _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list) else value

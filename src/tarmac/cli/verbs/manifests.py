@@ -21,19 +21,26 @@ def read_manifests(filename: str) -> list[JsonObject]:
     try:
         text = sys.stdin.read() if filename == "-" else Path(filename).read_text()
         documents: list[Any] = list(yaml.safe_load_all(text))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        found = [obj for document in documents if document is not None for obj in _opened(filename, document)]
+    except (OSError, ValueError, yaml.YAMLError) as error:  # ValueError: a day 2026-99-99, a number of 5,000 digits
         raise BadManifest(f"{filename}: {error}") from error
-    found = [obj for document in documents if document is not None for obj in _opened(filename, document)]
+    except RecursionError:
+        raise BadManifest(f"{filename}: nested too deeply") from None
     if not found:
         raise BadManifest(f"{filename}: there is no object in it")
     return found
 
 
 def _opened(filename: str, document: Any) -> Iterator[JsonObject]:
-    if not isinstance(document, dict) or not document.get("kind"):
+    if not isinstance(document, dict) or not document.get("kind") or not isinstance(document["kind"], str):
         raise BadManifest(f"{filename}: every document must be an object with a kind")
+    if not isinstance(document.get("metadata") or {}, dict):
+        raise BadManifest(f"{filename}: metadata must be an object")
     if document["kind"] == "List":
-        for item in document.get("items") or ():
+        items = document.get("items") or []
+        if not isinstance(items, list):
+            raise BadManifest(f"{filename}: items must be a list")
+        for item in items:
             yield from _opened(filename, item)
     else:
         yield document

@@ -51,7 +51,7 @@ def _export(call: Call) -> int:
     for word in call.words[1:]:
         name, sign, value = word.partition("=")
         if sign:
-            call.session.variables[name] = value
+            call.session.assign(name, value)
     return 0
 
 
@@ -119,11 +119,14 @@ def _cd(call: Call) -> int:
     return 0
 
 
-def _ls(call: Call) -> int:
+async def _ls(call: Call) -> int:
     code, flags = 0, "".join(word for word in call.words[1:] if word.startswith("-"))
     container = call.session.container
     for text in [word for word in call.words[1:] if not word.startswith("-")] or ["."]:
         path = _path(call, text)
+        if len(call.out) > MAX_OUTPUT:
+            return call.fail(f"no more than {MAX_OUTPUT} bytes at once")
+        await call.session.clock.sleep(0)  # thousands of folders with thousands of names do not hold the loop
         names = [text] if path in container.files else container.listing(path)
         if names is None:
             code = call.fail(f"{text}: No such file or directory")
@@ -310,7 +313,7 @@ PROGRAMS: dict[str, Callable[[Call], Awaitable[int]]] = {
     "hostname": _now(_hostname),
     "id": _now(lambda call: call.say("uid=0(root) gid=0(root) groups=0(root)")),
     "ip": _now(_ip),
-    "ls": _now(_ls),
+    "ls": _ls,
     "nslookup": _nslookup,
     "printenv": _now(_printenv),
     "ps": _now(_ps),

@@ -20,6 +20,13 @@ from tarmac.sim.sessions.words import NotSimulated, Pipeline, ShellCommand, pars
 MAX_PIPED = 1024 * 1024
 """Bytes that a command of a pipe takes from the one before it."""
 
+MAX_VARIABLES = 4 * 1024 * 1024
+"""Characters in all variables of a session: a line assigns thousands, each of which may have a copy of another."""
+
+_COST = 100  # of a variable, whatever its length
+_MAX_DEPTH = 16
+"""Shells in shells: `A='sh -c "$A"'` starts itself again."""
+
 _INTERRUPTED = 130
 _NOT_FOUND = 127
 
@@ -41,6 +48,17 @@ class Session:
     clock: Clock
     variables: dict[str, str]
     folder: str = "/"
+    depth: int = 0
+    assigned: int = 0  # characters of the variables that were assigned, and a fixed cost of each
+
+    def assign(self, name: str, value: str) -> None:
+        """Set a variable. Raises NotSimulated."""
+        before = self.variables.get(name)
+        room = len(value) - len(before) if before is not None else len(value) + len(name) + _COST
+        if self.assigned + room > MAX_VARIABLES:
+            raise NotSimulated("so much text in variables")
+        self.assigned += room
+        self.variables[name] = value
 
 
 @dataclass(slots=True)
@@ -118,7 +136,10 @@ class Shell:
 
     async def run(self, script: str) -> int:
         """Run a script of one or more lines; return the last code. Raises ShellExit."""
+        self._session.depth += 1
         try:
+            if self._session.depth > _MAX_DEPTH:
+                raise NotSimulated("a shell in so many shells")
             pipelines = parse(script)
             code = 0
             for pipeline in pipelines:
@@ -128,8 +149,10 @@ class Shell:
                 self._session.variables["?"] = str(code)
         except NotSimulated as error:
             text = f"sh: {error} is not simulated; `help` lists what is, and real nodes have a whole system\n"
-            await self._terminal.write(text.encode(), error=True)
+            await self._terminal.write(text.encode(errors="replace"), error=True)
             return 2
+        finally:
+            self._session.depth -= 1
         return code
 
     async def _pipe(self, pipeline: Pipeline) -> int:
@@ -161,7 +184,7 @@ class Shell:
     async def _one(self, call: Call) -> int:
         while call.words and "=" in call.words[0] and call.words[0].partition("=")[0].isidentifier():
             name, _, value = call.words[0].partition("=")
-            self._session.variables[name] = value
+            self._session.assign(name, value)
             call.words = call.words[1:]
         if not call.words or not call.words[0]:
             return 0
