@@ -113,7 +113,7 @@ def decode_json(body: bytes) -> Json:
     """Decode a JSON document. Raises GarbledReply."""
     try:
         return _decode(body)
-    except msgspec.DecodeError as error:
+    except (UnicodeError, msgspec.DecodeError) as error:
         raise GarbledReply(f"the server's answer is not JSON: {error}") from error
 
 

@@ -97,7 +97,7 @@ def envelope_of(raw: bytes | msgspec.Raw) -> Envelope:
     """Return kind and metadata of an encoded object. Raises GarbledReply when it has none."""
     try:
         return decode_envelope(raw)
-    except msgspec.MsgspecError as error:
+    except (UnicodeError, msgspec.MsgspecError) as error:
         raise GarbledReply(f"not an object: {error}") from error
 
 

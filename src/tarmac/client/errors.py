@@ -84,7 +84,7 @@ def api_error(code: int, body: bytes, headers: Mapping[str, str] | None = None) 
     """
     try:
         document = _decode(body)
-    except msgspec.DecodeError:
+    except (UnicodeError, msgspec.DecodeError):
         document = None
     if not isinstance(document, dict) or document.get("kind") != "Status":
         text = body[:200].decode(errors="replace").strip() or f"the server answered {code}"

@@ -89,7 +89,7 @@ class ResourceClient(Generic[T]):
         reply = await self.client.call("GET", self.target.path(namespace), query, headers=headers)
         try:
             page = decode_list(reply.body)
-        except msgspec.MsgspecError as error:
+        except (UnicodeError, msgspec.MsgspecError) as error:
             raise GarbledReply(f"not a list: {error}") from error
         return ObjectList(page.items or [], page.metadata.resource_version, page.metadata.continue_)
 
@@ -224,7 +224,7 @@ class ResourceClient(Generic[T]):
     def _decode(self, raw: bytes | msgspec.Raw) -> T:
         try:
             return self.target.decode(raw)
-        except msgspec.MsgspecError as error:
+        except (UnicodeError, msgspec.MsgspecError) as error:
             raise GarbledReply(f"not a {self.target.kind}: {error}") from error
 
 

@@ -82,7 +82,7 @@ def _read(lines: Iterator[bytes]) -> Iterator[Change]:
     for line in lines:
         try:
             event = decode_event(line)
-        except msgspec.MsgspecError as error:
+        except (UnicodeError, msgspec.MsgspecError) as error:
             raise GarbledReply(f"not a watch event: {error}") from error
         if event.type in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK"):
             yield Change(event.type, metadata_of(event.object), bytes(event.object))

@@ -15,8 +15,10 @@ import pytest
 from tarmac.agent.egress.leases import transport as module
 from tarmac.agent.egress.leases.addressconfig import PeerIdentity
 from tarmac.agent.egress.leases.transport import PeerTransport
+from tarmac.agent.ingress.leases import PURPOSE
 from tarmac.decide.egress.lease.messages import Ask, Release
 from tests.agent.egress.test_peer_transport import ASK, EVERY, A, B, C, Node
+from tests.attacking import TWICE
 
 RELEASE = Release("192.0.2.5", 7)
 HEAD = 68  # bytes before the words
@@ -163,3 +165,18 @@ def test_a_node_that_publishes_the_key_of_a_peer_cannot_use_it() -> None:
     copied.key = one.identity.key
     assert believed(other, copied.datagrams_for(other.identity, [RELEASE]), C) == 0
     assert other.transport.dropped["forged"] == 1
+
+
+@TWICE
+def test_datagrams_about_source_ips_at_the_port_of_public_addresses(defended: bool) -> None:
+    """An attacker on the wire delivers datagrams and challenges to the other port; a node has one key for both."""
+    one, other, believed = Node(A, 1), Node(B, 2), list[object]()
+    victim = PeerTransport(other.private, bytes(32), lambda _: True, PURPOSE if defended else b"")
+    for number in range(40):
+        for sent in one.transport.datagrams_for(other.identity, [Ask("192.0.2.5", number, number)]):
+            challenges = getattr(victim.receive(sent, A), "answer", ())
+            for answered in [one.transport.receive(each, B) for each in challenges]:
+                again = [victim.receive(each, A) for each in getattr(answered, "answer", ())]
+                believed += [word for each in again if each is not None for word in each.messages]
+    assert (not believed) is defended
+    assert (victim.dropped["forged"] == 40) is defended

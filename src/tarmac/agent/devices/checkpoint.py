@@ -63,7 +63,7 @@ class DeviceCheckpoint:
             if zlib.crc32(file.data) != file.checksum:
                 raise self._damaged("its checksum does not match")
             data = msgspec.json.decode(file.data, type=_Data)
-        except msgspec.MsgspecError as error:
+        except (UnicodeError, msgspec.MsgspecError) as error:
             raise self._damaged(str(error)) from error
         return self._holdings(data), data.registered_devices
 

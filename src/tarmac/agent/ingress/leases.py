@@ -9,6 +9,9 @@ from tarmac.api.egress.forwarding import GatewayNode
 from tarmac.api.ingress.publicaddress import PublicAddress
 from tarmac.datapath.ingress import IngressDatapath
 
+PURPOSE: Final = b"public addresses"
+"""Of their conversations: a datagram about SourceIPs means nothing here, though the nodes' keys are the same."""
+
 
 class IngressLeaseKernel:
     """The calls of leases to the datapath. Where an owner is matters to its gateways only: packets find it outside."""

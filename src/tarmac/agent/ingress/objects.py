@@ -122,7 +122,7 @@ class IngressObjectSource:
             found = _read(self._path.read_bytes())
         except FileNotFoundError:
             return IngressObjects()
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, UnicodeError, msgspec.DecodeError) as error:
             _log.warning("checkpoint of public addresses cannot be read", file=str(self._path), why=str(error))
             return IngressObjects()
         return IngressObjects(

@@ -100,5 +100,5 @@ class PodCheckpoints:
             try:
                 kept = _decode(read_state(path, _MAX_BYTES))
                 yield AgentPod(kept.pod), kept.promised
-            except (OSError, msgspec.MsgspecError, KeyError) as error:
+            except (OSError, UnicodeError, msgspec.MsgspecError, KeyError) as error:
                 _log.warning("pod checkpoint cannot be read", path=str(path), error=str(error))

@@ -94,6 +94,6 @@ def _version(reply: Reply) -> str:
     """Extract `0.2.0` from `v1.35.8+tarmac-0.2.0`."""
     try:
         text = msgspec.json.decode(reply.body)["gitVersion"]
-    except (msgspec.DecodeError, KeyError, TypeError):
+    except (msgspec.DecodeError, UnicodeError, KeyError, TypeError):
         return ""
     return str(text).partition("+tarmac-")[2]

@@ -171,7 +171,7 @@ async def _asked(machine: Machine, found: FoundServer, wanted: ServerJoining, cl
         fields = msgspec.json.decode(answer.body, type=dict[str, str])
         sealed = Sealed(*(base64.b64decode(fields[each], validate=True) for each in ("publicKey", "sealed")))
         return msgspec.json.decode(unseal(sealed, key, purpose), type=dict[str, Any])
-    except (msgspec.DecodeError, KeyError, binascii.Error) as error:
+    except (msgspec.DecodeError, UnicodeError, KeyError, binascii.Error) as error:
         raise SetupFailed(f"the server's answer cannot be read: {error}") from error
     except BadSeal as error:
         raise SetupFailed(str(error)) from error

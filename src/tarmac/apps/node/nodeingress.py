@@ -10,7 +10,7 @@ from tarmac.agent.config.settings import AgentConfig
 from tarmac.agent.egress.facts import private_key
 from tarmac.agent.egress.leases.checkpoint import LeaseCheckpoint
 from tarmac.agent.egress.leases.thread import LeaseThread
-from tarmac.agent.ingress.leases import IngressLeaseKernel
+from tarmac.agent.ingress.leases import PURPOSE, IngressLeaseKernel
 from tarmac.agent.ingress.objects import IngressObjectSource
 from tarmac.agent.ingress.reconciler import IngressReconciler, Networks
 from tarmac.agent.ingress.statuswriter import IngressStatusWriter
@@ -45,7 +45,8 @@ class NodeIngress:
         kernel = IngressLeaseKernel(datapath.ingress)
         private = private_key(self._root / PRIVATE_KEY, draw)
         file = LeaseCheckpoint(self._root / _LEASES)
-        self.leases = LeaseThread(node, kernel, private, file, client.clock, draw, self._moved, INGRESS_LEASE_PORT)
+        port = INGRESS_LEASE_PORT
+        self.leases = LeaseThread(node, kernel, private, file, client.clock, draw, self._moved, port, purpose=PURPOSE)
         self._status_writer = IngressStatusWriter(
             client, node, lambda: self.leases.owned, lambda: self.leases.foreign_hosts
         )

@@ -162,5 +162,5 @@ async def _ask(client: Client, node: str, path: str) -> NodeConnections | None:
     """Return a node's connections; None when it does not respond: its connections are then missing."""
     try:
         return _read_node((await client.call("GET", f"/api/v1/nodes/{node}/proxy{path}", headers=JSON_ONLY)).body)
-    except (ApiError, msgspec.MsgspecError):
+    except (ApiError, UnicodeError, msgspec.MsgspecError):
         return None

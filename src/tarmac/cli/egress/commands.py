@@ -72,7 +72,7 @@ async def start_command(
 def _ended(data: bytes, output: str) -> Ended:
     try:
         status: dict[str, Any] = msgspec.json.decode(data, type=dict[str, Any])
-    except msgspec.MsgspecError:
+    except (UnicodeError, msgspec.MsgspecError):
         return Ended(-1, data.decode(errors="replace"))
     if status.get("status") == "Success":
         return Ended(0, output)

@@ -98,7 +98,7 @@ class ConsoleClient:
         """Handle a notice. Data that is not JSON is the error output of a command."""
         try:
             notice = msgspec.json.decode(data, type=dict[str, Any])
-        except msgspec.MsgspecError:
+        except (UnicodeError, msgspec.MsgspecError):
             self._out.write(data)
             self._out.flush()
             return

@@ -7,7 +7,6 @@ row with the number of its GPUs.
 from __future__ import annotations
 
 import asyncio
-import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -24,6 +23,8 @@ HEADERS: Final = ("NODE", "GPU", "MODEL", "GPU%", "MEMORY", "POWER", "TEMPERATUR
 _PREFIX: Final = "tarmac_gpu_"
 _MAX_LINES: Final = 200_000
 _MAX_GPUS: Final = 64  # of one node: its answer is not trusted
+_MAX_LABEL: Final = 128  # characters; a longer one would widen the table of all nodes
+_MAX_VALUE: Final = 1e18
 _AT_ONCE: Final = 16
 _LINE: Final = re.compile(r'(tarmac_gpu_[a-z_]+)\{((?:[a-z]+="(?:[^"\\]|\\.)*",?)*)\} (\S+)')
 _LABEL: Final = re.compile(r'([a-z]+)="((?:[^"\\]|\\.)*)"')
@@ -68,15 +69,15 @@ async def _of_node(client: Client, node: JsonObject, console: Console) -> list[G
 def parsed(node: str, text: str) -> list[GpuUsage]:
     """Return the GPUs in a node's metrics."""
     found: dict[str, GpuUsage] = {}
-    for line in text.splitlines()[:_MAX_LINES]:
+    for line in text.split("\n", _MAX_LINES)[:_MAX_LINES]:
         if not line.startswith(_PREFIX) or not (match := _LINE.fullmatch(line)):
             continue
-        labels = {name: _unescaped(value) for name, value in _LABEL.findall(match[2])}
+        labels = {name: _unescaped(value)[:_MAX_LABEL] for name, value in _LABEL.findall(match[2])}
         try:
             value = float(match[3])
         except ValueError:
             continue
-        if not math.isfinite(value) or (len(found) >= _MAX_GPUS and labels.get("gpu") not in found):
+        if not abs(value) <= _MAX_VALUE or (len(found) >= _MAX_GPUS and labels.get("gpu") not in found):
             continue
         fresh = GpuUsage(node, labels.get("index", ""), labels.get("model", ""))
         row = found.setdefault(labels.get("gpu", ""), fresh)
@@ -113,7 +114,7 @@ def _without_figures(name: str, node: JsonObject) -> list[GpuUsage]:
     ready = status.get("allocatable") or {}
     return [
         GpuUsage(name, f"{ready.get(resource, 0)} of {number}", resource.removeprefix(PROXIED_PREFIX))
-        for resource, number in sorted(_gpus_of(node).items())
+        for resource, number in sorted(_gpus_of(node).items())[:_MAX_GPUS]
     ]
 
 

@@ -163,7 +163,7 @@ async def _locked(descriptor: int) -> None:
 def _known(file: Path, version: str) -> _Kept | None:
     try:
         kept = msgspec.json.decode(file.read_bytes(), type=_Kept)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, UnicodeError, msgspec.MsgspecError):
         return None
     return kept if (kept.boot_id, kept.qemu) == (_boot_id(), version) else None
 

@@ -115,7 +115,7 @@ def decode_message(line: bytes) -> Message:
     """Decode one line. Raises MalformedMessage."""
     try:
         read = _decode(line)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
         raise MalformedMessage(f"not a message of a monitor: {error}") from None
     if read.hello is not None:
         number = read.hello.version.qemu

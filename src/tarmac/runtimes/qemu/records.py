@@ -215,5 +215,5 @@ def _folders(top: Path) -> Iterator[Path]:
 def _read(file: Path, decode: Any) -> Any:
     try:
         return decode(file.read_bytes())
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, UnicodeError, msgspec.MsgspecError):
         return None

@@ -56,7 +56,7 @@ async def _ask(nodes: NodeForwarder, node: str, path: str) -> NodeConnections | 
     answer = nodes.fetch(node, path, _MAX_REPORT)
     try:
         return _read(await answer) if answer is not None else None
-    except (ApiError, msgspec.MsgspecError):
+    except (ApiError, UnicodeError, msgspec.MsgspecError):
         return None
 
 

@@ -109,7 +109,7 @@ class NvidiaSupervisor:
             if stamp == self._stamp:
                 return
             report = msgspec.json.decode(read_state(self._path, MAX_BYTES), type=GpuReport)
-        except (OSError, msgspec.MsgspecError):
+        except (OSError, UnicodeError, msgspec.MsgspecError):
             return  # not written yet; the next one replaces it
         before, self.report, self._stamp = self.report, report, stamp
         self._compare(before, report)

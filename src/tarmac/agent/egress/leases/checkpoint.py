@@ -61,7 +61,7 @@ class LeaseCheckpoint:
             return _decode(self._path.read_bytes())
         except FileNotFoundError:
             return LeaseState()
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, UnicodeError, msgspec.DecodeError) as error:
             # Epochs are also in Gateways, and voters state them in rejections: only the first request is lost.
             _log.warning("lease checkpoint cannot be read", why=str(error))
             return LeaseState()

@@ -65,8 +65,13 @@ class LeaseThread:
         moved: Callable[[str], None],
         port: int = LEASE_PORT,
         begin: Callable[[], None] = lambda: None,
+        purpose: bytes = b"",
     ) -> None:
-        """`begin` is called in the thread before anything else, for example to enter the node's network namespace."""
+        """`begin` is called in the thread before anything else, for example to enter the node's network namespace.
+
+        `purpose`: of the conversations with peers, which have one for each kind of leases.
+        """
+        self._purpose = purpose
         self._node, self._kernel, self._private, self._file = node, kernel, private, file
         self._clock, self._draw, self._on_moved, self._port, self._begin = clock, draw, moved, port, begin
         self._worker: _Worker | None = None
@@ -125,7 +130,7 @@ class LeaseThread:
         if configs and self._worker is None:
             loop = asyncio.get_running_loop()
             tell = partial(loop.call_soon_threadsafe, self._on_moved)
-            transport = (self._private, self._draw(32))
+            transport = (self._private, self._draw(32), self._purpose)
             self._worker = _Worker(
                 self._node,
                 node_address,
@@ -168,7 +173,7 @@ class _Worker:
         address: str,
         port: int,
         kernel: LeaseKernel,
-        transport: tuple[bytes, bytes],
+        transport: tuple[bytes, bytes, bytes],
         file: LeaseCheckpoint,
         clock: Clock,
         tell: Callable[[str], object],
@@ -177,7 +182,8 @@ class _Worker:
         self.address = address
         self._port, self._kernel, self._file, self._clock, self._tell = port, kernel, file, clock, tell
         self.participant = LeaseParticipant(node, kernel, clock, file.saved, self._probe, self._on_moved)
-        self.transport = PeerTransport(*transport, self._accepts)
+        private, seed, purpose = transport
+        self.transport = PeerTransport(private, seed, self._accepts, purpose)
         self._identities: dict[PeerIdentity, None] = {}
         self._senders: set[str] = set()
         self._sender_keys: dict[str, tuple[bytes, float]] = {}  # address -> key of a sender that is no voter, last use

@@ -8,6 +8,9 @@ and the receiver accepts only higher counts. The receiver answers an unknown ses
 the sender then repeats its last messages together with that challenge. A datagram of an earlier session cannot pass:
 its challenge has been used, and a new one was drawn since.
 
+A node has several conversations, with the same keys and a purpose each, which is part of the secret: datagrams of one
+that an attacker delivers to the other's port are forged there, challenges included.
+
     version 4 · sender's public key 32 · session 8 · count 8 · challenge for you 8 · echo of yours 8 · words · seal 32
 """
 
@@ -86,8 +89,11 @@ class _PeerSession:
 class PeerTransport:
     """Transport of one agent. `accepts` tells if datagrams of an identity are accepted at all; it is called first."""
 
-    def __init__(self, private: bytes, seed: bytes, accepts: Callable[[PeerIdentity], bool]) -> None:
+    def __init__(
+        self, private: bytes, seed: bytes, accepts: Callable[[PeerIdentity], bool], purpose: bytes = b""
+    ) -> None:
         """`seed` are 32 unpredictable bytes."""
+        self._purpose = purpose
         self._private = PrivateKey(private)
         self.key = self._private.public
         self._seed, self._drawn = seed, 0
@@ -154,7 +160,8 @@ class PeerTransport:
                 shared = self._private.exchange(identity.key)
             except ValueError:  # not a key, or a weak one that gives every peer the same secret
                 return None
-            known = self._sessions[identity] = _PeerSession(hashlib.sha256(_VERSION + shared).digest(), self._draw())
+            secret = hashlib.sha256(_VERSION + self._purpose + shared).digest()
+            known = self._sessions[identity] = _PeerSession(secret, self._draw())
         return known
 
     def _draw(self) -> bytes:

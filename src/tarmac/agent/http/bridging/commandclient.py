@@ -52,7 +52,7 @@ class TerminalSizes:
 def _size(text: bytes) -> _Size | None:
     try:
         return _decode(text)
-    except msgspec.MsgspecError:
+    except (UnicodeError, msgspec.MsgspecError):
         return None
 
 

@@ -111,7 +111,7 @@ def _validate_type(kind: str | None, data: dict[str, str], obj: JsonObject, erro
 
 def _validate_json(encoded: str, path: str, errors: FieldErrors) -> None:
     try:
-        _decode_object(base64.b64decode(encoded))
+        _decode_object(base64.b64decode(encoded).decode(errors="replace"))  # as Go reads it
     except (msgspec.MsgspecError, binascii.Error) as error:
         errors.invalid(path, _REDACTED, str(error))
 

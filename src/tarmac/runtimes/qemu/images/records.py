@@ -80,7 +80,7 @@ class ImageRecords:
         """Return an image if all its files are present and unchanged."""
         try:
             record = self._decode(self._path(id).read_bytes())
-        except (OSError, msgspec.MsgspecError):
+        except (OSError, UnicodeError, msgspec.MsgspecError):
             return None
         return record if all(each.is_there() for each in record.files()) else None
 
