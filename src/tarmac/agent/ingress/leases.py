@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import Final
 
 from tarmac.agent.egress.leases.addressconfig import AddressConfig, PeerIdentity, read_key
 from tarmac.api.egress.forwarding import GatewayNode
