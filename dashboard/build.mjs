@@ -19,6 +19,7 @@ const result = await build({
 });
 
 const entry = Object.entries(result.metafile.outputs).find(([, each]) => each.entryPoint === "src/main.tsx");
+const needed = entry[1].imports.filter((each) => each.kind === "import-statement").map((each) => each.path);
 const bundled = new Set();
 for (const input of Object.keys(result.metafile.inputs)) {
   const found = /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(input);
@@ -28,6 +29,7 @@ writeFileSync(join(out, "licences.txt"), [...bundled].sort().map(licence).join("
 const files = readdirSync(out).sort();
 for (const name of files) writeFileSync(join(out, `${name}.gz`), gzipSync(readFileSync(join(out, name)), { level: 9 }));
 const page = readFileSync("index.html", "utf8")
+  .replace("{{preload}}", needed.map((each) => `<link rel="modulepreload" href="${basename(each)}">`).join("\n    "))
   .replace("{{style}}", basename(entry[1].cssBundle)).replace("{{script}}", basename(entry[0]));
 writeFileSync(join(out, "index.html"), page);
 writeFileSync(join(out, "manifest.json"), JSON.stringify({ files }));

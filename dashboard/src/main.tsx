@@ -3,6 +3,7 @@ import "./nonce.ts";
 import "./theme.css";
 import "./shell.css";
 import "./parts/parts.css";
+import "@xterm/xterm/css/xterm.css"; // here, since no page loads the styles of a file that is loaded later
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { enterByCode, session } from "./api/session.ts";
@@ -10,6 +11,7 @@ import { link, parse } from "./logic/routes.ts";
 import { visible } from "./logic/text.ts";
 import { Help } from "./parts/help.tsx";
 import { listen } from "./parts/keys.ts";
+import { lazy } from "./parts/lazy.tsx";
 import { Palette } from "./parts/palette.tsx";
 import { Rail } from "./parts/rail.tsx";
 import { Old } from "./parts/states.tsx";
@@ -18,13 +20,7 @@ import { announced } from "./state/announcing.ts";
 import { beat } from "./state/heartbeat.ts";
 import { closeLists } from "./state/lists.ts";
 import { route } from "./state/navigation.ts";
-import { Anything } from "./views/any.tsx";
-import { Change } from "./views/change.tsx";
-import { External } from "./views/external.tsx";
-import { Instances } from "./views/instances.tsx";
 import { Login } from "./views/login.tsx";
-import { Networks } from "./views/networks.tsx";
-import { Nodes } from "./views/nodes.tsx";
 import { Planet } from "./views/planet.tsx";
 import { Workloads } from "./views/workloads.tsx";
 
@@ -33,6 +29,13 @@ const VIEWS = [
   ["change", "Change", "c"], ["nodes", "Nodes", "n"],
   ["networks", "Networks", "t"], ["external", "Egress", "e"], ["any", "All objects", "a"],
 ] as const;
+
+const Anything = lazy(() => import("./views/any.tsx").then((each) => each.Anything));
+const Change = lazy(() => import("./views/change.tsx").then((each) => each.Change));
+const External = lazy(() => import("./views/external.tsx").then((each) => each.External));
+const Instances = lazy(() => import("./views/instances.tsx").then((each) => each.Instances));
+const Networks = lazy(() => import("./views/networks.tsx").then((each) => each.Networks));
+const Nodes = lazy(() => import("./views/nodes.tsx").then((each) => each.Nodes));
 
 function Page() {
   const [open, setOpen] = useState<"palette" | "help" | null>(null);

@@ -203,10 +203,10 @@ def test_the_servers_own_page_asks_for_a_token_and_shows_what_it_may(planet: Tar
     with browser_page() as page:
         page.goto(f"{planet.url}/dashboard/")
         page.get_by_label("A token").fill("not a token")
-        page.get_by_role("button", name="Enter").click()
+        page.get_by_role("button", name="Sign in").click()
         expect(page.get_by_role("alert")).to_contain_text("does not accept the token")
         page.get_by_label("A token").fill(token)
-        page.get_by_role("button", name="Enter").click()
+        page.get_by_role("button", name="Sign in").click()
         page.get_by_role("link", name="Nodes").click()
         expect(page.get_by_role("alert")).to_contain_text("You don't have permission to see this")
         page.evaluate("location.hash = '#/workloads/shop/web/yaml'")

@@ -147,3 +147,17 @@ def test_new_lines_do_not_scroll_a_reader_further_up(page: Page, instance: str) 
     log.write("more\n")
     expect(text).to_contain_text("more")
     assert text.evaluate("(box) => box.scrollTop") == 0
+
+
+def test_a_log_that_cannot_be_read_is_replaced_by_the_reason_and_a_way_on(page: Page, instance: str) -> None:
+    status = {"kind": "Status", "code": 503, "message": "the node of it is away"}
+    page.route("**/log?*", lambda route: route.fulfill(status=503, body=json.dumps(status)))
+    logs(page, instance, "?follow=false")
+    said = page.get_by_role("alert")
+    expect(said).to_contain_text("The log could not be read.")
+    expect(said).to_contain_text("the node of it is away")
+    expect(page.get_by_role("log")).to_have_count(0)
+    page.unroute("**/log?*")
+    said.get_by_role("button", name="Read again").click()
+    expect(page.get_by_role("log", name="Log")).to_contain_text("running")
+    expect(said).to_have_count(0)

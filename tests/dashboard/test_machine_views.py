@@ -78,7 +78,7 @@ def test_a_screen_is_drawn_from_raw_pixels_and_gives_the_keys_back(page: Page, m
     screen = FakeScreen()
     screen.serve(page)
     opened(page, machine, "screen")
-    expect(page.get_by_text("Connected. One at a time")).to_be_visible()
+    expect(page.get_by_text("Connected. One client at a time")).to_be_visible()
     canvas = "document.querySelector('.screen canvas')"
     drawn = f"[...{canvas}.getContext('2d').getImageData(5, 5, 1, 1).data]"
     for _ in range(100):
@@ -155,3 +155,18 @@ def test_broken_recordings_and_stopped_machines_are_named(page: Page, machine: s
     page.unroute_all()
     opened(page, machine, "recordings")
     expect(page.get_by_role("main")).to_contain_text("recorded")
+
+
+def test_a_screen_that_a_node_does_not_have_is_replaced_by_the_reason_and_a_way_on(
+    full_planet: TarmacProcess, machine: str
+) -> None:
+    with dashboard(full_planet.kubeconfig) as address, browser_page() as page:
+        page.goto(address)
+        opened(page, machine, "screen")
+        said = page.get_by_role("alert")
+        expect(said).to_contain_text("The screen could not be opened.")
+        expect(said).to_contain_text("The command below prints the reason.")
+        expect(page.locator(".screen")).to_have_count(0)
+        expect(said.get_by_role("button", name="Connect again")).to_be_visible()
+        said.get_by_role("link", name="Open its console").click()
+        expect(page.locator("main .tabs [aria-current]")).to_have_text("terminal")

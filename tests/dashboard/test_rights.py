@@ -43,7 +43,7 @@ def editor_without_terminals(planet: TarmacProcess, name: str) -> str:
 def enter(page: Page, planet: TarmacProcess, token: str) -> None:
     page.goto(f"{planet.url}/dashboard/")
     page.get_by_label("A token").fill(token)
-    page.get_by_role("button", name="Enter").click()
+    page.get_by_role("button", name="Sign in").click()
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_a_token_that_is_no_longer_accepted_is_asked_for_again_and_the_view_stay
     assert asked == []
     assert page.url == here
     page.get_by_label("A token").fill(other)
-    page.get_by_role("button", name="Enter").click()
+    page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("region", name="Why")).to_contain_text("ready")
     assert page.url == here
 

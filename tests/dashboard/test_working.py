@@ -98,6 +98,31 @@ def test_by_keyboard_alone_a_mistake_is_at_its_line_then_comes_a_preview_then_th
     expect(page.locator("svg.map").get_by_text("LHR 1/1")).to_be_visible()
 
 
+def test_a_template_is_changed_by_the_form_previewed_beside_it_and_applied(page: Page, planet: TarmacProcess) -> None:
+    go(page, "#/change")
+    page.get_by_role("button", name=re.compile("^Web service")).click()
+    expect(editor(page)).to_contain_text("name: web")
+    form = page.get_by_role("form", name="Fields")
+    expect(form.get_by_label("Cities")).to_have_value("DFW, LHR")
+    form.get_by_label("Instances per city").fill("2")
+    form.get_by_label("Cities").fill("sea")
+    form.get_by_label("CPU").fill("50m")
+    form.get_by_label("CPU").press("Tab")
+    for line in ("cityCodes: [SEA]", "minReplicas: 2", "cpu: 50m"):
+        expect(editor(page)).to_contain_text(line)
+    text = manifest("formed", 3).replace('["DFW", "SEA"]', '["LHR"]')
+    paste(page, text)  # the other way: the form follows the text
+    expect(form.get_by_label("Cities")).to_have_value("LHR")
+    expect(form.get_by_label("Instances per city")).to_have_value("3")
+    form.get_by_label("Instances per city").fill("1")
+    page.get_by_role("button", name="Preview").click()
+    preview = page.get_by_role("region", name="Preview", exact=True)
+    expect(preview.get_by_role("row", name=re.compile("^LHR Comes or stays 1 0"))).to_be_visible()
+    page.get_by_role("button", name="Apply", exact=True).click()
+    expect(page.get_by_text("default/formed is applied")).to_be_visible()
+    kubectl(planet, "delete", "workload", "formed")
+
+
 def test_fields_and_values_are_offered_from_the_servers_schemas(page: Page) -> None:
     go(page, "#/change")
     paste(
@@ -251,6 +276,54 @@ def test_a_revision_is_compared_and_gone_back_to_exactly(page: Page, planet: Tar
         expect(page.get_by_role("rowheader", name=about).first).to_be_visible()
 
 
+def test_a_city_of_a_workload_leads_to_its_instances(page: Page, planet: TarmacProcess) -> None:
+    land(planet, "spread", 2)
+    go(page, "#/workloads/default/spread")
+    grid = page.get_by_role("region", name="Cities")
+    expect(grid.get_by_role("listitem")).to_have_count(2)
+    expect(grid.get_by_role("listitem").first).to_contain_text("2/2 ready, revision 1")
+    grid.get_by_role("link", name="SEA").click()
+    expect(page.get_by_role("heading", name="Instances of spread in SEA")).to_be_visible()
+    expect(page.get_by_role("rowheader")).to_have_count(2)
+    expect(page.get_by_role("row").nth(1)).to_contain_text("spread-sea-")
+
+
+def test_a_workload_is_scaled_and_restarted_from_its_head(page: Page, planet: TarmacProcess) -> None:
+    land(planet, "grows")
+    go(page, "#/workloads/default/grows")
+    page.get_by_role("button", name="Scale…").click()
+    dialog = page.get_by_role("dialog", name="Scale grows")
+    dialog.get_by_label(re.compile("^us: instances in each of 2 cities")).fill("3")
+    dialog.get_by_role("button", name="Scale", exact=True).click()
+    expect(dialog).to_have_count(0)
+    expect(page.get_by_role("status").last).to_contain_text("grows is being scaled.")
+    expect(page.get_by_role("region", name="Cities")).to_contain_text("3/3 ready")
+    field = "{.spec.placements[0].scaleSettings.minReplicas}"
+    assert kubectl(planet, "get", "workload", "grows", "-o", f"jsonpath={field}") == "3"
+    page.get_by_role("button", name="Restart…").click()
+    page.get_by_role("dialog", name="Restart grows").get_by_role("button", name="Restart", exact=True).click()
+    expect(page.get_by_text("revision 2").first).to_be_visible()
+    expect(page.get_by_role("button", name="Undo…")).to_be_visible()
+
+
+def test_a_rollout_that_fails_shows_the_exit_code_the_last_lines_and_undo(page: Page, planet: TarmacProcess) -> None:
+    land(planet, "crashes")
+    crash = {"metadata": {"annotations": {"sim.tarmac/crash-after": "1s"}}}
+    kubectl(planet, "patch", "workload", "crashes", "--type=merge", "-p", json.dumps({"spec": {"template": crash}}))
+    go(page, "#/workloads/default/crashes/rollout")
+    failing = page.get_by_role("region", name=re.compile("^Failing instance crashes-dfw-")).first
+    expect(failing).to_contain_text(re.compile(r"Container web exited with code 1, \d+s ago"), timeout=60_000)
+    expect(failing.get_by_label(re.compile("^Last lines of"))).to_contain_text("exiting with code 1")
+    page.get_by_role("link", name="Show difference").click()
+    expect(page.get_by_role("row", name=re.compile("crash-after"))).to_be_visible()
+    page.get_by_role("link", name="rollout", exact=True).click()
+    page.get_by_role("button", name="Undo to revision 1…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Undo", exact=True).click()
+    expect(page.get_by_role("status").last).to_contain_text("crashes goes back to revision 1")
+    kubectl(planet, "delete", "workload", "crashes")
+
+
 def test_a_rollout_is_paused_and_resumed(page: Page, planet: TarmacProcess) -> None:
     land(planet, "halts")
     go(page, "#/workloads/default/halts/rollout")
@@ -339,6 +412,33 @@ def test_the_palette_finds_objects_of_every_kind_by_a_part_of_their_name(page: P
         expect(palette).to_have_count(0)
 
 
+def test_the_palette_begins_with_recent_objects_and_acts_on_objects(page: Page, planet: TarmacProcess) -> None:
+    land(planet, "acted")
+    palette = page.get_by_role("dialog", name="Go to")
+    go(page, "#/nodes/dfw-1")
+    expect(page.get_by_role("heading", name="dfw-1")).to_be_visible()
+    go(page, "#/workloads/default/acted")
+    expect(page.get_by_role("heading", name="default/acted")).to_be_visible()
+    page.keyboard.press("Control+k")
+    expect(palette.get_by_role("option").first).to_contain_text("dfw-1 Node")  # the one that is open is left out
+    page.keyboard.type("scale acted")
+    expect(palette.get_by_role("option", selected=True)).to_contain_text("Scale default/acted")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog", name="Scale acted")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.keyboard.press("Control+k")
+    page.keyboard.type("cordon dfw-1")
+    expect(palette.get_by_role("option", selected=True)).to_contain_text("Cordon dfw-1")
+    page.keyboard.press("Enter")
+    page.get_by_role("dialog", name="Cordon dfw-1").get_by_role("button", name="Cordon", exact=True).click()
+    expect(page.get_by_role("main")).to_contain_text("Cordoned")
+    assert kubectl(planet, "get", "node", "dfw-1", "-o", "jsonpath={.spec.unschedulable}") == "true"
+    page.get_by_role("button", name="Uncordon").click()
+    expect(page.get_by_role("button", name="Cordon…")).to_be_visible()
+    kubectl(planet, "delete", "workload", "acted")
+
+
 def test_the_palette_says_that_it_is_still_searching(page: Page) -> None:
     page.route("**/configmaps?*", lambda route: (page.wait_for_timeout(1000), route.continue_()))
     page.keyboard.press("Control+k")
@@ -373,7 +473,7 @@ def test_rows_tabs_and_commands_by_keys(page: Page) -> None:
 
 def test_every_tab_of_a_workload_offers_its_own_command(page: Page) -> None:
     commands = set[str]()
-    for tab in ("cities", "instances", "why", "rollout", "timeline", "revisions", "scaling", "yaml"):
+    for tab in ("overview", "instances", "why", "rollout", "timeline", "revisions", "scaling", "yaml"):
         page.evaluate(f"location.hash = '#/workloads/default/web/{tab}'")
         expect(page.locator("main .tabs [aria-current]")).to_have_text(tab)
         commands.add(page.locator("main .command code").inner_text())

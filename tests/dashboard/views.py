@@ -131,7 +131,7 @@ def show(page: Page, address: str) -> None:
     expect(page.get_by_text("Loading…")).to_have_count(0)
     expect(page.get_by_text("Connecting…")).to_have_count(0)
     expect(
-        page.locator("main").locator("table, .cm-editor, pre, ul, section, [role=alert], [role=status]").first
+        page.locator("main").locator("table, .cm-editor, .console, pre, ul, section, [role=alert], [role=status]").first
     ).to_be_visible()
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.apps.main import main
+from tarmac.sim.scenario.script import ScenarioError, read
 from tarmac.sim.scenario.timeline import stamp
 
 SHIPPED = sorted((Path(__file__).parents[2] / "examples" / "scenarios").glob("*.yaml"))
@@ -44,6 +45,18 @@ def test_a_scenario_is_repeatable(capsys: pytest.CaptureFixture[str]) -> None:
         main(["sim", str(SHIPPED[0]), "--seed", "7"])
         told.append(capsys.readouterr().out)
     assert told[0] == told[1]
+
+
+def test_the_nodes_of_one_city_are_configured_apart(tmp_path: Path) -> None:
+    path = tmp_path / "scenario.yaml"
+    gpus = "cityNodeConfig: {SEA: {capacity: {cpu: 48}, devices: {example.com/gpu: 2}}}\n"
+    path.write_text(f"name: test\ncities: {{DFW: 1, SEA: 1}}\nnodeConfig: {{capacity: {{cpu: 16}}}}\n{gpus}steps: []\n")
+    sizes = {city: model.sizes["capacity"] for city, model in read(path).models().items()}
+    assert (sizes["dfw"]["cpu"], sizes["sea"]["cpu"]) == ("16", "48")
+    assert ("example.com/gpu" in sizes["dfw"], sizes["sea"]["example.com/gpu"]) == (False, "2")
+    path.write_text(f"name: test\ncities: {{DFW: 1}}\n{gpus}steps: []\n")
+    with pytest.raises(ScenarioError, match="cityNodeConfig: SEA is none of cities: DFW"):
+        read(path)
 
 
 def test_what_does_not_come_true_fails_the_scenario(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

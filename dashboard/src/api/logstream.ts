@@ -13,6 +13,8 @@ export interface LogState {
   said: string;
   /** True if no more output arrives without a new request. */
   over: boolean;
+  /** True if it was refused, or could not be read. */
+  failed: boolean;
 }
 
 export class LogStream {
@@ -47,19 +49,19 @@ export class LogStream {
   private open(): void {
     this.lines.again();
     const socket = connect(this.url(true), ["binary.k8s.io"]);
-    if (!socket) return this.tell({ said: "This page has as many streams open as it may: close another tab of logs.", over: true });
+    if (!socket) return this.tell({ said: "This page has as many streams open as it may: close another tab of logs.", over: true, failed: true });
     this.socket = socket;
     const decoder = new TextDecoder();
     let opened = false;
     socket.onopen = () => {
       opened = true;
       this.pause = FIRST_PAUSE;
-      this.tell({ said: "", over: false });
+      this.tell({ said: "", over: false, failed: false });
     };
     socket.onmessage = (message) => this.take(decoder.decode(message.data as ArrayBuffer, { stream: true }));
     socket.onclose = ({ code }) => {
       if (this.left) return;
-      if (opened && code === FINISHED) this.tell({ said: "The log has ended.", over: true });
+      if (opened && code === FINISHED) this.tell({ said: "The log has ended.", over: true, failed: false });
       else if (opened) this.again();
       else void this.once(); // browsers hide the reason of a rejected WebSocket, so repeat the request without one
     };
@@ -72,18 +74,18 @@ export class LogStream {
       const found = await text(this.url(false), { accept: "*/*" });
       if (this.left) return;
       this.take(found);
-      this.tell({ said: this.follow ? "This is the log of this moment; it could not be followed." : "", over: true });
+      this.tell({ said: this.follow ? "This is the log of this moment; it could not be followed." : "", over: true, failed: false });
     } catch (error) {
       if (this.left) return;
       const passing = !(error instanceof Failure) || error.code >= 500 || error.code === 429;
       // A first read reports its failure at once: the user waits for it. Later failures are retried.
       if (resumed && this.follow && passing) this.again();
-      else this.tell({ said: (error as Error).message, over: true });
+      else this.tell({ said: (error as Error).message, over: true, failed: true });
     }
   }
 
   private again(): void {
-    this.tell({ said: "The connection was lost; connecting again.", over: false });
+    this.tell({ said: "The connection was lost; connecting again.", over: false, failed: false });
     this.retry = window.setTimeout(() => this.open(), this.pause * (0.75 + Math.random() / 2));
     this.pause = Math.min(this.pause * 2, LONGEST_PAUSE);
   }

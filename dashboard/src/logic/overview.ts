@@ -4,6 +4,7 @@ type Texts = Record<string, string>;
 
 interface Container {
   name?: string;
+  image?: string;
   volumeAttachments?: { name: string; mountPath?: string }[];
 }
 
@@ -23,7 +24,7 @@ interface Interface {
 }
 
 export interface InstanceObject {
-  metadata: { namespace: string; name: string; labels?: Texts };
+  metadata: { namespace: string; name: string; labels?: Texts; creationTimestamp?: string };
   spec: {
     runtime?: {
       resources?: { instanceType?: string; requests?: Texts };
@@ -204,4 +205,15 @@ function record(value: unknown): Record<string, unknown> {
 
 function texts(value: unknown): Texts {
   return Object.fromEntries(Object.entries(record(value)).filter((each): each is [string, string] => typeof each[1] === "string"));
+}
+
+/** Requests and limits of a whole Pod, by resource, for the lines of its charts. */
+export function boundsOf({ spec }: PodObject): Record<string, { request?: string; limit?: string }> {
+  const all = spec.resources?.requests || spec.resources?.limits ? [spec.resources] : spec.containers.length === 1 ? [spec.containers[0]?.resources ?? {}] : [];
+  const found: Record<string, { request?: string; limit?: string }> = {};
+  for (const { requests = {}, limits = {} } of all) {
+    for (const [name, request] of Object.entries(requests)) found[name] = { ...found[name], request };
+    for (const [name, limit] of Object.entries(limits)) found[name] = { ...found[name], limit };
+  }
+  return found;
 }

@@ -10,6 +10,21 @@ export interface Choice {
   act?: () => void;
 }
 
+/** Actions on one object, by its kind: each is a link that opens the dialog, in which the user confirms. */
+const ACTIONS: Record<string, readonly (readonly [verb: string, act: string])[]> = {
+  Workload: [["Scale", "scale"], ["Restart", "restart"], ["Undo rollout of", "undo"]],
+  Node: [["Cordon", "cordon"]],
+};
+const VERB = 3; // letters of a verb that have to be typed
+
+/** The actions on these objects whose verb the text begins. */
+export function actionsOn(objects: readonly Choice[], typed: string): Choice[] {
+  const verb = typed.trim().toLowerCase().split(/\s/)[0] ?? "";
+  if (verb.length < VERB) return [];
+  return objects.flatMap(({ label, what, href }) => (ACTIONS[what] ?? []).filter(([name]) => name.toLowerCase().startsWith(verb))
+    .map(([name, act]): Choice => ({ label: `${name} ${label}`, what: "action", href: `${href ?? ""}?do=${act}` })));
+}
+
 export function offered(choices: readonly Choice[], typed: string): Choice[] {
   const wanted = typed.trim().toLowerCase();
   const scored = choices.map((each, index) => ({ each, index, score: score(each, wanted) }));

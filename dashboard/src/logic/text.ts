@@ -20,7 +20,11 @@ export function cell(value: unknown): string {
 /** How long ago, as kubectl says it. */
 export function age(since: string, now: number): string {
   const seconds = Math.max(0, Math.floor((now - Date.parse(since)) / 1000));
-  if (Number.isNaN(seconds)) return "";
+  return Number.isNaN(seconds) ? "" : lasting(seconds);
+}
+
+/** A duration in seconds, in the units that kubectl chooses. */
+export function lasting(seconds: number): string {
   if (seconds < 120) return `${seconds}s`;
   const minutes = Math.floor(seconds / 60);
   if (minutes < 10) return seconds % 60 ? `${minutes}m${seconds % 60}s` : `${minutes}m`;
@@ -33,5 +37,5 @@ export function age(since: string, now: number): string {
 
 /** A name as one word of a command line: a link may name anything, and users paste commands into shells. */
 export function word(name: string): string {
-  return /^[\w./:@%+=-]+$/.test(name) ? name : `'${name.replaceAll("'", "'\\''")}'`;
+  return /^[\w./:@%+=,-]+$/.test(name) ? name : `'${name.replaceAll("'", "'\\''")}'`;
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { pointsOf, readable, usedOf } from "./usage.ts";
+import { boundsIn, pointsOf, readable, usedOf } from "./usage.ts";
 
 test("a node uses what it uses, and a Pod what its containers use together", () => {
   const timestamp = "2026-11-17T06:00:00Z";
@@ -14,4 +14,10 @@ test("samples become a line", () => {
   assert.equal(pointsOf([{ time: 5, value: 1 }], 2, 100, 10), "0,5 100,5");
   assert.equal(pointsOf([{ time: 0, value: 0 }, { time: 5, value: 2 }, { time: 10, value: 1 }], 2, 100, 10), "0,10 50,0 100,5");
   assert.deepEqual([readable("cpu", 0.25), readable("cpu", 12), readable("memory", 64 * 2 ** 20), readable("pods", 3)], ["250m", "12.0", "64Mi", "3"]);
+});
+
+test("usage is compared with its request and its limit, and with one line where they are the same", () => {
+  assert.deepEqual(boundsIn({ request: "100m", limit: "1" }), [{ name: "request", value: 0.1 }, { name: "limit", value: 1 }]);
+  assert.deepEqual(boundsIn({ request: "1", limit: "1" }), [{ name: "limit", value: 1 }]);
+  assert.deepEqual(boundsIn({}), []);
 });

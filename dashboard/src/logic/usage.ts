@@ -22,6 +22,17 @@ export function usedOf({ usage, containers = [] }: Measured): Record<string, num
   return sums;
 }
 
+export interface Bound {
+  name: "request" | "limit";
+  value: number;
+}
+
+/** The amounts that usage is compared with; one line where both are the same. */
+export function boundsIn({ request, limit }: { request?: string; limit?: string }): Bound[] {
+  const found: Bound[] = [{ name: "request", value: amount(request) }, { name: "limit", value: amount(limit) }];
+  return found.filter((each, index) => each.value > 0 && !(index === 0 && each.value === found[1]?.value));
+}
+
 /** Points of a line in a box, oldest at the left; one sample is a line too. `most` is at its top. */
 export function pointsOf(samples: readonly Sample[], most: number, width: number, height: number): string {
   const [first, last] = [samples[0], samples.at(-1)];

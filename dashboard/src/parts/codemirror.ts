@@ -10,6 +10,7 @@ import { forceLinting, linter, lintGutter, lintKeymap, type Diagnostic } from "@
 import { EditorState, Prec, StateEffect } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, highlightSpecialChars, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
+import { formOf, written, type FormField } from "../logic/form.ts";
 import { partsOf, type Part } from "../logic/manifest.ts";
 import { located, spanOf, type Located, type Problem } from "../logic/problems.ts";
 import { below, fields, unknownFields, values, type Document, type Schema } from "../logic/schema.ts";
@@ -35,6 +36,9 @@ export interface Editor {
   parts: () => Part[];
   /** The schemas of the kinds in the text, by their documents. */
   know: (known: ReadonlyMap<number, Known>) => void;
+  /** The fields that a form shows, of the first object that has some. */
+  form: () => FormField[];
+  write: (field: FormField, value: string) => void;
   goTo: (line: number) => void;
   close: () => void;
 }
@@ -84,6 +88,11 @@ export function edit({ place, text, label, changed, preview }: Options): Editor 
       known = wanted;
       lintAgain(view);
     },
+    form: () => {
+      const [tree, all] = [treeOf(view), view.state.doc.toString()];
+      return partsOf(tree, all).map((each) => formOf(tree, all, each.document)).find((each) => each.length) ?? [];
+    },
+    write: ({ name, from, to }, value) => view.dispatch({ changes: { from, to, insert: written(name, value) } }),
     goTo: (line) => {
       view.dispatch({ selection: { anchor: spanOf(view.state.doc.toString(), line).from }, scrollIntoView: true });
       view.focus();

@@ -24,7 +24,7 @@ export function Delete({ what }: { what: Doomed }) {
   const may = useMay({ verb: "delete", group, resource: plural, namespace, name });
   return (
     <div>
-      <button type="button" disabled={!may} onClick={() => setOpen(true)}>Delete…</button>
+      <button type="button" class="ends" disabled={!may} onClick={() => setOpen(true)}>Delete…</button>
       {!may && <span class="muted"> You may not delete {visible(plural)} here.</span>}
       {open && <Asking what={what} closed={() => setOpen(false)} />}
     </div>

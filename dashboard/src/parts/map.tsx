@@ -86,10 +86,17 @@ function City({ mark: { x, y, radius, label, at }, place }: { mark: Placed; plac
       <circle class={`hole ${place.state}`} cx={x} cy={y} r={radius} />
       <circle class={`ring ${place.state}`} cx={x} cy={y} r={radius} stroke-dasharray={`${share * around} ${around}`} transform={`rotate(-90 ${x} ${y})`} />
       {place.state !== "yes" && <text class={`shape ${place.state}`} x={x} y={y + 4} text-anchor="middle" aria-hidden="true">{MARKS[place.state]}</text>}
-      {at && (Math.abs(at.y - y) > radius || Math.abs(at.x - x) > 2 * radius) && <line class="leader" x1={x} y1={y} x2={at.x} y2={at.y} />}
+      {at && (Math.abs(at.y - y) > radius || Math.abs(at.x - x) > 2 * radius) && <line class="leader" {...leaderOf({ x, y }, at, radius)} />}
       {at && <text class="label" x={at.x} y={at.y + 4} text-anchor={at.anchor}>{label}</text>}
     </>
   );
+}
+
+/** From the edge of a ring to its label. */
+function leaderOf(from: { x: number; y: number }, to: { x: number; y: number }, radius: number) {
+  const way = Math.hypot(to.x - from.x, to.y - from.y) || 1;
+  const part = Math.min(1, (radius + 3) / way);
+  return { x1: from.x + (to.x - from.x) * part, y1: from.y + (to.y - from.y) * part, x2: to.x, y2: to.y };
 }
 
 function radiusOf(size: number): number {

@@ -1,8 +1,10 @@
-// The palette: any view, action or object by a few letters of its name. Loaded objects appear at once, others as they are found.
+// The palette: recent objects first, then any view, action or object by a few letters of its name. Loaded objects appear at
+// once, others as they are found; an action on an object once its verb is typed.
 import { useMemo, useState } from "preact/hooks";
-import { offered, type Choice } from "../logic/palette.ts";
+import { actionsOn, offered, type Choice } from "../logic/palette.ts";
 import { link } from "../logic/routes.ts";
 import { visible } from "../logic/text.ts";
+import { recent } from "../state/recent.ts";
 import { THEMES, theme } from "../state/preferences.ts";
 import { loadedObjects, useSearch } from "../state/search.ts";
 import { Dialog } from "./dialog.tsx";
@@ -11,8 +13,8 @@ export function Palette({ views, help, closed }: { views: readonly (readonly [st
   const [typed, setTyped] = useState("");
   const [chosen, setChosen] = useState(0);
   const { found, searching } = useSearch(typed.trim());
-  const fixed = useMemo(() => [...views.map(([view, name]) => ({ label: name, what: "view", href: link(view) })), ...actions(help), ...loadedObjects()], []);
-  const choices = useMemo(() => offered(unique([...fixed, ...found]), typed), [fixed, found, typed]);
+  const fixed = useMemo(() => [...recent(), ...views.map(([view, name]) => ({ label: name, what: "view", href: link(view) })), ...actions(help), ...loadedObjects()], []);
+  const choices = useMemo(() => offered(unique([...fixed, ...found, ...actionsOn([...fixed, ...found], typed)]), typed), [fixed, found, typed]);
   const at = Math.min(chosen, choices.length - 1);
   const take = (choice: Choice | undefined) => {
     if (!choice) return;

@@ -8,6 +8,8 @@ import { copy } from "../state/announcing.ts";
 import { old } from "../state/freshness.ts";
 import { namespace } from "../state/namespace.ts";
 
+const ROWS = [1, 2, 3, 4, 5];
+
 export function Mark({ state, children }: { state: State; children?: string }) {
   return (
     <span class={`mark ${state}`}>
@@ -22,7 +24,38 @@ export function Loading() {
     const timer = setTimeout(() => setLate(true), 200);
     return () => clearTimeout(timer);
   }, []);
-  return late ? <p class="muted" role="status">Loading…</p> : null;
+  if (!late) return null;
+  return <div class="skeleton" role="status"><span class="unseen">Loading…</span>{ROWS.map((each) => <i key={each} aria-hidden="true" />)}</div>;
+}
+
+interface Missing {
+  /** Such as “The terminal could not be opened.” */
+  title: string;
+  reason: string;
+  /** Tries again. */
+  again?: () => void;
+  name?: string;
+  /** Another view that helps meanwhile. */
+  instead?: { href: string; name: string };
+}
+
+/** In place of a part that could not be opened: its reason, and what can be done. */
+export function Unavailable({ title, reason, again, name = "Try again", instead }: Missing) {
+  return (
+    <div class="empty" role="alert">
+      <p><strong>{title}</strong></p>
+      <p>{visible(reason)}</p>
+      <p class="actions">
+        {again && <button type="button" class="primary" onClick={again}>{name}</button>}
+        {instead && <a class="button" href={instead.href}>{instead.name}</a>}
+      </p>
+    </div>
+  );
+}
+
+/** The id under which the server's audit log has the request: for operators, so it is folded away. */
+export function AuditId({ id }: { id: string }) {
+  return id ? <details><summary>Details</summary><p class="muted">Audit-Id {visible(id)}</p></details> : null;
 }
 
 export function Failed({ failure, again }: { failure: Failure; again?: () => void }) {
@@ -30,7 +63,7 @@ export function Failed({ failure, again }: { failure: Failure; again?: () => voi
     <div class="failed" role="alert">
       <p><strong>{failure.code === 403 ? "You don't have permission to see this." : "This could not be loaded."}</strong> {visible(failure.message)}</p>
       {failure.causes.map((each) => <p class="muted" key={each.field}>{visible(`${each.field ?? ""}: ${each.message ?? ""}`)}</p>)}
-      {failure.auditId && <details><summary>Details</summary><p class="muted">Audit-Id {visible(failure.auditId)}</p></details>}
+      <AuditId id={failure.auditId} />
       {again && failure.code !== 403 && <button type="button" onClick={again}>Try again</button>}
     </div>
   );

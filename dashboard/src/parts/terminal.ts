@@ -1,6 +1,5 @@
 // A terminal for untrusted output: it only displays. Loaded when one is opened.
 import type { Terminal } from "@xterm/xterm";
-import "@xterm/xterm/css/xterm.css";
 
 export interface Made {
   terminal: Terminal;

@@ -11,6 +11,9 @@ import { THEMES, theme, type Theme } from "../state/preferences.ts";
 import { Namespaces } from "./namespaces.tsx";
 import { DrawerButton } from "./rail.tsx";
 
+/** Names of one object, by the view that shows it. */
+const KINDS: Record<string, string> = { workloads: "Workload", instances: "Instance", nodes: "Node", networks: "Network", external: "External service" };
+
 interface Openers {
   views: readonly (readonly [view: string, name: string, letter: string])[];
   palette: () => void;
@@ -27,14 +30,14 @@ export function TopBar({ views, palette, help }: Openers) {
       <Namespaces />
       <button type="button" class="search" aria-keyshortcuts="Control+K" aria-label="Search" onClick={palette}><Search class="icon" aria-hidden="true" /><span class="name">Search</span> <kbd>Ctrl K</kbd></button>
       <a class="button create" href={link("change")} aria-label="Change"><Plus class="icon" aria-hidden="true" /><span class="name">Change</span></a>
-      <button type="button" class="plain" aria-label="Keys" onClick={help}><CircleHelp class="icon" aria-hidden="true" /></button>
+      <button type="button" class="plain keys" aria-label="Keys" onClick={help}><CircleHelp class="icon" aria-hidden="true" /></button>
       <UserMenu />
     </header>
   );
 }
 
 function Crumbs({ route: { view, parts }, views }: { route: Route; views: Openers["views"] }) {
-  const name = views.find(([each]) => each === view)?.[1] ?? view;
+  const name = (parts.length && KINDS[view]) || (views.find(([each]) => each === view)?.[1] ?? view);
   return (
     <nav class="crumbs" aria-label="Breadcrumb">
       <ol>

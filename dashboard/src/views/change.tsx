@@ -1,4 +1,5 @@
-// The editor for a change: YAML with its errors at their lines, a preview by city, then Apply.
+// The editor for a change: a template or an object to start from, a short form, YAML with its errors at their lines, beside
+// it a preview by city, then Apply.
 //
 // A text may hold several objects, in block style, flow style or JSON; the server judges each. Only a previewed text can be
 // applied; the next keystroke discards the preview. Fields of other field managers are taken over only after the managers
@@ -7,6 +8,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { apply, PartFailure, preview, UNADDRESSED, type Previewed, type Target } from "../api/changes.ts";
 import { Failure, failureIn, text } from "../api/requests.ts";
 import { schemas } from "../api/schemas.ts";
+import type { FieldName } from "../logic/form.ts";
 import { editable, type Part } from "../logic/manifest.ts";
 import { endings } from "../logic/plans.ts";
 import { problemsOf, within, type Located } from "../logic/problems.ts";
@@ -20,7 +22,8 @@ import { Dialog } from "../parts/dialog.tsx";
 import { Editor } from "../parts/editor.tsx";
 import { Confirm, WhatEnds } from "../parts/ending.tsx";
 import { PlanShown } from "../parts/plan.tsx";
-import { Command, Failed, Loading, Scrolls } from "../parts/states.tsx";
+import { AuditId, Command, Failed, Loading, Scrolls } from "../parts/states.tsx";
+import { Form, Start } from "./changeform.tsx";
 import { COMPUTE, named } from "./paths.ts";
 
 export function Change({ route }: { route: Route }) {
@@ -91,15 +94,25 @@ function Changing({ about, draft }: { about: string; draft: string }) {
   const ends = [...endings({ accepted: true, causes: [], cities: ending.flatMap((each) => each.plan?.cities ?? []) })];
   const name = ending.map((each) => each.target.name).join(" ");
   const ended = ends.reduce((sum, [, count]) => sum + count, 0);
+  const write = (name: FieldName, value: string) => {
+    const field = editor.current?.form().find((each) => each.name === name);
+    if (field) editor.current?.write(field, value);
+  };
   return (
-    <>
-      <Editor text={draft} label="Objects, as YAML or JSON" changed={changed} preview={() => void look(false)} made={made} />
-      <p class="actions">
-        <button type="button" disabled={busy || !here || !draft.trim()} onClick={() => void look(false)}>Preview</button>
-        <button type="button" disabled={busy || !ready} onClick={() => (ended ? setAsking(true) : commit())}>Apply</button>
-        {!ready && <span class="muted">Ctrl-Enter previews; what was previewed can be applied.</span>}
-      </p>
-      <div aria-live="polite">{outcome && <Shown outcome={outcome} goTo={(line) => editor.current?.goTo(line)} takeOver={() => void look(true)} />}</div>
+    <div class="changing">
+      <div>
+        {!draft.trim() && here && <Start start={(text) => editor.current?.set(text)} />}
+        <Form fields={here ? (editor.current?.form() ?? []) : []} write={write} />
+        <Editor text={draft} label="Objects, as YAML or JSON" changed={changed} preview={() => void look(false)} made={made} />
+        <p class="actions">
+          <button type="button" class={ready ? "" : "primary"} disabled={busy || !here || !draft.trim()} onClick={() => void look(false)}>Preview</button>
+          <button type="button" class={ready ? "primary" : ""} disabled={busy || !ready} onClick={() => (ended ? setAsking(true) : commit())}>Apply</button>
+          {!ready && <span class="muted">Ctrl-Enter previews; what was previewed can be applied.</span>}
+        </p>
+      </div>
+      <div aria-live="polite">
+        {outcome ? <Shown outcome={outcome} goTo={(line) => editor.current?.goTo(line)} takeOver={() => void look(true)} /> : <p class="empty">A preview shows here what would be created, replaced, moved and ended in each city, before anything changes.</p>}
+      </div>
       {asking && ready && (
         <Dialog title={`Apply ${visible(name)}`} closed={() => setAsking(false)}>
           <WhatEnds ends={{ cities: ends, kinds: [], instances: ended }} />
@@ -108,7 +121,7 @@ function Changing({ about, draft }: { about: string; draft: string }) {
         </Dialog>
       )}
       <Command text={targets.some((each) => !each.plans) ? "kubectl apply --server-side --dry-run=server -f FILE" : "tarmac plan -f FILE"} />
-    </>
+    </div>
   );
 }
 
@@ -152,7 +165,7 @@ function Shown({ outcome, goTo, takeOver }: { outcome: Outcome; goTo: (line: num
           <li key={index}><button type="button" onClick={() => goTo(each.line)}>Line {each.line}</button> {visible(each.message)}</li>
         ))}
       </ul>
-      {outcome.failure.auditId && <p class="muted">Audit-Id {visible(outcome.failure.auditId)}</p>}
+      <AuditId id={outcome.failure.auditId} />
     </div>
   );
 }
@@ -164,7 +177,7 @@ function Foreseen({ target, plan }: Previewed) {
 function Owners({ problems, failure, takeOver }: { problems: Located[]; failure: Failure; takeOver: () => void }) {
   return (
     <div class="failed" role="alert">
-      <p><strong>Others own what you change.</strong> Leave those fields as they are, or take them over: whoever owns them now will be told of a conflict the next time.</p>
+      <p><strong>Other managers own fields that you change.</strong> Leave those fields as they are, or take them over: their present owners get a conflict the next time they apply.</p>
       <Scrolls what="Owners"><table>
         <thead><tr><th scope="col">Line</th><th scope="col">Field</th><th scope="col">Owner</th></tr></thead>
         <tbody>

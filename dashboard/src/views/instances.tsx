@@ -14,9 +14,10 @@ import { LiveTable } from "../parts/table.tsx";
 import { Tabs } from "../parts/tabs.tsx";
 import { Usage } from "../parts/usage.tsx";
 import { Events } from "./events.tsx";
+import { InstanceHeader } from "./instanceheader.tsx";
 import { Logs } from "./logs.tsx";
 import { EVERY, Overview } from "./overview.tsx";
-import { CITY_LABEL, COMPUTE, METRICS, named } from "./paths.ts";
+import { CITY_LABEL, COMPUTE, METRICS, WORKLOAD_NAME, named, spaced } from "./paths.ts";
 import { Power } from "./power.tsx";
 import { Ask } from "./reach.tsx";
 import { Recordings } from "./recordings.tsx";
@@ -30,17 +31,20 @@ const KINDS = ["Instance", "Pod"]; // of which both bear the name
 
 export function Instances({ route }: { route: Route }) {
   const [namespace, name, tab = "why"] = route.parts;
-  return namespace && name ? <Instance namespace={namespace} name={name} tab={tab} query={route.query} /> : <List city={route.query.get("city") ?? ""} />;
+  return namespace && name ? <Instance namespace={namespace} name={name} tab={tab} query={route.query} /> : <List city={route.query.get("city") ?? ""} workload={route.query.get("workload") ?? ""} />;
 }
 
-function List({ city }: { city: string }) {
-  const list = useList(`${COMPUTE}/instances`, city ? { labelSelector: `${CITY_LABEL}=${city}` } : {});
+/** All instances, those of a city, or those of a Workload, given as `NAMESPACE/NAME`. */
+function List({ city, workload }: { city: string; workload: string }) {
+  const [space = "", name = ""] = workload.split("/");
+  const selector = [city && `${CITY_LABEL}=${city}`, name && `${WORKLOAD_NAME}=${name}`].filter(Boolean).join(",");
+  const list = useList(name ? spaced(COMPUTE, "instances", space) : `${COMPUTE}/instances`, selector ? { labelSelector: selector } : {});
   return (
     <>
-      <h1>Instances{city && visible(` in ${city}`)}</h1>
-      {city && <p><a href={link("instances")}>All cities</a></p>}
+      <h1>Instances{name && visible(` of ${name}`)}{city && visible(` in ${city}`)}</h1>
+      {selector && <p><a href={link("instances")}>{city && !name ? "All cities" : "All instances"}</a></p>}
       <LiveTable list={list} what="Instances" empty="No instance is here." href={(row: Row) => link("instances", [row.namespace, row.name])} urgent />
-      <Command text={`kubectl get instances -A${city ? ` -l ${CITY_LABEL}=${word(city)}` : ""}`} />
+      <Command text={`kubectl get instances ${name ? `-n ${word(space)}` : "-A"}${selector ? ` -l ${word(selector)}` : ""}`} />
     </>
   );
 }
@@ -48,11 +52,12 @@ function List({ city }: { city: string }) {
 function Instance({ namespace, name, tab, query }: { namespace: string; name: string; tab: string; query: URLSearchParams }) {
   const path = named(COMPUTE, "instances", namespace, name);
   const pod = named("/api/v1", "pods", namespace, name);
-  const { value, failure } = useLoaded<InstanceObject>(path, tab === "why" ? EVERY : 0);
+  const { value, failure } = useLoaded<InstanceObject>(path, EVERY);
   const machine = Boolean(value?.spec.runtime?.virtualMachine);
   const known = value !== null || failure !== null; // until then the kind of its terminal is unknown
   const names = ["why", "logs", "terminal", ...(machine || tab === "screen" || tab === "recordings" ? ["screen", "recordings"] : []), "network", "events", "yaml"];
-  const tabs = names.map((each) => ({ name: each, href: link("instances", [namespace, name, each]) }));
+  const to = (each: string) => link("instances", [namespace, name, each]);
+  const tabs = names.map((each) => ({ name: each, href: to(each) }));
   const right = { verb: "create", group: "compute.datumapis.com", resource: "instances", namespace, name };
   const about = `${word(name)} -n ${word(namespace)}`;
   const commands: Record<string, string> = {
@@ -63,19 +68,19 @@ function Instance({ namespace, name, tab, query }: { namespace: string; name: st
   const command = commands[tab];
   return (
     <>
-      <h1>{visible(`${namespace}/${name}`)}</h1>
-      <Existing path={path} or={pod} what={`instance ${namespace}/${name}`} back={{ href: link("instances"), name: "All instances" }}>
+      <Existing path={path} title={`${namespace}/${name}`} or={pod} what={`instance ${namespace}/${name}`} back={{ href: link("instances"), name: "All instances" }}>
+        <InstanceHeader namespace={namespace} name={name} instance={value} />
         <Tabs tabs={tabs} chosen={tab} />
         {machine && (tab === "terminal" || tab === "screen") && <Power instance={path} namespace={namespace} name={name} />}
         {tab === "why" && <Why path={path} />}
         {tab === "why" && value && <Overview instance={value} />}
         {tab === "why" && !value && failure && <p class="muted">{visible(`What it is made of is not known: ${failure.message}`)}</p>}
-        {tab === "why" && <Usage path={named(METRICS, "pods", namespace, name)} />}
+        {tab === "why" && !value && failure && <Usage path={named(METRICS, "pods", namespace, name)} />}
         {tab === "logs" && <Logs key={pod} pod={pod} namespace={namespace} name={name} query={query} />}
         {tab === "terminal" && known && (machine
-          ? <Permitted to="Open the console" what={{ ...right, subresource: "console" }}><Serial key={path} instance={path} /></Permitted>
-          : <Permitted to="Open a terminal" what={{ ...right, group: "", resource: "pods", subresource: "exec" }}><Shell key={pod} pod={pod} /></Permitted>)}
-        {tab === "screen" && <Permitted to="Open the screen" what={{ ...right, subresource: "vnc" }}><Screen key={path} instance={path} /></Permitted>}
+          ? <Permitted to="Open the console" what={{ ...right, subresource: "console" }}><Serial key={path} instance={path} events={to("events")} /></Permitted>
+          : <Permitted to="Open a terminal" what={{ ...right, group: "", resource: "pods", subresource: "exec" }}><Shell key={pod} pod={pod} logs={to("logs")} /></Permitted>)}
+        {tab === "screen" && <Permitted to="Open the screen" what={{ ...right, subresource: "vnc" }}><Screen key={path} instance={path} terminal={to("terminal")} /></Permitted>}
         {tab === "recordings" && <Recordings instance={path} namespace={namespace} name={name} session={query.get("session") ?? ""} />}
         {tab === "network" && <Ask question={questionOf(query, namespace, `${namespace}/${name}`)} onAsk={(asked) => (location.hash = link("instances", [namespace, name, "network"], queryOf(asked)))} />}
         {tab === "events" && <Events namespace={namespace} name={name} selector={`involvedObject.name=${name}`} kinds={KINDS} />}

@@ -24,7 +24,7 @@ export function Login() {
         <label for="token">A token: of a service account (<code>kubectl create token NAME</code>) or of your identity provider</label>
         <textarea id="token" rows={4} required autocomplete="off" spellcheck={false} value={token} onKeyDown={pressed} onInput={(event) => setToken(event.currentTarget.value)} />
         <label><input type="checkbox" checked={keep} onChange={(event) => setKeep(event.currentTarget.checked)} /> Keep for this tab</label>
-        <button type="submit">Enter</button>
+        <button type="submit" class="primary">Sign in</button>
       </form>
       <p class="muted">Or run <code>tarmac dashboard</code> on your own computer: it uses your kubeconfig.</p>
     </main>

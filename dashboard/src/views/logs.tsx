@@ -4,7 +4,7 @@ import { LogStream, type LogState } from "../api/logstream.ts";
 import { asked, commandOf, containersOf, linked, optionsOf, TAIL, type LogOptions, type PodContainers } from "../logic/logoptions.ts";
 import { link } from "../logic/routes.ts";
 import { visible, word } from "../logic/text.ts";
-import { Command } from "../parts/states.tsx";
+import { Command, Unavailable } from "../parts/states.tsx";
 import { useLoaded } from "../state/loaded.ts";
 import { replace } from "../state/navigation.ts";
 
@@ -17,12 +17,14 @@ export function Logs({ pod, namespace, name, query }: { pod: string; namespace: 
   const options = optionsOf(query, containers);
   // The default container is unknown until the Pod is loaded. A user without access to the Pod may still read its log.
   const log = useLog(value || failure || options.container ? `${pod}/log` : "", options);
+  const failed = log.failed && log.stream?.lines.empty !== false;
   const choose = (chosen: Partial<LogOptions>) => replace(link("instances", [namespace, name, "logs"], linked({ ...options, ...chosen })));
   return (
     <>
       <Choices options={options} containers={containers} choose={choose} />
-      {(log.said || log.over) && <p class="muted" role="status">{visible(log.said)}{log.over && <> <button type="button" onClick={log.again}>Read again</button></>}</p>}
-      <Text log={log} options={options} choose={choose} />
+      {failed && <Unavailable title="The log could not be read." reason={log.said} again={log.again} name="Read again" instead={{ href: link("instances", [namespace, name, "events"]), name: "See its events" }} />}
+      {!failed && (log.said || log.over) && <p class="muted" role="status">{visible(log.said)}{log.over && <> <button type="button" onClick={log.again}>Read again</button></>}</p>}
+      {!failed && <Text log={log} options={options} choose={choose} />}
       <Command text={commandOf(options, `${word(name)} -n ${word(namespace)}`)} />
     </>
   );
@@ -76,12 +78,12 @@ interface Log extends LogState {
 /** A log while it is shown; display options do not reload it. */
 function useLog(path: string, options: LogOptions): Log {
   const [stream, setStream] = useState<LogStream | null>(null);
-  const [state, setState] = useState<LogState>({ said: "", over: false });
+  const [state, setState] = useState<LogState>({ said: "", over: false, failed: false });
   const [seen, look] = useReducer<number, void>((count) => count + 1, 0);
   const [tries, again] = useReducer<number, void>((count) => count + 1, 0);
   const query = JSON.stringify(asked(options));
   useEffect(() => {
-    setState({ said: "Connecting…", over: false });
+    setState({ said: "Connecting…", over: false, failed: false });
     if (!path) return;
     const made = new LogStream(path, JSON.parse(query) as Record<string, string>, options.follow, (told) => {
       if (told) setState(told);

@@ -1,6 +1,7 @@
-// The reachability matrix of a network's workloads. A cell is evaluated when the user opens it.
-import { useState } from "preact/hooks";
-import { Failure, json } from "../api/requests.ts";
+// The reachability matrix of a network's workloads. A small one is evaluated at once; a cell of a larger one when the user
+// opens it. Opening a cell shows the rule that decides.
+import { useEffect, useState } from "preact/hooks";
+import { Failure, failureIn, json } from "../api/requests.ts";
 import { MOST, members, type Member, type WorkloadSpec } from "../logic/matrix.ts";
 import { queryOf, whyOf, type Question } from "../logic/reach.ts";
 import { link } from "../logic/routes.ts";
@@ -10,6 +11,9 @@ import { useLoaded } from "../state/loaded.ts";
 import { COMPUTE, WORKLOAD_NAME } from "./paths.ts";
 import { Shown, stateOf, type Reach } from "./reach.tsx";
 
+const AT_ONCE = 10; // workloads up to which every cell is evaluated without being opened
+const PARALLEL = 3; // a browser has six connections to a host, and other requests need some
+
 type Opened = { question: Question; reach: Reach } | { failure: Failure };
 
 export function Matrix({ namespace, network, query }: { namespace: string; network: string; query: URLSearchParams }) {
@@ -18,15 +22,21 @@ export function Matrix({ namespace, network, query }: { namespace: string; netwo
   const [port, setPort] = useState("");
   const [opened, setOpened] = useState<Record<string, Opened>>({});
   const [last, setLast] = useState("");
-  if (!value) return failure ? <Failed failure={failure} again={again} /> : <Loading />;
   const filter = query.get("q") ?? "";
-  const all = members(value.items, namespace, network, filter);
+  const all = members(value?.items ?? [], namespace, network, filter);
   const shown = all.slice(0, MOST);
+  const keep = (from: Member, to: Member, found: Opened) => setOpened((old) => ({ ...old, [keyOf(from, to)]: found }));
+  useEffect(() => {
+    if (shown.length > AT_ONCE) return;
+    const abort = new AbortController();
+    setOpened({});
+    void askAll(base, namespace, shown, port, abort.signal, keep);
+    return () => abort.abort();
+  }, [base, shown.map((each) => each.name).join(), port]);
+  if (!value) return failure ? <Failed failure={failure} again={again} /> : <Loading />;
   const open = async (from: Member, to: Member) => {
-    const key = `${from.name} ${to.name}`;
-    const found = await asked(base, namespace, from, to, port).catch((error: unknown) => ({ failure: error instanceof Failure ? error : new Failure(0, String(error)) }));
-    setOpened((old) => ({ ...old, [key]: found }));
-    setLast(key);
+    setLast(keyOf(from, to));
+    keep(from, to, await answered(base, namespace, from, to, port));
   };
   const narrow = (text: string) => location.replace(link("networks", [namespace, network, "matrix"], { q: text }));
   return (
@@ -45,7 +55,7 @@ export function Matrix({ namespace, network, query }: { namespace: string; netwo
             {shown.map((from) => (
               <tr key={from.name}>
                 <th scope="row">{cell(from.name)}</th>
-                {shown.map((to) => <td key={to.name}><Cell from={from} to={to} found={opened[`${from.name} ${to.name}`]} open={open} /></td>)}
+                {shown.map((to) => <td key={to.name}><Cell from={from} to={to} found={opened[keyOf(from, to)]} open={open} /></td>)}
               </tr>
             ))}
           </tbody>
@@ -60,14 +70,14 @@ export function Matrix({ namespace, network, query }: { namespace: string; netwo
 function Cell({ from, to, found, open }: { from: Member; to: Member; found: Opened | undefined; open: (from: Member, to: Member) => Promise<void> }) {
   const answer = found && "reach" in found ? found.reach.answer : "";
   return (
-    <button type="button" aria-label={visible(`${from.name} to ${to.name}: ${answer || (found ? "not answered" : "ask")}`)} onClick={() => void open(from, to)}>
-      {answer ? <Mark state={stateOf(answer)}>{answer}</Mark> : found ? "!" : "?"}
+    <button type="button" class={answer ? `answer ${stateOf(answer)}` : "answer"} aria-label={visible(`${from.name} to ${to.name}: ${answer || (found ? "not answered" : "ask")}`)} onClick={() => void open(from, to)}>
+      {answer ? <Mark state={stateOf(answer)}>{answer}</Mark> : found ? "!" : to.port ? "?" : "no port"}
     </button>
   );
 }
 
 function Details({ found, namespace, network }: { found: Opened | undefined; namespace: string; network: string }) {
-  if (!found) return <p class="muted">Open a cell to ask: one instance of each is taken.</p>;
+  if (!found) return <p class="muted">Open a cell to see the rule that decides. One instance of each workload is taken.</p>;
   if ("failure" in found) return <Failed failure={found.failure} />;
   return (
     <>
@@ -78,11 +88,37 @@ function Details({ found, namespace, network }: { found: Opened | undefined; nam
   );
 }
 
+function keyOf(from: Member, to: Member): string {
+  return `${from.name} ${to.name}`;
+}
+
+/** Evaluate every cell whose port is known, a few at a time. */
+async function askAll(base: string, namespace: string, members: readonly Member[], port: string, signal: AbortSignal, keep: (from: Member, to: Member, found: Opened) => void): Promise<void> {
+  const waiting = members.flatMap((from) => members.filter((to) => port || to.port).map((to) => [from, to] as const));
+  const instances = new Map<string, Promise<string>>(); // one request for each workload, not for each cell
+  const work = async () => {
+    for (let next = waiting.shift(); next && !signal.aborted; next = waiting.shift()) {
+      const found = await answered(base, namespace, ...next, port, instances);
+      if (!signal.aborted) keep(...next, found);
+    }
+  };
+  await Promise.all(Array.from({ length: PARALLEL }, work));
+}
+
+async function answered(base: string, namespace: string, from: Member, to: Member, port: string, instances = new Map<string, Promise<string>>()): Promise<Opened> {
+  return asked(base, namespace, from, to, port, instances).catch((error: unknown) => ({ failure: failureIn(error) }));
+}
+
 /** The answer for one instance of each. Raises Failure. */
-async function asked(base: string, namespace: string, from: Member, to: Member, port: string): Promise<Opened> {
+async function asked(base: string, namespace: string, from: Member, to: Member, port: string, instances: Map<string, Promise<string>>): Promise<Opened> {
   const chosen = port || to.port;
   if (!chosen) throw new Failure(400, `${to.name} declares no port: say which one.`);
-  const [sender, target] = await Promise.all([instanceOf(base, from), instanceOf(base, to)]);
+  const one = (each: Member) => {
+    const found = instances.get(each.name) ?? instanceOf(base, each);
+    instances.set(each.name, found);
+    return found;
+  };
+  const [sender, target] = await Promise.all([one(from), one(to)]);
   const question = { from: `${namespace}/${sender}`, to: `${namespace}/${target}`, port: chosen, protocol: to.protocol, both: false };
   return { question, reach: await json<Reach>(whyOf(question, COMPUTE)) };
 }

@@ -1,10 +1,12 @@
-// The ledger of a node: for each resource a bar from its capacity to its usage, the same as a table, classes, conditions,
-// and its usage since the page was opened.
+// A node's conditions, bad ones first; its ledger: for each resource a bar from its capacity to its usage, the same as a
+// table; its classes, and its usage.
 import { barOf, sentence, type Account, type Bar } from "../logic/ledger.ts";
-import { cell, visible } from "../logic/text.ts";
+import { age, cell, visible } from "../logic/text.ts";
 import { Failed, Loading, Mark, Scrolls } from "../parts/states.tsx";
 import { Usage } from "../parts/usage.tsx";
 import { useLoaded } from "../state/loaded.ts";
+import { now } from "../state/navigation.ts";
+import { isGood, type NodeObject } from "./nodeheader.tsx";
 import { METRICS, named } from "./paths.ts";
 
 const EVERY = 15_000;
@@ -18,22 +20,18 @@ interface Ledger {
   classes: { type: string; class: string; level: string; capacity?: number; used?: number }[];
 }
 
-interface NodeObject {
-  spec?: { unschedulable?: boolean };
-  status?: { conditions?: { type: string; status: string; reason?: string; message?: string; lastTransitionTime?: string }[] };
-}
-
 export function NodeLedger({ name }: { name: string }) {
   const path = named("/api/v1", "nodes", "", name);
   const { value, failure, again } = useLoaded<Ledger>(`${path}/ledger`, EVERY);
   return (
     <>
+      <Conditions path={path} />
       {failure && !value && <Failed failure={failure} again={again} />}
       {!failure && !value && <Loading />}
+      {value && <h2>Resources</h2>}
       {value && <Resources resources={value.resources} />}
       {value && value.classes.length > 0 && <Classes classes={value.classes} />}
       <Usage path={named(METRICS, "nodes", "", name)} />
-      <Conditions path={path} />
     </>
   );
 }
@@ -43,7 +41,7 @@ function Resources({ resources }: { resources: Account[] }) {
   const names = Object.keys(LEGEND) as (keyof typeof LEGEND)[];
   return (
     <section aria-label="Ledger">
-      <p class="legend" aria-hidden="true">{names.map((each) => <span key={each}><svg viewBox="0 0 16 12"><rect class={each} x="0" y={each === "used" ? 4 : 0} width="16" height={each === "used" ? 4 : 12} /></svg> {LEGEND[each]}</span>)} <span>┆ all that pods may ask for</span></p>
+      <p class="legend" aria-hidden="true">{names.map((each) => <span key={each}><svg viewBox="0 0 16 12"><rect class={each} x="0" y={each === "used" ? 4 : 0} width="16" height={each === "used" ? 4 : 12} /></svg> {LEGEND[each]}</span>)} <span>┆ allocatable</span></p>
       {bars.map(({ account, bar }) => bar && (
         <figure class="ledger" key={account.resource}>
           <figcaption>{visible(sentence(account))}</figcaption>
@@ -93,6 +91,7 @@ function Classes({ classes }: { classes: Ledger["classes"] }) {
 function Conditions({ path }: { path: string }) {
   const { value, failure } = useLoaded<NodeObject>(path, EVERY);
   if (!value) return failure ? <Failed failure={failure} /> : <Loading />;
+  const conditions = (value.status?.conditions ?? []).toSorted((a, b) => Number(isGood(a)) - Number(isGood(b)));
   return (
     <section aria-label="Conditions">
       <h2>Conditions</h2>
@@ -100,11 +99,11 @@ function Conditions({ path }: { path: string }) {
       <Scrolls what="Conditions"><table>
         <thead><tr>{["Condition", "Status", "Reason", "Details", "Since"].map((each) => <th scope="col" key={each}>{each}</th>)}</tr></thead>
         <tbody>
-          {(value.status?.conditions ?? []).map((each) => (
+          {conditions.map((each) => (
             <tr key={each.type}>
               <th scope="row">{cell(each.type)}</th>
-              <td><Mark state={each.status === "Unknown" ? "unknown" : (each.status === "True") === (each.type === "Ready") ? "yes" : "no"}>{each.status}</Mark></td>
-              <td>{cell(each.reason)}</td><td class="long">{visible(each.message ?? "")}</td><td>{cell(each.lastTransitionTime)}</td>
+              <td><Mark state={each.status === "Unknown" ? "unknown" : isGood(each) ? "yes" : "no"}>{each.status}</Mark></td>
+              <td>{cell(each.reason)}</td><td class="long">{visible(each.message ?? "")}</td><td title={cell(each.lastTransitionTime)}>{each.lastTransitionTime ? age(each.lastTransitionTime, now.value) : ""}</td>
             </tr>
           ))}
         </tbody>

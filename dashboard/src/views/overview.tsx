@@ -1,13 +1,14 @@
 // An instance at a glance: status, node, addresses, policies, volumes, resources and classes. Parts that the user may not read say so.
 import type { ComponentChildren } from "preact";
-import { attachedOf, classesOf, resourcesOf, selecting, volumesOf, type Attached, type InstanceObject, type PodObject, type Policy } from "../logic/overview.ts";
+import { attachedOf, boundsOf, classesOf, resourcesOf, selecting, volumesOf, type Attached, type InstanceObject, type PodObject, type Policy } from "../logic/overview.ts";
 import { link } from "../logic/routes.ts";
 import { age, cell } from "../logic/text.ts";
 import { Mark } from "../parts/states.tsx";
+import { Usage } from "../parts/usage.tsx";
 import { useList } from "../state/lists.ts";
 import { useFollowed, useLoaded, type Loaded } from "../state/loaded.ts";
 import { now } from "../state/navigation.ts";
-import { CITY_LABEL, NETWORKING, named, spaced } from "./paths.ts";
+import { CITY_LABEL, METRICS, NETWORKING, named, spaced } from "./paths.ts";
 
 export const EVERY = 5000; // as why is asked for
 
@@ -22,24 +23,30 @@ export function Overview({ instance }: { instance: InstanceObject }) {
   const classes = pod.value && classesOf(pod.value);
   return (
     <section aria-label="Overview">
-      <dl class="facts">
-        <dt>Status</dt><Status instance={instance} />
-        <dt>Node</dt><Node instance={instance} />
-        <dt>Addresses</dt>{attached.map((each) => <dd key={each.name}>{cell(each.name)} on <a href={link("networks", each.network)}>{cell(each.network.join("/"))}</a>: {cell(each.addresses)}</dd>)}
-        <dt>Policies</dt>
-        <Policies found={policies} selected={selecting(policies.value?.items ?? [], labels, attached)} attached={attached} />
-        <dt>Volumes</dt>
-        {volumes.length === 0 && <Nothing>None.</Nothing>}
-        {volumes.map(({ name: volume, what, object, where }) => (
-          <dd key={volume}>{cell(volume)}: {object ? <a href={link("any", ["core", "v1", object[0], namespace, object[1]])}>{cell(what)}</a> : cell(what)} {cell(where)}</dd>
-        ))}
-        <dt>Resources</dt>{resourcesOf(instance, pod.value).map((each, index) => <dd key={index}>{cell(each)}</dd>)}
-        <dt>Classes</dt>
-        {classes ? classes.map((each, index) => <dd key={index}>{cell(each)}</dd>) : <Unknown of={pod} what="its Pod" />}
-        {classes?.length === 0 && <Nothing>None is asked for.</Nothing>}
+      <dl class="grid cards">
+        <Card name="Status"><Status instance={instance} /></Card>
+        <Card name="Node"><Node instance={instance} /></Card>
+        <Card name="Addresses">{attached.map((each) => <dd key={each.name}>{cell(each.name)} on <a href={link("networks", each.network)}>{cell(each.network.join("/"))}</a>: {cell(each.addresses)}</dd>)}</Card>
+        <Card name="Policies"><Policies found={policies} selected={selecting(policies.value?.items ?? [], labels, attached)} attached={attached} /></Card>
+        <Card name="Volumes">
+          {volumes.length === 0 && <Nothing>None.</Nothing>}
+          {volumes.map(({ name: volume, what, object, where }) => (
+            <dd key={volume}>{cell(volume)}: {object ? <a href={link("any", ["core", "v1", object[0], namespace, object[1]])}>{cell(what)}</a> : cell(what)} {cell(where)}</dd>
+          ))}
+        </Card>
+        <Card name="Resources">{resourcesOf(instance, pod.value).map((each, index) => <dd key={index}>{cell(each)}</dd>)}</Card>
+        <Card name="Classes">
+          {classes ? classes.map((each, index) => <dd key={index}>{cell(each)}</dd>) : <Unknown of={pod} what="its Pod" />}
+          {classes?.length === 0 && <Nothing>None is asked for.</Nothing>}
+        </Card>
       </dl>
+      <Usage path={named(METRICS, "pods", namespace, name)} bounds={pod.value ? boundsOf(pod.value) : {}} />
     </section>
   );
+}
+
+function Card({ name, children }: { name: string; children: ComponentChildren }) {
+  return <div class="card"><dt>{name}</dt>{children}</div>;
 }
 
 function Status({ instance: { status } }: { instance: InstanceObject }) {
@@ -73,7 +80,7 @@ function Policies({ found, selected, attached }: { found: Loaded<object>; select
         <dd key={uid}><a href={link("any", [...NETWORKING.split("/").slice(2), "networkpolicies", namespace, name])}>{cell(name)}</a> limits what comes in{spec.egress && " and what goes out"}{spec.network && cell(` on ${spec.network}`)}</dd>
       ))}
       {own.map((each) => <dd key={each.name}>{cell(each.name)}: a networkPolicy of its own limits what comes in, with {each.rules} {each.rules === 1 ? "rule" : "rules"}</dd>)}
-      {found.value && selected.length + own.length === 0 && <Nothing>None selects it: everybody on its networks reaches it.</Nothing>}
+      {found.value && selected.length + own.length === 0 && <Nothing>None selects it: every instance on its networks reaches it.</Nothing>}
     </>
   );
 }

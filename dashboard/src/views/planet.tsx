@@ -10,7 +10,7 @@ import { link, type Route } from "../logic/routes.ts";
 import { attention, byUrgency, severity, severityOf, textOf, type Severity } from "../logic/severity.ts";
 import { cell, visible } from "../logic/text.ts";
 import { useList } from "../state/lists.ts";
-import { useSentence } from "../state/sentences.ts";
+import { useSentence } from "../state/answers.ts";
 import { placeOf, placesOf, useLocations, WorldMap } from "../parts/map.tsx";
 import { Meter, Pill } from "../parts/severity.tsx";
 import { Command, Failed, Loading, Mark, Scrolls } from "../parts/states.tsx";

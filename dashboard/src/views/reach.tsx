@@ -66,7 +66,7 @@ function Form({ question, onAsk }: { question: Question; onAsk: (question: Quest
         {PROTOCOLS.map((each) => <option key={each}>{each}</option>)}
       </select></label>
       <label><input type="checkbox" checked={draft.both} onChange={(event) => setDraft({ ...draft, both: event.currentTarget.checked })} /> and back</label>
-      <button type="submit">Ask</button>
+      <button type="submit" class="primary">Ask</button>
     </form>
   );
 }

@@ -1,32 +1,17 @@
 // The revisions of a Workload: their differences from the current template, and undo.
-//
-// Undo replaces the whole template, as `tarmac rollout undo` does: an apply would leave fields that the revision lacks and
-// that other field managers own. Its plan is shown first.
-import { useEffect, useState } from "preact/hooks";
-import { plan } from "../api/changes.ts";
-import { Failure, failureIn, json } from "../api/requests.ts";
+import { useState } from "preact/hooks";
 import { differences } from "../logic/differences.ts";
-import { mustBeTyped } from "../logic/ending.ts";
-import { endings, type Plan } from "../logic/plans.ts";
 import type { Revision } from "../logic/timeline.ts";
 import { age, cell } from "../logic/text.ts";
-import { announced } from "../state/announcing.ts";
 import { useLoaded } from "../state/loaded.ts";
-import { now } from "../state/navigation.ts";
+import { now, route } from "../state/navigation.ts";
 import { useMay } from "../state/rights.ts";
-import { Dialog } from "../parts/dialog.tsx";
-import { Confirm, WhatEnds } from "../parts/ending.tsx";
-import { PlanShown } from "../parts/plan.tsx";
 import { Failed, Loading, Scrolls } from "../parts/states.tsx";
-import { named } from "./paths.ts";
+import { templateOf, Undo, type ControllerRevision } from "./undo.tsx";
 import type { Parts, Workload } from "./workload.ts";
 
-interface ControllerRevision {
-  data: { spec: { template: unknown } };
-}
-
 export function Revisions({ path, workload }: Parts) {
-  const [chosen, setChosen] = useState(0);
+  const [chosen, setChosen] = useState(Number(route.peek().query.get("compare") ?? 0));
   const revisions = [...(workload.status?.revisions ?? [])].reverse();
   const shown = revisions.find((each) => each.number === chosen);
   if (revisions.length === 0) return <p class="muted">Nothing has been rolled out yet.</p>;
@@ -51,7 +36,7 @@ export function Revisions({ path, workload }: Parts) {
 function Compared({ path, workload, revision }: { path: string; workload: Workload; revision: Revision }) {
   const [asking, setAsking] = useState(false);
   const { namespace, name } = workload.metadata;
-  const { value, failure, again } = useLoaded<ControllerRevision>(named("/apis/apps/v1", "controllerrevisions", namespace, revision.template));
+  const { value, failure, again } = useLoaded<ControllerRevision>(templateOf(workload, revision));
   const may = useMay({ verb: "patch", group: "compute.datumapis.com", resource: "workloads", namespace, name });
   if (!value) return failure ? <Failed failure={failure} again={again} /> : <Loading />;
   const template = value.data.spec.template;
@@ -68,40 +53,7 @@ function Compared({ path, workload, revision }: { path: string; workload: Worklo
           <p><button type="button" disabled={!may} onClick={() => setAsking(true)}>Undo to revision {revision.number}…</button>{!may && <span class="muted"> You may not change workloads here.</span>}</p>
         </>
       )}
-      {asking && <Undo path={path} workload={workload} revision={revision.number} template={template} closed={() => setAsking(false)} />}
+      {asking && <Undo path={path} workload={workload} revision={revision} closed={() => setAsking(false)} />}
     </>
-  );
-}
-
-function Undo({ path, workload, revision, template, closed }: { path: string; workload: Workload; revision: number; template: unknown; closed: () => void }) {
-  const [found, setFound] = useState<Plan | Failure | null>(null);
-  const { name, generation } = workload.metadata;
-  useEffect(() => {
-    plan(path, { ...workload, spec: { ...workload.spec, template } }).then(setFound, (error: unknown) => setFound(failureIn(error)));
-  }, []);
-  const undo = async () => {
-    // Only if the spec is unchanged since the plan was shown; the status may have changed.
-    const patch = [{ op: "test", path: "/metadata/generation", value: generation }, { op: "replace", path: "/spec/template", value: template }];
-    try {
-      await json(`${path}?fieldManager=tarmac-dashboard-rollout`, { method: "PATCH", type: "application/json-patch+json", body: JSON.stringify(patch) });
-      announced.value = `${name} goes back to revision ${revision}.`;
-      closed();
-    } catch (error) {
-      setFound(failureIn(error));
-    }
-  };
-  const ends = found && !(found instanceof Failure) ? [...endings(found)] : [];
-  const ended = ends.reduce((sum, [, count]) => sum + count, 0);
-  return (
-    <Dialog title={`Undo to revision ${revision}`} closed={closed}>
-      {found === null && <Loading />}
-      {found instanceof Failure && <Failed failure={found} />}
-      {found && !(found instanceof Failure) && <>
-        <PlanShown plan={found} />
-        {ended > 0 && <WhatEnds ends={{ cities: ends, kinds: [], instances: ended }} />}
-        <Confirm name={name} verb="Undo" typed={mustBeTyped(ended)} act={() => void undo()} />
-      </>}
-      <button type="button" onClick={closed}>Cancel</button>
-    </Dialog>
   );
 }

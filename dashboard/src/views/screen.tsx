@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type RFB from "@novnc/novnc";
 import { connect, refusal } from "../api/sockets.ts";
 import { visible } from "../logic/text.ts";
+import { Unavailable } from "../parts/states.tsx";
 import { giveBack } from "../parts/terminal.ts";
 
 interface How {
@@ -11,17 +12,26 @@ interface How {
   tries: number;
 }
 
-export function Screen({ instance }: { instance: string }) {
+interface State {
+  said: string;
+  /** True if it was never open: there is no picture to keep. */
+  refused: boolean;
+}
+
+const CONNECTING: State = { said: "Connecting…", refused: false };
+const FULL: State = { said: "This page has as many streams open as it may.", refused: true };
+
+export function Screen({ instance, terminal }: { instance: string; terminal: string }) {
   const place = useRef<HTMLDivElement>(null);
   const made = useRef<RFB | null>(null);
-  const [state, setState] = useState("Connecting…");
+  const [state, setState] = useState(CONNECTING);
   const [how, setHow] = useState<How>({ view: false, takeover: false, tries: 0 });
   useEffect(() => {
     let gone = false;
-    setState("Connecting…");
+    setState(CONNECTING);
     void import("@novnc/novnc").then(({ default: Client }) => {
       if (gone || !place.current) return;
-      made.current = open(Client, place.current, `${instance}/vnc?${query(how)}`, how.view, (text) => !gone && setState(text));
+      made.current = open(Client, place.current, `${instance}/vnc?${query(how)}`, how.view, (told) => !gone && setState(told));
     });
     return () => {
       gone = true;
@@ -29,7 +39,10 @@ export function Screen({ instance }: { instance: string }) {
       made.current = null;
     };
   }, [instance, how]);
-  const again = (next: Partial<How>) => setHow({ ...how, takeover: false, ...next, tries: how.tries + 1 });
+  const again = (next: Partial<How>) => {
+    setState(CONNECTING); // together with the attempt: its place has to be there when noVNC is
+    setHow({ ...how, takeover: false, ...next, tries: how.tries + 1 });
+  };
   // Before noVNC receives it, or the guest would get the key.
   const onKey = (event: KeyboardEvent) => {
     if (!event.ctrlKey || event.key !== "]") return;
@@ -37,15 +50,17 @@ export function Screen({ instance }: { instance: string }) {
     event.stopPropagation();
     giveBack();
   };
+  const { said, refused } = state;
+  if (refused) return <Unavailable title="The screen could not be opened." reason={said} again={() => again({})} name="Connect again" instead={{ href: terminal, name: "Open its console" }} />;
   return (
     <>
-      <p role="status">{visible(state || (how.view ? "You watch." : "Connected. One at a time has the keyboard; if it is somebody else, you watch."))}</p>
+      <p role="status">{visible(said || (how.view ? "You watch." : "Connected. One client at a time has the keyboard; the others watch."))}</p>
       <div class="screen" ref={place} onKeyDownCapture={onKey} role="application" aria-label="Screen of the machine" />
       <p>
-        {state && state !== "Connecting…" && <button type="button" onClick={() => again({})}>Connect again</button>}{" "}
-        {!state && <button type="button" onClick={() => again({ view: false, takeover: true })}>Take the keyboard</button>}{" "}
-        {!state && !how.view && <button type="button" onClick={() => again({ view: true })}>Only watch</button>}{" "}
-        {!state && !how.view && <button type="button" onClick={() => made.current?.sendCtrlAltDel()}>Send Ctrl-Alt-Del</button>}
+        {said && state !== CONNECTING && <button type="button" onClick={() => again({})}>Connect again</button>}{" "}
+        {!said && <button type="button" onClick={() => again({ view: false, takeover: true })}>Take the keyboard</button>}{" "}
+        {!said && !how.view && <button type="button" onClick={() => again({ view: true })}>Only watch</button>}{" "}
+        {!said && !how.view && <button type="button" onClick={() => made.current?.sendCtrlAltDel()}>Send Ctrl-Alt-Del</button>}
       </p>
       <p class="muted">Every key goes to the machine; Ctrl-] gives the focus back. Nothing is copied to or from it.</p>
     </>
@@ -56,10 +71,10 @@ function query(how: How): URLSearchParams {
   return new URLSearchParams({ ...(how.view ? { view: "true" } : {}), ...(how.takeover ? { takeover: "true" } : {}) });
 }
 
-function open(Client: typeof RFB, place: HTMLElement, path: string, view: boolean, say: (text: string) => void): RFB | null {
+function open(Client: typeof RFB, place: HTMLElement, path: string, view: boolean, say: (state: State) => void): RFB | null {
   const socket = connect(path, ["binary"]);
   if (!socket) {
-    say("This page has as many streams open as it may.");
+    say(FULL);
     return null;
   }
   const screen = new Client(place, socket);
@@ -68,10 +83,10 @@ function open(Client: typeof RFB, place: HTMLElement, path: string, view: boolea
   let connected = false;
   screen.addEventListener("connect", () => {
     connected = true;
-    say("");
+    say({ said: "", refused: false });
     screen.focus({ preventScroll: true });
   });
-  screen.addEventListener("disconnect", () => (connected ? say("The connection has ended.") : void refusal(path).then(say)));
-  screen.addEventListener("securityfailure", () => say("The screen wants a password, which machines here never do."));
+  screen.addEventListener("disconnect", () => (connected ? say({ said: "The connection has ended.", refused: false }) : void refusal(path).then((said) => say({ said, refused: true }))));
+  screen.addEventListener("securityfailure", () => say({ said: "The screen asks for a password, which no machine here does.", refused: true }));
   return screen;
 }

@@ -6,6 +6,7 @@ import { connect, refusal } from "../api/sockets.ts";
 import { BEGINNING, afterNotice, afterOutput, since, whose, type Notice, type Progress } from "../logic/serial.ts";
 import { visible } from "../logic/text.ts";
 import { INPUT, NOTICE, OUTPUT, PROTOCOL, STATUS, ending, send, sendSize } from "../parts/channels.ts";
+import { Unavailable } from "../parts/states.tsx";
 import { makeTerminal } from "../parts/terminal.ts";
 
 const PATIENCE = 60_000;
@@ -15,11 +16,13 @@ interface Shown {
   state: string;
   progress: Progress;
   over: boolean;
+  /** True if it was never open: there is no output to keep. */
+  refused: boolean;
 }
 
-export function Serial({ instance }: { instance: string }) {
+export function Serial({ instance, events }: { instance: string; events: string }) {
   const place = useRef<HTMLDivElement>(null);
-  const [shown, setShown] = useState<Shown>({ state: "Connecting…", progress: BEGINNING, over: false });
+  const [shown, setShown] = useState<Shown>({ state: "Connecting…", progress: BEGINNING, over: false, refused: false });
   const [how, setHow] = useState({ stdin: true, takeover: false, tries: 0 });
   useEffect(() => {
     let gone = false;
@@ -36,19 +39,21 @@ export function Serial({ instance }: { instance: string }) {
       session?.leave();
     };
   }, [instance, how]);
-  const { state, progress, over } = shown;
+  const { state, progress, over, refused } = shown;
+  const again = () => setHow({ ...how, takeover: false, tries: how.tries + 1 });
   return (
     <>
-      <p role="status">
+      {refused && <Unavailable title="The console could not be opened." reason={state} again={again} name="Connect again" instead={{ href: events, name: "See its events" }} />}
+      <p role="status" hidden={refused}>
         {state ? visible(state) : <>{progress.recorded ? <strong>● Recorded. </strong> : "Not recorded. "}{visible(`${whose(progress)} ${progress.said}`)}</>}
       </p>
-      <div class="console" ref={place} />
-      <p>
-        {over && <button type="button" onClick={() => setHow({ ...how, takeover: false, tries: how.tries + 1 })}>Connect again</button>}{" "}
+      <div class="console" hidden={refused} ref={place} />
+      <p hidden={refused}>
+        {over && <button type="button" onClick={again}>Connect again</button>}{" "}
         {!over && !progress.keyboard && <button type="button" onClick={() => setHow({ stdin: true, takeover: true, tries: how.tries + 1 })}>Take the keyboard</button>}{" "}
         {!over && how.stdin && <button type="button" onClick={() => setHow({ stdin: false, takeover: false, tries: how.tries + 1 })}>Only watch</button>}
       </p>
-      <p class="muted">Every key goes to the machine; Ctrl-] gives the focus back.</p>
+      <p class="muted" hidden={refused}>Every key goes to the machine; Ctrl-] gives the focus back.</p>
     </>
   );
 }
@@ -92,7 +97,7 @@ class Session {
   private open(): void {
     const url = this.url();
     const socket = connect(url, [PROTOCOL]);
-    if (!socket) return this.tell("This page has as many streams open as it may.", true);
+    if (!socket) return this.tell("This page has as many streams open as it may.", true, true);
     this.socket = socket;
     let opened = false;
     socket.onopen = () => {
@@ -107,7 +112,7 @@ class Session {
       if (this.left) return;
       if (this.ended) return this.tell(this.ended, true);
       if (opened || since(this.progress)) return void this.again(url);
-      void refusal(url).then((why) => this.tell(why, true));
+      void refusal(url).then((why) => this.tell(why, true, true));
     };
   }
 
@@ -135,7 +140,7 @@ class Session {
     this.timer = window.setTimeout(() => this.open(), PAUSE);
   }
 
-  private tell(state: string, over = false): void {
-    this.show({ state, progress: this.progress, over });
+  private tell(state: string, over = false, refused = false): void {
+    this.show({ state, progress: this.progress, over, refused });
   }
 }

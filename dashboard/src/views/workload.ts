@@ -6,15 +6,16 @@ export interface Condition {
   status: string;
   reason: string;
   message: string;
+  lastTransitionTime?: string;
 }
 
 export interface Workload {
   apiVersion: string;
   kind: string;
-  metadata: { uid: string; name: string; namespace: string; generation: number };
+  metadata: { uid: string; name: string; namespace: string; generation: number; labels?: Record<string, string>; annotations?: Record<string, string> };
   spec: {
     template: { spec?: { runtime?: { sandbox?: { containers?: { image: string }[] } }; volumes?: { disk?: { template?: { spec?: { populator?: { image?: { name: string } } } } } }[] } };
-    placements?: { name: string; cityCodes?: string[] }[];
+    placements?: { name: string; cityCodes?: string[]; scaleSettings?: { minReplicas?: number; maxReplicas?: number } }[];
     rollout?: { waves?: string; minReadySeconds?: number };
     paused?: boolean;
   };

@@ -8,31 +8,31 @@ import { age, cell, visible, word } from "../logic/text.ts";
 import { useFollowed, type Loaded } from "../state/loaded.ts";
 import { useList } from "../state/lists.ts";
 import { now } from "../state/navigation.ts";
-import { useMay } from "../state/rights.ts";
-import { useSentence } from "../state/sentences.ts";
-import { Delete } from "../parts/ending.tsx";
+import { useSentence } from "../state/answers.ts";
 import { Existing } from "../parts/existing.tsx";
 import { Meter, Pill } from "../parts/severity.tsx";
 import { Command, Failed, Loading } from "../parts/states.tsx";
 import { LiveTable, type More } from "../parts/table.tsx";
 import { Tabs } from "../parts/tabs.tsx";
+import { CityGrid } from "./citygrid.tsx";
 import { COMPUTE, WORKLOAD_NAME, named, spaced } from "./paths.ts";
 import { Revisions } from "./revisions.tsx";
 import { Rollout } from "./rollout.tsx";
 import { Scaling } from "./scaling.tsx";
 import { TimeLine } from "./timeline.tsx";
 import { Why } from "./why.tsx";
+import { Actions } from "./workloadactions.tsx";
 import { imagesOf, type Deployment, type Workload as Object } from "./workload.ts";
 import { YamlText } from "./yaml.tsx";
 
-const TABS = ["cities", "instances", "why", "rollout", "timeline", "revisions", "scaling", "yaml"];
+const TABS = ["overview", "instances", "why", "rollout", "timeline", "revisions", "scaling", "yaml"];
 const DEEP = { rollout: Rollout, timeline: TimeLine, revisions: Revisions, scaling: Scaling };
 const DOTS = 12;
 const NONE: readonly Column[] = [];
 const SAID_BETTER = ["Cities", "Reason"];
 
 export function Workloads({ route }: { route: Route }) {
-  const [namespace, name, tab = "cities"] = route.parts;
+  const [namespace, name, tab = "overview"] = route.parts;
   return namespace && name ? <Workload key={`${namespace}/${name}`} namespace={namespace} name={name} tab={tab} /> : <List />;
 }
 
@@ -93,7 +93,6 @@ function Workload({ namespace, name, tab }: { namespace: string; name: string; t
   const own = useList(spaced(COMPUTE, "workloads", namespace), { fieldSelector: `metadata.name=${name}` });
   const deployments = useList(spaced(COMPUTE, "workloaddeployments", namespace), select);
   const workload = useFollowed<Object>(path, own);
-  const may = useMay({ verb: "patch", group: "compute.datumapis.com", resource: "workloads", namespace, name });
   const tabs = TABS.map((each) => ({ name: each, href: link("workloads", [namespace, name, each]) }));
   return (
     <>
@@ -101,19 +100,16 @@ function Workload({ namespace, name, tab }: { namespace: string; name: string; t
         <div class="headline">
           <h1>{visible(`${namespace}/${name}`)}</h1>
           <State list={own} />
-          <div class="actions">
-            {may ? <a class="button" href={link("change", [namespace, name])}>Change it</a> : <span class="muted">You may not change workloads here.</span>}
-            <Delete what={{ path, group: "compute.datumapis.com", plural: "workloads", namespace, name }} />
-          </div>
+          <Actions path={path} namespace={namespace} name={name} workload={workload.value} />
         </div>
         <Headline path={path} list={own} workload={workload.value} />
         <Tabs tabs={tabs} chosen={tab} />
-        {tab === "cities" && <LiveTable list={deployments} what="Cities" empty="No city takes it yet: see why." wide urgent />}
+        {tab === "overview" && <Overview namespace={namespace} name={name} list={deployments} workload={workload.value} />}
         {tab === "instances" && <Instances namespace={namespace} select={select} />}
         {tab === "why" && <Why path={path} />}
         {tab === "yaml" && <YamlText path={path} />}
         {tab in DEEP && <Deep namespace={namespace} name={name} tab={tab as keyof typeof DEEP} workload={workload} />}
-        {!TABS.includes(tab) && <p role="alert">A workload has no “{visible(tab)}”. <a href={link("workloads", [namespace, name])}>To its cities</a></p>}
+        {!TABS.includes(tab) && <p role="alert">A workload has no “{visible(tab)}”. <a href={link("workloads", [namespace, name])}>To its overview</a></p>}
       </Existing>
       <Command text={commandOf(tab, word(name), `-n ${word(namespace)}`)} />
     </>
@@ -141,9 +137,27 @@ function Headline({ path, list, workload }: { path: string; list: LiveList | nul
         {workload && imagesOf(workload).map((each) => <span key={each}><code>{cell(each)}</code></span>)}
         {workload?.status?.rollout && <span>revision <strong>{workload.status.rollout.revision}</strong></span>}
         <span>{age(row.created, now.value)} old</span>
+        {labelsOf(row).map((each) => <span key={each} class="label">{cell(each)}</span>)}
       </p>
     </>
   );
+}
+
+const OWN = /(^|\.)(datumapis\.com|tarmac|kubernetes\.io)\//;
+const MOST_LABELS = 6;
+
+/** Labels that its owners gave it, such as `team=payments`. */
+function labelsOf(row: Row): string[] {
+  return Object.entries(row.labels).filter(([key]) => !OWN.test(key)).slice(0, MOST_LABELS).map(([key, value]) => (value ? `${key}=${value}` : key));
+}
+
+function Overview({ namespace, name, list, workload }: { namespace: string; name: string; list: LiveList | null; workload: Object | null }) {
+  const deployments = useDeployments(namespace, name, list);
+  return <CityGrid namespace={namespace} name={name} list={list} workload={workload} deployments={deployments.value?.items ?? []} />;
+}
+
+function useDeployments(namespace: string, name: string, list: LiveList | null): Loaded<{ items: Deployment[] }> {
+  return useFollowed(`${spaced(COMPUTE, "workloaddeployments", namespace)}?labelSelector=${encodeURIComponent(`${WORKLOAD_NAME}=${name}`)}`, list);
 }
 
 function Instances({ namespace, select }: { namespace: string; select: Record<string, string> }) {
@@ -153,9 +167,8 @@ function Instances({ namespace, select }: { namespace: string; select: Record<st
 
 /** The tabs that need the object itself, and its deployments. */
 function Deep({ namespace, name, tab, workload }: { namespace: string; name: string; tab: keyof typeof DEEP; workload: Loaded<Object> }) {
-  const selector = `labelSelector=${encodeURIComponent(`${WORKLOAD_NAME}=${name}`)}`;
   const parts = useList(spaced(COMPUTE, "workloaddeployments", namespace), { labelSelector: `${WORKLOAD_NAME}=${name}` });
-  const deployments = useFollowed<{ items: Deployment[] }>(`${spaced(COMPUTE, "workloaddeployments", namespace)}?${selector}`, parts);
+  const deployments = useDeployments(namespace, name, parts);
   const failure = workload.failure ?? deployments.failure;
   const View = DEEP[tab];
   return (
@@ -169,7 +182,7 @@ function Deep({ namespace, name, tab, workload }: { namespace: string; name: str
 function commandOf(tab: string, name: string, space: string): string {
   const select = `-l ${WORKLOAD_NAME}=${name}`;
   const commands: Record<string, string> = {
-    cities: `kubectl get workloaddeployments ${select} ${space} -o wide`, instances: `kubectl get instances ${select} ${space}`,
+    overview: `kubectl get workloaddeployments ${select} ${space} -o wide`, instances: `kubectl get instances ${select} ${space}`,
     why: `tarmac why workload/${name} ${space}`, rollout: `tarmac rollout status ${name} ${space}`,
     timeline: `kubectl events --for workload/${name} ${space}`, revisions: `tarmac rollout history ${name} ${space}`,
     scaling: `kubectl get workloaddeployments ${select} ${space} -o yaml`,

@@ -28,7 +28,6 @@ from tarmac.sim.checker.safety import safety
 from tarmac.sim.faults.draws import KINDS, FaultInjector
 from tarmac.sim.loop import VirtualLoop, run
 from tarmac.sim.metrics import SimulatedMetrics
-from tarmac.sim.nodes.configuration import model_of
 from tarmac.sim.nodes.fleet import SimulatedNodes
 from tarmac.sim.nodes.objects import location
 from tarmac.sim.nodes.settings import SimLocation
@@ -155,8 +154,7 @@ async def _populate(planet: SimWorld, scenario: Scenario, stack: AsyncExitStack)
     places = [SimLocation(city.lower(), city, nodes) for city, nodes in scenario.cities.items()]
     for place in places:
         await planet.reliable().resource(LOCATIONS).apply(location(place), manager="scenario")
-    models = {each.name: model_of(scenario.node_config) for each in places} if scenario.node_config else {}
-    fleet = SimulatedNodes(planet.client("nodes", planet.link(NODES)), places, models=models)
+    fleet = SimulatedNodes(planet.client("nodes", planet.link(NODES)), places, models=scenario.models())
     await stack.enter_async_context(background(fleet.run(), "simulated nodes"))
     await fleet.registered()
     await label_gateways(planet.reliable(), scenario, fleet)

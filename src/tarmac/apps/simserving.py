@@ -24,7 +24,6 @@ from tarmac.base.stderr import print_error
 from tarmac.base.tasks import background
 from tarmac.cli.serverflags import add_up_flags
 from tarmac.client.client import Client
-from tarmac.sim.nodes.configuration import model_of
 from tarmac.sim.nodes.settings import SimLocation
 from tarmac.sim.scenario.player import Player, ScenarioStage, Unmet, label_gateways
 from tarmac.sim.scenario.script import Scenario, ScenarioError
@@ -67,8 +66,7 @@ def _extras(scenario: Scenario, beside: _Beside, layout: Layout) -> server.Serve
 async def _playing(scenario: Scenario, folder: Path, recordings: Path, running: Running) -> AsyncGenerator[None]:
     """Run the nodes of the scenario, and its steps while the server serves."""
     places = [SimLocation(city.lower(), city, nodes) for city, nodes in scenario.cities.items()]
-    model = model_of(scenario.node_config) if scenario.node_config else None
-    async with simulated_fleet(places, _GRACE, recordings, running, model=model) as (fleet, metrics):
+    async with simulated_fleet(places, _GRACE, recordings, running, scenario.models()) as (fleet, metrics):
         clock = SystemClock()
         client = Client(local_transport(running.server, STARTING), clock)
         await label_gateways(client, scenario, fleet)

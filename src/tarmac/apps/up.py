@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -225,7 +225,8 @@ async def simulated(
 
     `recordings` is the folder for console sessions of their machines.
     """
-    async with simulated_fleet(places, grace, recordings, running, model=model):
+    models = dict.fromkeys((place.name for place in places), model) if model else {}
+    async with simulated_fleet(places, grace, recordings, running, models):
         yield
 
 
@@ -235,10 +236,9 @@ async def simulated_fleet(
     grace: float,
     recordings: Path,
     running: Running,
-    *,
-    model: NodeModel | None = None,
+    models: Mapping[str, NodeModel],
 ) -> AsyncGenerator[tuple[SimulatedNodes, SimulatedMetrics]]:
-    """Run simulated nodes as `simulated` does; yield them and the load that they report."""
+    """Run simulated nodes as `simulated` does; yield them and the load that they report. `models` are by location."""
     locations = Client(local_transport(running.server, STARTING)).resource(LOCATIONS)
     names = {place.name for place in places}
     found = [each for each in (await locations.list()).items if "simulated" in each["spec"].get("provider", {})]
@@ -249,7 +249,7 @@ async def simulated_fleet(
     clock = SystemClock()
     client = Client(local_transport(running.server, NODES, bounded=clock), clock)
     beat = HeartbeatSettings.for_fleet(sum(place.nodes for place in places), grace)
-    fleet = SimulatedNodes(client, places, models=dict.fromkeys(names, model) if model else None, heartbeat=beat)
+    fleet = SimulatedNodes(client, places, models=models, heartbeat=beat)
     async with background(fleet.run(), "simulated nodes"):
         await fleet.registered()
         metrics = SimulatedMetrics(fleet, client.clock)

@@ -17,6 +17,7 @@ import yaml
 from tarmac.api.schema import JsonObject
 from tarmac.base.duration import parse_duration
 from tarmac.sim.nodes.configuration import BadNodeConfig, SimNodeConfig, model_of
+from tarmac.sim.nodes.model import NodeModel
 
 _WISHES: Final = ("condition", "field", "gone")
 
@@ -99,7 +100,13 @@ class Scenario(_Strict):
     gateways: list[str] = []  # nodes that carry addresses of external services
     seed: int = 1
     faults: bool = False  # connection faults during the whole scenario
-    node_config: SimNodeConfig | None = None  # sizes and classes of all nodes
+    node_config: SimNodeConfig | None = None  # sizes, classes and devices of all nodes
+    city_node_config: dict[str, SimNodeConfig] = {}  # the same of the nodes of single cities, in place of it
+
+    def models(self) -> dict[str, NodeModel]:
+        """Return the models of nodes by location, without those of usual nodes. Raises BadNodeConfig."""
+        configs = dict.fromkeys(self.cities, self.node_config) | self.city_node_config
+        return {city.lower(): model_of(config) for city, config in configs.items() if config is not None}
 
 
 def read(path: Path) -> Scenario:
@@ -113,9 +120,11 @@ def read(path: Path) -> Scenario:
     except msgspec.ValidationError as error:
         raise ScenarioError(f"{path}: {error}") from error
     try:
-        model_of(scenario.node_config or SimNodeConfig())
+        scenario.models()
     except BadNodeConfig as error:
         raise ScenarioError(f"{path}: nodeConfig: {error}") from error
+    if strange := sorted(scenario.city_node_config.keys() - scenario.cities.keys()):
+        raise ScenarioError(f"{path}: cityNodeConfig: {strange[0]} is none of cities: {', '.join(scenario.cities)}")
     for number, step in enumerate(scenario.steps, 1):
         given = _given(step, step.__struct_fields__)
         if len(given) != 1:
