@@ -129,12 +129,16 @@ def test_rejected_manifests_are_named_and_left_out(tmp_path: Path) -> None:
     async def story(planet: Planet) -> None:
         desk = await settled(planet)
         odd = {**NETWORK, "spec": {"ipam": {"mode": "Odd"}}}
-        unknown = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "d"}}
+        unknown = {
+            "apiVersion": "internal.apiserver.k8s.io/v1alpha1",
+            "kind": "StorageVersion",
+            "metadata": {"name": "d"},
+        }
         file = File(desk, tmp_path / "file", odd, unknown, attached())
         code, found = await file.plan()
         assert (code, reasons(found)) == (2, {"NetworkNotFound"})
         assert "Network lan would be refused: " in file.warnings
-        assert "ResourceClaim d is of a kind that is not served here" in file.warnings
+        assert "StorageVersion d is of a kind that is not served here" in file.warnings
         file = File(desk, tmp_path / "file", odd, workload())
         assert (await file.plan())[0] == 2, "not all of the file would be accepted"
 

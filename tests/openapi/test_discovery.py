@@ -50,7 +50,7 @@ def test_one_group(discovery: Discovery) -> None:
         "versions": [version],
         "preferredVersion": version,
     }
-    assert discovery.group("resource.k8s.io") is None
+    assert discovery.group("internal.apiserver.k8s.io") is None
     assert discovery.group("") is None
 
 
@@ -93,7 +93,7 @@ def test_resources_of_another_group(discovery: Discovery) -> None:
     assert {"workloads/status", "workloaddeployments/scale", "instances"} <= rows.keys()
     assert rows["workloaddeployments/scale"]["group"] == "autoscaling"
     assert discovery.resources("compute.datumapis.com", "v1") is None
-    assert discovery.resources("resource.k8s.io", "v1") is None
+    assert discovery.resources("internal.apiserver.k8s.io", "v1alpha1") is None
 
 
 @pytest.mark.parametrize("version", ["v2", "v2beta1"])
@@ -133,4 +133,4 @@ def test_every_resource_is_found_by_url_and_by_kind(catalog: Catalog) -> None:
     for resource in catalog:
         assert catalog.find(resource.group, resource.version, resource.plural) is resource
         assert catalog.find_kind(resource.group, resource.version, resource.kind) is resource
-    assert catalog.find("resource.k8s.io", "v1", "resourceclaims") is None
+    assert catalog.find("internal.apiserver.k8s.io", "v1alpha1", "storageversions") is None

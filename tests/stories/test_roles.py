@@ -24,6 +24,8 @@ from tarmac.server.security.policy import Rule as RuleText
 from tarmac.server.security.users import User
 from tests.controllers import (
     test_boot_disks,
+    test_budgets_of_kubernetes_kinds,
+    test_cluster_addresses,
     test_controller_roles,
     test_deployments,
     test_disruption_budgets,
@@ -72,6 +74,8 @@ CHORES: tuple[Chore, ...] = (
     test_preemption.test_the_least_important_goes_and_the_pod_gets_its_place,
     test_revisions.test_a_template_that_nobody_names_goes_with_the_next_revision,
     test_workloads.test_a_city_that_cannot_serve_is_said_and_served_once_it_can,
+    *_tests_of(test_budgets_of_kubernetes_kinds),
+    *_tests_of(test_cluster_addresses),
     *_tests_of(test_endpoints_objects),
     *_tests_of(test_external_services),
     *_tests_of(test_instance_types),

@@ -80,12 +80,12 @@ def test_types_are_shared_between_kinds() -> None:
 
 
 def test_a_kind_that_is_not_served_has_a_name_but_no_schema() -> None:
-    assert type_name("resource.k8s.io", "v1", "ResourceClaim") is None
-    assert is_published("resource.k8s.io", "v1", "ResourceClaim")
+    assert type_name("internal.apiserver.k8s.io", "v1alpha1", "StorageVersion") is None
+    assert is_published("internal.apiserver.k8s.io", "v1alpha1", "StorageVersion")
     assert is_published("", "v1", "PodList")
     assert not is_published("", "v1", "Foo")
     with pytest.raises(KeyError):
-        load_schema("resource.k8s.io", "v1", "ResourceClaim")
+        load_schema("internal.apiserver.k8s.io", "v1alpha1", "StorageVersion")
 
 
 def test_loading_a_small_kind_does_not_load_pods() -> None:

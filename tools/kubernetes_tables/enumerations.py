@@ -18,16 +18,17 @@ def add_enumerations(components: dict[str, Any], go: GoTypes) -> None:
         for key, node in schema.get("properties", {}).items():
             values = go.enumeration(fields[key].target) if key in fields else []
             if values:
-                _add(node, values)
+                _add(node, values, spaced=fields[key].spaced)
 
 
-def _add(node: dict[str, Any], values: list[Constant]) -> None:
+def _add(node: dict[str, Any], values: list[Constant], *, spaced: bool) -> None:
     inner = node.get("items") or node.get("additionalProperties")
     place = node if inner is None else inner
     place["enum"] = sorted({value.text for value in values})
     if inner is None:
         lines = sorted(_line(value) for value in values)
-        node["description"] = "\n".join([node.get("description", ""), "", "Possible enum values:", *lines])
+        blank = [""] * (1 + spaced)  # the API server keeps the blank line at the end of a comment
+        node["description"] = "\n".join([node.get("description", ""), *blank, "Possible enum values:", *lines])
 
 
 def _line(value: Constant) -> str:

@@ -35,6 +35,7 @@ class Field:
     omit_empty: bool
     omit_zero: bool
     doc: str = ""
+    spaced: bool = False  # a blank line parts the comment from its generator markers
 
 
 @dataclass(frozen=True)
@@ -165,6 +166,7 @@ def _fields(body: str, imports: dict[str, str], here: str) -> Iterator[Field]:
             omit_empty="omitempty" in options,
             omit_zero="omitzero" in options,
             doc=_comment_before(body, match.start()),
+            spaced=_ends_blank(body, match.start()),
         )
 
 
@@ -194,10 +196,20 @@ def _full_name(written: str, imports: dict[str, str], here: str) -> str:
 
 def _comment_before(text: str, position: int) -> str:
     """The comment block that ends right above a position, as one paragraph, without generator markers."""
+    return " ".join(line for line in _comment_lines(text, position) if line and not line.startswith("+"))
+
+
+def _ends_blank(text: str, position: int) -> bool:
+    """Whether a blank line parts the comment from its generator markers."""
+    lines = [line for line in _comment_lines(text, position) if not line.startswith("+")]
+    return bool(lines) and not lines[-1]
+
+
+def _comment_lines(text: str, position: int) -> list[str]:
     lines: list[str] = []
     for line in reversed(text[:position].rstrip("\n").split("\n")):
         comment = line.strip()
         if not comment.startswith("//"):
             break
         lines.append(comment.removeprefix("//").strip())
-    return " ".join(line for line in reversed(lines) if line and not line.startswith("+"))
+    return lines[::-1]

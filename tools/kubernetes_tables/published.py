@@ -20,7 +20,8 @@ PACKAGES = {
         *(f"{group}/v1"
         for group in (
             "apps", "authentication", "authorization", "autoscaling", "batch", "certificates", "coordination", "core",
-            "discovery", "events", "networking", "node", "policy", "rbac", "scheduling", "storage",
+            "discovery", "events", "flowcontrol", "networking", "node", "policy", "rbac", "resource", "scheduling",
+            "storage",
         )),
     ],
     "k8s.io/apimachinery": ["pkg/apis/meta/v1", "pkg/runtime", "pkg/api/resource", "pkg/util/intstr", "pkg/types"],

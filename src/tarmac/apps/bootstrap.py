@@ -14,9 +14,11 @@ from tarmac.api.compute.instancetype import built_in
 from tarmac.api.compute.machineimage import built_in_images
 from tarmac.api.compute.names import LOCAL_DISKS, STORAGE_CLASS
 from tarmac.api.egress.names import NAMESPACE as EXTERNAL_SERVICES
+from tarmac.api.kubernetes.flowcontrol.mandatory import AUTO_UPDATE, LEVELS, SCHEMAS
+from tarmac.api.kubernetes.networking.addresses import DEFAULT_RANGE
 from tarmac.api.kubernetes.priorityclasses import SYSTEM
 from tarmac.api.kubernetes.runtimeclasses import CLASSES, OVERHEADS
-from tarmac.api.networking.names import ANNOTATION_DEFAULT_NETWORK
+from tarmac.api.networking.names import ANNOTATION_DEFAULT_NETWORK, SERVICE_RANGES
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists
 from tarmac.client.client import Client
@@ -45,6 +47,18 @@ def _of_the_cluster() -> Iterable[tuple[str, JsonObject]]:
     yield "namespaces", apart
     for name, content in SYSTEM.items():
         yield "priorityclasses", _named("scheduling.k8s.io/v1", "PriorityClass", name, value=content["value"])
+    for plural, kind, specs in (
+        ("prioritylevelconfigurations", "PriorityLevelConfiguration", LEVELS),
+        ("flowschemas", "FlowSchema", SCHEMAS),
+    ):
+        for name, spec in specs.items():
+            mandatory = _named("flowcontrol.apiserver.k8s.io/v1", kind, name, spec=spec)
+            mandatory["metadata"]["annotations"] = {AUTO_UPDATE: "true"}
+            yield plural, mandatory
+    yield (
+        "servicecidrs",
+        _named("networking.k8s.io/v1", "ServiceCIDR", DEFAULT_RANGE, spec={"cidrs": [*SERVICE_RANGES]}),
+    )
 
 
 def _of_workloads() -> Iterable[tuple[str, JsonObject]]:

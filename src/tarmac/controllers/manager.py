@@ -46,6 +46,7 @@ from tarmac.controllers.scheduler.controller import Schedulers
 from tarmac.controllers.service.controller import ServiceController
 from tarmac.controllers.serviceaccount.controller import ServiceAccountController
 from tarmac.controllers.serviceaccount.tokens import TokenController
+from tarmac.controllers.serviceaddress.controller import ServiceAddressController
 from tarmac.controllers.volume.controller import VolumeControllers
 from tarmac.controllers.workload.controller import WorkloadController
 
@@ -77,6 +78,7 @@ CONTROLLERS: Mapping[str, Build] = {
     "volume": VolumeControllers,
     "service": ServiceController,
     "endpointslicemirroring": MirroringController,
+    "serviceaddress": ServiceAddressController,
     "workload": WorkloadController,
     "deployment": DeploymentController,
     "instance": InstanceReconciler,

@@ -213,6 +213,8 @@ DISK_ON_LOST_NODE = platform(80, "DiskOnLostNode", "The pod's disk is on a lost 
 
 # Services.
 SERVICE_TYPE_NOT_OFFERED = user(2, "ServiceTypeNotOffered", "The Service has a type that is not supported here.")
+OFFERED = fine("Offered", "Addresses of Services are given out from the ServiceCIDR.")
+NOT_OFFERED = user(2, "NotOffered", "No address of a Service is given out from the ServiceCIDR.")
 TOO_MANY_ADDRESSES_TO_MIRROR = user(
     2, "TooManyAddressesToMirror", "Endpoints lists more addresses than slices can mirror."
 )

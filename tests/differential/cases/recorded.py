@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.differential.steps import Case, Json, Step
-from tests.server.test_recorded_answers import SERVED_VECTORS
+from tests.server.test_recorded_answers import VECTORS
 
 
 def _step(step: Json) -> Step:
@@ -16,5 +16,5 @@ def _step(step: Json) -> Step:
 
 CASES = [
     Case("recorded", vector["name"].removeprefix("kinds/"), tuple(_step(step) for step in vector["steps"]))
-    for vector in SERVED_VECTORS
+    for vector in VECTORS
 ]

@@ -6,6 +6,8 @@ from tarmac.api.checks import mapping, objects
 from tarmac.api.kubernetes.apps import columns as apps
 from tarmac.api.kubernetes.cells import AGE, NAME, NONE, UNSET, cell, field
 from tarmac.api.kubernetes.core import columns as core
+from tarmac.api.kubernetes.devices import columns as devices
+from tarmac.api.kubernetes.flowcontrol import columns as flowcontrol
 from tarmac.api.kubernetes.networking import columns as networking
 from tarmac.api.kubernetes.resourcenames import ZERO, quantity
 from tarmac.api.kubernetes.storage import columns as storage
@@ -109,6 +111,8 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     **apps.COLUMNS,
     **storage.COLUMNS,
     **networking.COLUMNS,
+    **devices.COLUMNS,
+    **flowcontrol.COLUMNS,
     ("events.k8s.io", "Event"): core.COLUMNS["Event"],
     ("apps", "ControllerRevision"): (
         NAME,

@@ -35,7 +35,7 @@ SERVED: dict[tuple[str, str], tuple[str, ...]] = {
     ("autoscaling", "v1"): ("horizontalpodautoscalers",),
     ("batch", "v1"): ("cronjobs", "jobs"),
     ("certificates.k8s.io", "v1"): ("certificatesigningrequests",),
-    ("networking.k8s.io", "v1"): ("ingressclasses", "ingresses", "networkpolicies"),
+    ("networking.k8s.io", "v1"): ("ingressclasses", "ingresses", "ipaddresses", "networkpolicies", "servicecidrs"),
     ("policy", "v1"): ("poddisruptionbudgets",),
     ("rbac.authorization.k8s.io", "v1"): ("clusterrolebindings", "clusterroles", "rolebindings", "roles"),
     ("storage.k8s.io", "v1"): (
@@ -50,6 +50,8 @@ SERVED: dict[tuple[str, str], tuple[str, ...]] = {
     ("coordination.k8s.io", "v1"): ("leases",),
     ("node.k8s.io", "v1"): ("runtimeclasses",),
     ("discovery.k8s.io", "v1"): ("endpointslices",),
+    ("flowcontrol.apiserver.k8s.io", "v1"): ("flowschemas", "prioritylevelconfigurations"),
+    ("resource.k8s.io", "v1"): ("deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices"),
     ("metrics.k8s.io", "v1beta1"): ("nodes", "pods"),
 }
 

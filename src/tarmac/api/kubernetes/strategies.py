@@ -24,7 +24,10 @@ from tarmac.api.kubernetes.core import (
 )
 from tarmac.api.kubernetes.core.pods import strategy as pods
 from tarmac.api.kubernetes.core.services import strategy as services
-from tarmac.api.kubernetes.networking import ingresses, policies
+from tarmac.api.kubernetes.devices import claims as resourceclaims
+from tarmac.api.kubernetes.devices import slices
+from tarmac.api.kubernetes.flowcontrol import levels, schemas
+from tarmac.api.kubernetes.networking import addresses, ingresses, policies
 from tarmac.api.kubernetes.storage import attachments, drivers
 from tarmac.api.kubernetes.strategy import KubernetesStrategy
 from tarmac.api.resource import Strategy
@@ -127,6 +130,8 @@ def _validate_limit(limit: int | str, path: str, errors: FieldErrors) -> None:
 NameCheck = Callable[[str], list[str]]
 
 _CORE = ""
+_DEVICES = "resource.k8s.io"
+_FLOW_CONTROL = "flowcontrol.apiserver.k8s.io"
 
 _STRATEGIES: dict[tuple[str, str], Strategy] = {
     (_CORE, "ConfigMap"): data.ConfigMapStrategy(),
@@ -156,15 +161,23 @@ _STRATEGIES: dict[tuple[str, str], Strategy] = {
     ("coordination.k8s.io", "Lease"): LeaseStrategy(),
     ("discovery.k8s.io", "EndpointSlice"): endpointslices.EndpointSliceStrategy(),
     ("events.k8s.io", "Event"): events.NewEventStrategy(),
+    (_FLOW_CONTROL, "FlowSchema"): schemas.FlowSchemaStrategy(),
+    (_FLOW_CONTROL, "PriorityLevelConfiguration"): levels.PriorityLevelStrategy(),
+    ("networking.k8s.io", "IPAddress"): addresses.IPAddressStrategy(),
     ("networking.k8s.io", "Ingress"): ingresses.IngressStrategy(),
     ("networking.k8s.io", "IngressClass"): ingresses.IngressClassStrategy(),
     ("networking.k8s.io", "NetworkPolicy"): policies.NetworkPolicyStrategy(),
+    ("networking.k8s.io", "ServiceCIDR"): addresses.ServiceCIDRStrategy(),
     ("node.k8s.io", "RuntimeClass"): classes.RuntimeClassStrategy(),
     ("policy", "PodDisruptionBudget"): DisruptionBudgetStrategy(),
     (rbac.GROUP, "ClusterRole"): rbac.ClusterRoleStrategy(),
     (rbac.GROUP, "ClusterRoleBinding"): rbac.ClusterRoleBindingStrategy(),
     (rbac.GROUP, "Role"): rbac.RoleStrategy(),
     (rbac.GROUP, "RoleBinding"): rbac.RoleBindingStrategy(),
+    (_DEVICES, "DeviceClass"): resourceclaims.DeviceClassStrategy(),
+    (_DEVICES, "ResourceClaim"): resourceclaims.ResourceClaimStrategy(),
+    (_DEVICES, "ResourceClaimTemplate"): resourceclaims.ResourceClaimTemplateStrategy(),
+    (_DEVICES, "ResourceSlice"): slices.ResourceSliceStrategy(),
     ("scheduling.k8s.io", "PriorityClass"): classes.PriorityClassStrategy(),
     ("storage.k8s.io", "CSIDriver"): drivers.CSIDriverStrategy(),
     ("storage.k8s.io", "CSINode"): drivers.CSINodeStrategy(),
@@ -189,6 +202,7 @@ _SELECTABLE: dict[tuple[str, str], tuple[str, ...]] = {
     (_CORE, "Service"): ("spec.clusterIP", "spec.type"),
     ("certificates.k8s.io", "CertificateSigningRequest"): ("spec.signerName",),
     ("events.k8s.io", "Event"): events.SELECTABLE,
+    (_DEVICES, "ResourceSlice"): slices.SELECTABLE,
 }
 
 
@@ -202,6 +216,7 @@ _NAMES: dict[tuple[str, str], NameCheck] = {
     (_CORE, "Namespace"): names.dns1123_label,
     (_CORE, "Service"): names.dns1035_label,
     ("certificates.k8s.io", "CertificateSigningRequest"): _any_name,
+    ("networking.k8s.io", "IPAddress"): addresses.address_name,
     (rbac.GROUP, "ClusterRole"): names.path_segment_name,
     (rbac.GROUP, "ClusterRoleBinding"): names.path_segment_name,
     (rbac.GROUP, "Role"): names.path_segment_name,

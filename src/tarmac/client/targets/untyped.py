@@ -26,6 +26,8 @@ ACCESS_REVIEWS = dynamic("authorization.k8s.io/v1", "subjectaccessreviews", "Sub
 LOCAL_ACCESS_REVIEWS = dynamic("authorization.k8s.io/v1", "localsubjectaccessreviews", "LocalSubjectAccessReview")
 SERVICES = dynamic("v1", "services", "Service")
 ENDPOINTS = dynamic("v1", "endpoints", "Endpoints")
+IP_ADDRESSES = dynamic("networking.k8s.io/v1", "ipaddresses", "IPAddress", namespaced=False)
+SERVICE_CIDRS = dynamic("networking.k8s.io/v1", "servicecidrs", "ServiceCIDR", namespaced=False)
 RESOURCE_QUOTAS = dynamic("v1", "resourcequotas", "ResourceQuota")
 ENDPOINT_SLICES = dynamic("discovery.k8s.io/v1", "endpointslices", "EndpointSlice")
 BUDGETS = dynamic("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget")

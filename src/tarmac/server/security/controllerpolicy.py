@@ -99,6 +99,13 @@ DUTIES: dict[str, Duties] = {
             _EVENTS,
         ],
     ),
+    "serviceaddress": Duties(
+        {"core": "services", "networking.k8s.io": "ipaddresses servicecidrs"},
+        [
+            rule("create delete", "networking.k8s.io", "ipaddresses"),
+            rule("patch", "networking.k8s.io", "servicecidrs/status"),
+        ],
+    ),
     "endpointslicemirroring": Duties(
         {"core": "endpoints services", "discovery.k8s.io": "endpointslices"},
         [rule("create delete update", "discovery.k8s.io", "endpointslices"), _EVENTS],
@@ -271,6 +278,8 @@ DUTIES: dict[str, Duties] = {
             rule("create", "node.k8s.io", "runtimeclasses"),
             _OVERHEAD,
             rule("create", "scheduling.k8s.io", "priorityclasses"),
+            rule("create", "flowcontrol.apiserver.k8s.io", "flowschemas prioritylevelconfigurations"),
+            rule("create", "networking.k8s.io", "servicecidrs"),
             rule("create", COMPUTE, "instancetypes machineimages"),
         ],
     ),

@@ -37,6 +37,15 @@ def _parameters(ingress_class: JsonObject) -> str:
     return f"{found.get('kind', '')}{group}/{found.get('name', '')}"
 
 
+def _parent(address: JsonObject) -> str:
+    parent = mapping(address, "spec", "parentRef")
+    if not parent:
+        return NONE
+    group = f".{parent['group']}" if parent.get("group") else ""
+    words = (f"{parent.get('resource', '')}{group}".lower(), parent.get("namespace"), parent.get("name", ""))
+    return "/".join(word for word in words if word)
+
+
 COLUMNS: Final[dict[tuple[str, str], tuple[Column, ...]]] = {
     ("networking.k8s.io", "Ingress"): (
         NAME,
@@ -54,6 +63,13 @@ COLUMNS: Final[dict[tuple[str, str], tuple[Column, ...]]] = {
         NAME,
         field("Controller", ".spec.controller"),
         cell("Parameters", _parameters, ".spec.parameters"),
+        AGE,
+    ),
+    # Kubernetes prints the age of an address below no heading, which no client shows
+    ("networking.k8s.io", "IPAddress"): (NAME, cell("ParentRef", _parent, ".spec.parentRef")),
+    ("networking.k8s.io", "ServiceCIDR"): (
+        NAME,
+        cell("CIDRs", lambda obj: ",".join(mapping(obj, "spec").get("cidrs") or ()), ".spec.cidrs"),
         AGE,
     ),
     ("networking.k8s.io", "NetworkPolicy"): (

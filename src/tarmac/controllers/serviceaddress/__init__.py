@@ -1,0 +1,1 @@
+"""Writes the IPAddress of each cluster address, and the status of ServiceCIDRs."""
