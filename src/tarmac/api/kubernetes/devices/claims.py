@@ -27,7 +27,7 @@ from tarmac.api.kubernetes.devices.requests import (
     validate_reference,
     validate_references,
 )
-from tarmac.api.kubernetes.strategy import NativeStrategy
+from tarmac.api.kubernetes.strategy import KubernetesStrategy
 from tarmac.api.resource import Strategy
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
@@ -38,7 +38,7 @@ _SOURCES: Final = ("FromClaim", "FromClass")
 _OF_RESULTS: Final = ("shareID", "consumedCapacity", "bindingConditions", "bindingFailureConditions")
 
 
-class ResourceClaimStrategy(NativeStrategy):
+class ResourceClaimStrategy(KubernetesStrategy):
     """ResourceClaim."""
 
     has_status = True
@@ -158,7 +158,7 @@ def _validate_device(allocated: set[tuple[str, ...]], item: JsonObject, path: st
         raw_object(item["data"], f"{path}.data", errors)
 
 
-class ResourceClaimTemplateStrategy(NativeStrategy):
+class ResourceClaimTemplateStrategy(KubernetesStrategy):
     """ResourceClaimTemplate."""
 
     returns_deleted = True
@@ -180,7 +180,7 @@ class ResourceClaimTemplateStrategy(NativeStrategy):
         checks.immutable(new["spec"], old["spec"], "spec", errors)
 
 
-class DeviceClassStrategy(NativeStrategy):
+class DeviceClassStrategy(KubernetesStrategy):
     """DeviceClass."""
 
     generation = True

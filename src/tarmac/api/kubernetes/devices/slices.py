@@ -9,7 +9,7 @@ from tarmac.api import checks
 from tarmac.api.kubernetes.core.claims import validate_driver_name
 from tarmac.api.kubernetes.core.nodeselection import validate_node_selector
 from tarmac.api.kubernetes.devices.names import attribute_name, name_of, pool_name, unique
-from tarmac.api.kubernetes.strategy import NativeStrategy
+from tarmac.api.kubernetes.strategy import KubernetesStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 
@@ -31,7 +31,7 @@ _VERSION: Final = re.compile(
 )
 
 
-class ResourceSliceStrategy(NativeStrategy):
+class ResourceSliceStrategy(KubernetesStrategy):
     """ResourceSlice."""
 
     generation = True

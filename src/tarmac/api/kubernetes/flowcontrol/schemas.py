@@ -8,7 +8,7 @@ from typing import Final
 from tarmac.api import checks
 from tarmac.api.kubernetes.changes import keep
 from tarmac.api.kubernetes.flowcontrol.mandatory import EXEMPT, SCHEMAS
-from tarmac.api.kubernetes.strategy import NativeStrategy
+from tarmac.api.kubernetes.strategy import KubernetesStrategy
 from tarmac.api.resource import Strategy
 from tarmac.api.schema import JsonObject
 from tarmac.base import names
@@ -25,7 +25,7 @@ _EVERY: Final = "*"
 _SUBJECTS: Final = {"ServiceAccount": "serviceAccount", "User": "user", "Group": "group"}
 
 
-class FlowControlStrategy(NativeStrategy):
+class FlowControlStrategy(KubernetesStrategy):
     """Rules that both kinds of the group share."""
 
     has_status = True

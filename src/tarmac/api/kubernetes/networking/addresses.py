@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tarmac.api import checks
-from tarmac.api.kubernetes.strategy import NativeStrategy
+from tarmac.api.kubernetes.strategy import KubernetesStrategy
 from tarmac.api.resource import Strategy
 from tarmac.api.schema import JsonObject
 from tarmac.base import names
@@ -21,7 +21,7 @@ MANAGER: Final = "ipallocator.k8s.io"
 _MAX_RANGES: Final = 2  # one of each family
 
 
-class ServiceCIDRStrategy(NativeStrategy):
+class ServiceCIDRStrategy(KubernetesStrategy):
     """ServiceCIDR."""
 
     has_status = True
@@ -81,7 +81,7 @@ def address_name(name: str) -> list[str]:
     return [] if name == canonical else [f'must be in canonical form ("{canonical}")']
 
 
-class IPAddressStrategy(NativeStrategy):
+class IPAddressStrategy(KubernetesStrategy):
     """IPAddress."""
 
     def default(self, obj: JsonObject) -> None:
