@@ -52,7 +52,7 @@ async def test_a_city_that_is_not_known_is_created_and_told(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("code", ["PARIS", "L1R", "LHR,SEA"])
-def test_what_is_no_code_is_refused(code: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_city_codes_are_refused(code: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parsed(["location", "create", code])
     assert "CODE" in capsys.readouterr().err

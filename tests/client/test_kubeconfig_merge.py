@@ -88,6 +88,6 @@ def test_a_file_without_the_server_needs_no_change() -> None:
 
 
 @pytest.mark.parametrize("text", ["[1]", "contexts: 3", "contexts: [a]", "a: [", "clusters: {a: b}"])
-def test_what_is_no_kubeconfig_is_refused(text: str) -> None:
+def test_files_that_are_no_kubeconfig_are_refused(text: str) -> None:
     with pytest.raises(BadKubeconfig, match="not a kubeconfig"):
         merged(text, OWN, "/data")

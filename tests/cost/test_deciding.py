@@ -45,8 +45,8 @@ from tarmac.decide.rollup.workload import PlacementFacts, WorkloadFacts, workloa
 from tarmac.decide.scaling.behavior import History, scale
 from tarmac.decide.scaling.metrics import InstanceUse, ResourceReading
 from tarmac.decide.snapshot.snapshot import DEPLOYMENTS
-from tests.decide.endpoints.test_who_answers_for_a_service import pod as endpoint_pod
-from tests.decide.endpoints.test_who_answers_for_a_service import service
+from tests.decide.endpoints.test_endpoints_of_services import pod as endpoint_pod
+from tests.decide.endpoints.test_endpoints_of_services import service
 from tests.decide.explain.world import Scene, workload
 from tests.decide.rollout.test_waves_of_cities import HISTORY, city
 from tests.decide.rollout.world import instance

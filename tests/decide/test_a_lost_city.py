@@ -46,7 +46,7 @@ def test_instances_move_a_quarter_at_a_time_by_room() -> None:
     assert not last.refusals
 
 
-def test_what_has_moved_does_not_move_again() -> None:
+def test_moved_instances_do_not_move_again() -> None:
     """A city that fills up keeps what it has."""
     verdict = moves(MOVE, lost({"LHR": 3}), {"SEA": 50, "LHR": 0}, now=1e6)
     assert verdict.value == {"SEA": 9, "LHR": 3}

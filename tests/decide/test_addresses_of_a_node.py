@@ -35,7 +35,7 @@ def test_an_address_has_one_spelling(address: object) -> None:
 
 
 @given(st.ip_addresses())
-def test_what_is_no_machines_own_is_refused(address: object) -> None:
+def test_loopback_multicast_and_link_local_node_addresses_are_refused(address: object) -> None:
     parsed = ip_address(str(address))
     if parsed.is_loopback or parsed.is_multicast or parsed.is_link_local or parsed.is_unspecified:
         assert address_objection(str(address), nobody) is not None

@@ -47,7 +47,7 @@ def numbers(status: JsonObject) -> tuple[int, int, int, int]:
         ({}, pods(3), {}, (0, 0, 3, 0)),
     ],
 )
-def test_what_may_go_is_what_is_healthy_beyond_what_has_to_be(
+def test_allowed_disruptions_are_healthy_pods_beyond_the_minimum(
     spec: JsonObject, there: list[PodHealth], scales: dict[str, int], expected: tuple[int, int, int, int]
 ) -> None:
     status = status_of(budget(**spec), there, scales, NOW).status
@@ -103,7 +103,7 @@ def test_a_condition_keeps_its_time_until_it_flips_and_others_stay() -> None:
     assert flipped["conditions"][-1]["lastTransitionTime"] == rfc3339(NOW + 9)
 
 
-def test_what_cannot_be_counted_allows_nothing_and_keeps_what_was_known() -> None:
+def test_a_failed_count_allows_no_disruption_and_keeps_the_numbers() -> None:
     before = status_of(budget(minAvailable=1), pods(3), {}, NOW).status
     after = failed_status(budget({**before, "observedGeneration": 2}, minAvailable=1), "who knows", NOW)
     assert numbers(after) == (3, 1, 3, 0)

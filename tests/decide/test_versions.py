@@ -23,7 +23,7 @@ def test_a_node_may_be_one_minor_version_behind_its_server_and_never_ahead(own: 
     assert bool(joins(own, server)) == bool(told)
 
 
-def test_what_only_the_newer_reads_is_written_when_all_are_newer() -> None:
+def test_a_format_is_written_once_all_processes_can_read_it() -> None:
     assert all_are("0.2.0", {"a": "0.2.1", "b": "0.3.0"})
     assert not all_are("0.2.0", {"a": "0.2.0", "b": "0.1.9"})
     assert not all_are("0.2.0", {"a": ""}), "one that does not say is older than any that does"

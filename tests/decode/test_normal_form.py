@@ -90,7 +90,9 @@ def test_empty_values_vanish_unless_they_mean_something(pods: Resource) -> None:
         ),
     ],
 )
-def test_what_go_always_writes_is_there(catalog: Catalog, group: str, plural: str, body: Any, expected: Any) -> None:
+def test_fields_that_go_always_writes_are_present(
+    catalog: Catalog, group: str, plural: str, body: Any, expected: Any
+) -> None:
     assert _decode(_find(catalog, group, plural), body) == expected
 
 

@@ -24,7 +24,7 @@ from tests.decode.wire import encode_body, field
 
 
 @pytest.mark.parametrize("plural", SAMPLES)
-def test_what_kubernetes_encodes_is_read_as_what_it_means(catalog: Catalog, plural: str) -> None:
+def test_protobuf_of_kubernetes_decodes_to_its_json(catalog: Catalog, plural: str) -> None:
     group, encoded, meant = SAMPLES[plural]
     resource = catalog.find(group, "v1", plural)
     assert resource is not None
@@ -32,7 +32,7 @@ def test_what_kubernetes_encodes_is_read_as_what_it_means(catalog: Catalog, plur
 
 
 @pytest.mark.parametrize("plural", SAMPLES)
-def test_what_kubernetes_writes_as_json_is_already_in_normal_form(catalog: Catalog, plural: str) -> None:
+def test_json_of_kubernetes_is_in_normal_form(catalog: Catalog, plural: str) -> None:
     group, _, meant = SAMPLES[plural]
     resource = catalog.find(group, "v1", plural)
     assert resource is not None

@@ -78,7 +78,7 @@ def test_ignore_says_nothing_and_drops_them_all_the_same(config_maps: Resource) 
     }
 
 
-def test_what_is_in_an_unknown_field_is_not_looked_at(pods: Resource) -> None:
+def test_content_of_unknown_fields_is_ignored(pods: Resource) -> None:
     body = b'{"spec":{"bogus":{"a":1,"a":2,"b":{}}}}'
     assert decode_object(pods, body).warnings == ['unknown field "spec.bogus"']
 

@@ -37,7 +37,7 @@ def test_a_balanced_service_is_completed() -> None:
     assert made["spec"]["externalTrafficPolicy"] == "Cluster"
 
 
-def test_what_only_a_balanced_service_needs_goes_with_its_type() -> None:
+def test_load_balancer_fields_go_with_the_type() -> None:
     made, errors = updated("Service", BALANCED, {"spec": {"type": "ClusterIP"}})
     assert errors == []
     gone = {"healthCheckNodePort", "allocateLoadBalancerNodePorts", "loadBalancerClass", "externalTrafficPolicy"}
@@ -53,7 +53,7 @@ def test_what_only_a_balanced_service_needs_goes_with_its_type() -> None:
         ({"healthCheckNodePort": 70000}, "spec.healthCheckNodePort"),
     ],
 )
-def test_what_a_balancer_was_told_stays(change: Object, field: str) -> None:
+def test_load_balancer_fields_are_immutable(change: Object, field: str) -> None:
     errors = updated("Service", BALANCED, {"spec": change})[1]
     assert {error.split(":")[0] for error in errors} == {field}
 
@@ -241,7 +241,7 @@ def _told(new: Object, old: Object) -> list[str]:
     return [str(error).partition("\n")[0] for error in errors]
 
 
-def test_who_signs_does_not_decide() -> None:
+def test_signers_cannot_change_approvals() -> None:
     undecided, approved = _decided(), _decided("Approved")
     assert _told(approved, undecided) == [
         'status.conditions: Forbidden: updates may not add a condition of type "Approved"'
@@ -261,7 +261,7 @@ def test_a_request_is_approved_or_denied_and_not_both() -> None:
     )
 
 
-def test_what_was_signed_stays_and_is_a_certificate() -> None:
+def test_signed_certificates_are_valid_and_immutable() -> None:
     text = b"-----BEGIN CERTIFICATE-----\nnot really\n-----END CERTIFICATE-----\n"
     (invalid,) = _told(_decided("Approved", certificate=text), _decided("Approved"))
     assert invalid.startswith('status.certificate: Invalid value: "<certificate data>"')

@@ -86,7 +86,7 @@ def test_a_node_reports_its_own_status_from_the_start() -> None:
     ]
 
 
-def test_what_a_node_got_it_keeps() -> None:
+def test_pod_ranges_and_provider_id_of_a_node_are_immutable() -> None:
     old = {"metadata": {"name": "n"}, "spec": {"providerID": "x", "podCIDRs": ["10.0.0.0/24"]}}
     changed = {"providerID": "y", "podCIDR": "10.1.0.0/24", "podCIDRs": ["10.1.0.0/24"]}
     errors = updated("Node", old, {"spec": changed})[1]
@@ -220,6 +220,8 @@ def test_refusals(group: str, kind: str, obj: Object, fields: list[str]) -> None
         ("", "ResourceQuota", {"spec": {"hard": {"pods": "1"}}}, {"spec": {"scopes": ["BestEffort"]}}, "spec.scopes"),
     ],
 )
-def test_what_stays_as_it_was_made(group: str, kind: str, old: Object, changes: Object, field: str) -> None:
+def test_immutable_fields_are_refused_on_update(
+    group: str, kind: str, old: Object, changes: Object, field: str
+) -> None:
     errors = updated(kind, old, changes, group)[1]
     assert [error.split(":")[0] for error in errors] == [field]

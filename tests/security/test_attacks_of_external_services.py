@@ -32,9 +32,9 @@ from tests.datapath import test_egress_limits as limits
 from tests.datapath import test_egress_packets as views
 from tests.datapath import test_egress_values as values
 from tests.datapath import test_packets as plain
-from tests.decide.egress import test_what_becomes_of_a_released_address as releasing
-from tests.decide.egress import test_what_becomes_of_an_external_service as resolving
-from tests.decide.egress import test_which_address_a_claim_gets as claims
+from tests.decide.egress import test_external_service_status as resolving
+from tests.decide.egress import test_released_addresses as releasing
+from tests.decide.egress import test_source_ip_pool as claims
 from tests.security import test_egress_attacks as writes
 from tests.security import test_egress_rights as rights
 

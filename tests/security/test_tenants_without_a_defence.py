@@ -26,7 +26,7 @@ from tests.attacking import TWICE
 from tests.decide.egress.making import address_class, claim
 from tests.decide.egress.making import service as external_service
 from tests.decide.egress.test_other_namespaces_are_not_told_of import THEIRS, everything_told, shop
-from tests.decide.egress.test_which_address_a_claim_gets import resting
+from tests.decide.egress.test_source_ip_pool import resting
 from tests.security.test_screens_and_local_users import opened
 from tests.server.streams.planet import Planet, planet
 from tests.server.streams.test_isolated_content import PODS, Serve, answer, get, serve

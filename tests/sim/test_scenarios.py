@@ -59,7 +59,7 @@ def test_the_nodes_of_one_city_are_configured_apart(tmp_path: Path) -> None:
         read(path)
 
 
-def test_what_does_not_come_true_fails_the_scenario(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_false_expectation_fails_the_scenario(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     steps = "- expect: {object: location/dfw, condition: Ready=False}\n"
     assert main(["sim", written(tmp_path, steps)]) == 1
     assert "NOT SO: location/dfw: Ready is True (NodesReady" in capsys.readouterr().out
@@ -136,14 +136,14 @@ def test_a_manifest_that_is_none_is_told(
         ("object: node/dfw-0, field: metadata.name.more, equals: x", "metadata.name.more is None"),
     ],
 )
-def test_what_is_not_so_is_told(tmp_path: Path, wanted: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_false_expectations_print_the_present_state(
+    tmp_path: Path, wanted: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["sim", written(tmp_path, f"- expect: {{{wanted}}}\n")]) == 1
     assert told in capsys.readouterr().out
 
 
-def test_what_does_not_come_true_in_time_is_told_with_how_it_is(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_timed_out_expectation_prints_the_present_state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     steps = "- until: {object: node/dfw-0, gone: true, within: 5s}\n- say: never reached\n"
     assert main(["sim", written(tmp_path, steps)]) == 1
     told = capsys.readouterr().out

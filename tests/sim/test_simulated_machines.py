@@ -42,7 +42,7 @@ def test_a_machine_runs_before_it_is_ready() -> None:
     play(story)
 
 
-def test_how_long_it_boots_can_be_said() -> None:
+def test_the_boot_time_of_a_machine_is_configurable() -> None:
     async def story(stage: Stage) -> None:
         await place(stage, boot="90s")
         await stage.wait(80)

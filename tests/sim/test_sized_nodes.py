@@ -161,7 +161,7 @@ def test_a_node_that_loses_power_finds_what_it_gave_away() -> None:
         ("[", "not YAML"),
     ],
 )
-def test_what_makes_no_sense_is_refused_and_the_field_named(
+def test_invalid_node_sizes_are_refused_with_their_field(
     text: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "nodes.yaml"

@@ -136,13 +136,13 @@ def _of_nobody(quiet: Quiet) -> None:
         (_of_nobody, f"{PODS} default/web-0 has no owner"),
     ],
 )
-def test_what_is_wanted_and_not_there(change: Callable[[Quiet], None], told: str) -> None:
+def test_wanted_workloads_that_are_missing_are_violations(change: Callable[[Quiet], None], told: str) -> None:
     quiet = Quiet()
     change(quiet)
     assert told in quiet.unmet()
 
 
-def test_what_is_there_and_not_wanted() -> None:
+def test_unwanted_workloads_are_violations() -> None:
     assert list(unmet(Quiet().mirror, (), {})) == ["workload default/web is still there"]
 
 

@@ -40,7 +40,7 @@ def test_waiting_for_nobody_is_an_error_not_a_hang() -> None:
         run(main)
 
 
-def test_what_wants_a_thread_is_done_at_once_in_no_time() -> None:
+def test_executor_calls_finish_at_once_in_virtual_time() -> None:
     async def main(loop: VirtualLoop) -> tuple[int, float]:
         done = loop.run_in_executor(None, int, "7")
         assert done.done()
@@ -87,7 +87,7 @@ def test_a_group_cancels_its_tasks_in_the_order_they_were_made() -> None:
     assert run(main) == run(main)
 
 
-def test_what_a_world_leaves_behind_is_cancelled() -> None:
+def test_tasks_that_a_world_leaves_behind_are_cancelled() -> None:
     ended: list[str] = []
 
     async def main(_loop: VirtualLoop) -> None:

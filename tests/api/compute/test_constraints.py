@@ -34,7 +34,7 @@ def test_expressions(text: str, chosen: bool) -> None:
         ("region in [", "column 12: Syntax error"),
     ],
 )
-def test_what_does_not_compile(text: str, complaint: str) -> None:
+def test_constraints_with_errors_do_not_compile(text: str, complaint: str) -> None:
     with pytest.raises(ConstraintError) as refusal:
         compile_constraint(text)
     assert str(refusal.value).startswith(complaint)

@@ -36,7 +36,7 @@ def test_the_least_workload_is_accepted_and_stored_in_full() -> None:
     assert stored["networkInterfaces"] == [{"name": "eth0", "network": {"name": "default"}}]
 
 
-def test_what_is_stated_stays() -> None:
+def test_defaults_leave_stated_fields_unchanged() -> None:
     runtime = {**spec_of(LEAST)["runtime"], "resources": {"instanceType": "datumcloud/d1-standard-4"}}
     stored = spec_of(admitted(with_spec(runtime=runtime, networkInterfaces=[{"network": "corp"}])))
     assert stored["runtime"]["resources"] == {"instanceType": "datumcloud/d1-standard-4"}

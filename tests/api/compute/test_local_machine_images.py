@@ -48,7 +48,7 @@ RULES: list[Row] = [
 
 
 @pytest.mark.parametrize(("name", "edits", "expected"), RULES, ids=[row[0] for row in RULES])
-def test_what_may_be_written(name: str, edits: dict[str, Any], expected: list[str]) -> None:
+def test_local_images_are_validated(name: str, edits: dict[str, Any], expected: list[str]) -> None:
     found = causes(edited(IMAGE, edits), kind="LocalMachineImage", lookup=World())
     assert [cause.partition(":")[0] for cause in found] == expected
 

@@ -150,7 +150,7 @@ USERS = [("ubuntu", True), ("_x-9", True), ("a" * 32, True), ("a" * 33, False), 
 
 
 @pytest.mark.parametrize(("user", "accepted"), [*USERS, ("a b", False), ("ö", False)])
-def test_who_logs_in_has_a_name_of_unix(user: str, accepted: bool) -> None:
+def test_users_of_ssh_keys_have_unix_names(user: str, accepted: bool) -> None:
     found = causes(machines({KEYS: {"compute.datumapis.com/ssh-keys": f"{user}:{KEY}"}}))
     assert found == ([] if accepted else ["Invalid spec.template.annotations[compute.datumapis.com/ssh-keys][0]"])
 
@@ -185,7 +185,7 @@ def warnings(edits: dict[str, Any]) -> list[str]:
     return strategy.warnings(obj, None)
 
 
-def test_what_is_probably_not_meant_is_warned_of() -> None:
+def test_probable_mistakes_of_machines_give_a_warning() -> None:
     assert warnings({}) == []
     (users,) = warnings(user_data("#cloud-config\nusers: [default]\n"))
     assert users.endswith("so the annotation's keys for ubuntu, root are not installed")
@@ -231,7 +231,7 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("text", UNREADABLE.values(), ids=UNREADABLE.keys())
-def test_what_cloud_init_could_not_read_is_refused(text: str) -> None:
+def test_unreadable_cloud_config_is_refused(text: str) -> None:
     with pytest.raises(UnreadableCloudConfig):
         top_level_keys(text)
 

@@ -85,7 +85,7 @@ def test_an_applied_file_without_the_short_form_says_whether_labels_are_wanted(t
     assert updated(stored, {SHORT: GONE, LAST_APPLIED_FIELD: noted}) == (None, full)
 
 
-def test_what_is_no_note_of_an_applied_file_takes_nothing_away() -> None:
+def test_an_unreadable_last_applied_annotation_removes_no_field() -> None:
     stored = {FULL: APP, SHORT: APP}
     assert updated(stored, {SHORT: GONE, LAST_APPLIED_FIELD: {LAST_APPLIED: "{"}}) == (None, APP)
     noted = {LAST_APPLIED_FIELD: {LAST_APPLIED: "{}"}}

@@ -42,7 +42,7 @@ def test_existing_allocations_are_respected() -> None:
     assert texts(assign({"IPv4": [pool]}, ["IPv4"])) == ["10.128.0.4/28"]
 
 
-def test_what_is_released_is_used_again() -> None:
+def test_released_addresses_are_used_again() -> None:
     """Lowest first."""
     pools: Pools = {"IPv4": [SubnetPool.of("10.128.0.0/28", ["10.128.0.2", "10.128.0.3", "10.128.0.4"])]}
     assert texts(assign(release(pools, ["10.128.0.3/28"]), ["IPv4"])) == ["10.128.0.3/28"]

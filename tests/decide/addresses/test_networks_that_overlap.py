@@ -82,5 +82,5 @@ def test_two_that_share_addresses_are_named_with_their_ranges(names: tuple[str, 
         ("wide", "nonsense"),
     ],
 )
-def test_what_shares_nothing_or_is_not_known_yet_is_let_be(names: tuple[str, ...]) -> None:
+def test_disjoint_and_unknown_networks_do_not_overlap(names: tuple[str, ...]) -> None:
     assert overlap("default", interfaces(*names), NETWORKS.get) is None

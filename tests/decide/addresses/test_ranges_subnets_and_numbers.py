@@ -37,7 +37,7 @@ def test_the_default_ranges() -> None:
         ("fd20::/124", 124),
     ],
 )
-def test_how_large_a_subnet_is(whole: str, prefix: int) -> None:
+def test_the_size_of_a_subnet_follows_from_its_range(whole: str, prefix: int) -> None:
     """A /20 or a /64, and sixteenths of smaller ranges."""
     assert subnet_prefix(whole) == prefix
 

@@ -41,7 +41,7 @@ def test_soft_ones_have_a_grace_period_and_all_may_reclaim_more() -> None:
         (({}, {}, {}, {"pid.available": "?"}), r"evictionMinimumReclaim\[pid.available\]"),
     ],
 )
-def test_what_makes_no_sense_is_named(maps: tuple[dict[str, str], ...], message: str) -> None:
+def test_invalid_thresholds_are_named(maps: tuple[dict[str, str], ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         thresholds(*maps)
 

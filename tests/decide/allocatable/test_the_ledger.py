@@ -138,7 +138,7 @@ def test_a_server_without_the_field_has_the_same_in_an_annotation() -> None:
     ["", "{", "[]", "7", '{"reservations": 7}', '{"reservations": [7]}', '{"reservations": [{"resource": "cpu"}]}',
      '{"reservations": [{"resource": "cpu", "for": "system", "amount": "x"}]}', '{"reservations":' + "[" * 9999],
 )  # fmt: skip
-def test_what_nobody_explains_is_said_to_be_unexplained(text: str) -> None:
+def test_reservations_without_an_owner_are_unexplained(text: str) -> None:
     bare = node(node_ledger(sized(CAPACITY, lent(1000, 2000, 2000))), annotations={"node.tarmac/resources": text})
     del bare["status"]["reservations"]
     cpu = ledger_of_node(bare)["cpu"]
@@ -165,7 +165,7 @@ def test_three_decimals_as_people_read_them_and_as_servers_keep_them(milli: int,
     assert (three_decimals(milli), told["capacity"]["cpu oversubscription"]) == (read, stored)
 
 
-def test_what_is_written_comes_back_as_it_was() -> None:
+def test_sizes_survive_a_round_trip_through_the_status() -> None:
     draw = random.Random(1)
     for _ in range(1000):
         bits = draw.randrange(1, 40)

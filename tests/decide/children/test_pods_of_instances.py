@@ -108,7 +108,7 @@ def test_probes_hooks_and_how_a_container_starts_and_ends_are_carried_as_written
     assert spec["terminationGracePeriodSeconds"] == 0, "none at all is not the same as unsaid"
 
 
-def test_what_is_unsaid_is_left_to_kubernetes() -> None:
+def test_omitted_fields_are_left_to_kubernetes() -> None:
     spec = spec_of(instance(container()))
     assert "terminationGracePeriodSeconds" not in spec
     said = {"name", "image", "resources", "securityContext", "terminationMessagePolicy"}
@@ -144,7 +144,7 @@ def test_volumes_keep_their_meaning() -> None:
     assert spec["containers"][0]["volumeMounts"] == mounts
 
 
-def test_what_is_optional_is_not_waited_for() -> None:
+def test_optional_sources_are_not_waited_for() -> None:
     env = [
         {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "one", "key": "a"}}},
         {"name": "B", "valueFrom": {"secretKeyRef": {"name": "two", "key": "a", "optional": True}}},

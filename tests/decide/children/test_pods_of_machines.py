@@ -83,7 +83,7 @@ def test_the_boot_disk_is_as_large_as_its_image_and_says_which_it_is() -> None:
     assert (data_claim["spec"]["volumeMode"], boot["spec"]["volumeMode"]) == ("Block", "Block")
 
 
-def test_what_is_not_a_disk_is_mounted_and_without_a_path_found_by_its_device_alone() -> None:
+def test_volumes_of_files_are_mounted_and_without_a_path_get_a_default() -> None:
     settings, keys = {"name": "settings", "configMap": {"name": "a"}}, {"name": "keys", "secret": {"secretName": "b"}}
     made = machine(settings, keys, attached=[{"name": "settings", "mountPath": "/etc/app"}, {"name": "keys"}])
     mounts = [(each["name"], each["mountPath"]) for each in only(made)["volumeMounts"]]

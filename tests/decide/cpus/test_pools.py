@@ -50,7 +50,7 @@ def test_the_reserved_ones_are_chosen_like_all_others_or_named() -> None:
     assert str(reserved_pool(siblings(), reservations(1500, 0, 3))) == "0-2"
 
 
-def test_what_is_shared() -> None:
+def test_the_shared_pool_excludes_exclusive_and_reserved_cpus() -> None:
     machine, reserved = Topology.flat(range(4)), CPUSet([0])
     assert str(shared_pool(machine, reserved, CPUSet.parse("1-2"), strict=False)) == "0,3"
     assert str(shared_pool(machine, reserved, CPUSet.parse("1-2"), strict=True)) == "3"

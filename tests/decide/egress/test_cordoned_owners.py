@@ -91,7 +91,7 @@ def test_the_minute_begins_with_the_taint_of_the_cordon(taint: JsonObject, wante
     assert node_view(a_node(0, **taint)).cordoned_at is None, "the cordon is over, and its taint is about to go"
 
 
-def test_why_names_the_wait_and_its_end() -> None:
+def test_an_explanation_names_the_wait_and_its_end() -> None:
     def told(now: float) -> list[str]:
         answer = explain_source_ip(snapshot(now), ADDRESS)
         assert answer is not None

@@ -38,7 +38,7 @@ def test_a_renewal_of_any_other_set_promises_nothing() -> None:
     assert isinstance(made.asked("b", Ask(OTHER, 6, 1), 3.5).message, Grant), "nothing was prolonged"
 
 
-def test_what_was_given_back_taken_over_or_is_no_longer_offered_is_not_renewed() -> None:
+def test_released_superseded_and_withdrawn_promises_are_not_renewed() -> None:
     released = voter()
     released.released("a", Release(OTHER, 5), 2.1)
     assert released.renewed("a", Renewal(BOTH, 7), 2.2) == Unlisted(BOTH, 7)

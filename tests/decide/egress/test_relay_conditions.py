@@ -62,7 +62,7 @@ def test_a_gateway_that_nobody_may_carry_says_so() -> None:
     assert found == [("Programmed", "False", "NoGateway"), ("Degraded", "True", "NoGateway")]
 
 
-def test_whoever_is_behind_or_failed_is_named() -> None:
+def test_nodes_that_are_behind_or_failed_are_named() -> None:
     behind, _ = gateway_findings(gateway([{"name": "a", "appliedGeneration": 3}], [{"name": "a"}, {"name": "b"}]))
     assert behind.message == "The newest rules are not in force yet at b."
     nodes: list[JsonObject] = [{"name": "a", "errors": [{"rule": "x", "message": "no room"}]}]

@@ -12,7 +12,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.decide.endpoints import EndpointPod, EndpointsBuilder, ResolvedPort, ServiceFacts
 from tarmac.decide.endpoints.objects import OVER_CAPACITY, TRIGGER_TIME
 from tarmac.decide.endpoints.subsets import Subset, SubsetAddresses, repacked, truncated
-from tests.decide.endpoints.test_who_answers_for_a_service import WEB, pod, service
+from tests.decide.endpoints.test_endpoints_of_services import WEB, pod, service
 from tests.support.working import finished, longest_step
 
 ADMIN = {"name": "admin", "port": 81, "targetPort": 9000}
@@ -89,7 +89,7 @@ def test_only_a_headless_service_may_do_without_ports() -> None:
         (False, True, True, [(["10.0.0.1"], [], [8080])]),
     ],
 )
-def test_who_is_listed(ready: bool, going: bool, published: bool, expected: Any) -> None:
+def test_endpoints_list_ready_and_published_pods(ready: bool, going: bool, published: bool, expected: Any) -> None:
     wanted = service(publishNotReadyAddresses=published)
     assert [listed(each) for each in subsets(wanted, pod("a", "10.0.0.1", ready=ready, going=going))] == expected
 
@@ -119,7 +119,7 @@ def test_it_has_the_labels_of_its_service_and_no_others() -> None:
     assert (again["metadata"]["annotations"], again["metadata"]["resourceVersion"]) == ({"mine": "x"}, "7")
 
 
-def test_what_says_it_already_stays() -> None:
+def test_endpoints_with_equal_content_are_not_written() -> None:
     pods = [pod("a", "10.0.0.1"), pod("b", "10.0.0.2", ready=False)]
     known = made(service(), *pods)
     assert made(service(), *reversed(pods), known=known) is None

@@ -71,7 +71,7 @@ def test_addresses_are_written_in_their_usual_form() -> None:
     assert found.skipped == 1
 
 
-def test_what_is_not_ready_anywhere_is_not_ready() -> None:
+def test_an_address_listed_as_not_ready_is_not_ready() -> None:
     one = {"addresses": [{"ip": "192.0.2.1"}], "notReadyAddresses": [{"ip": "192.0.2.1"}], "ports": [HTTP]}
     assert shown(mirrored(written(one))) == {("IPv4", (80,)): [("192.0.2.1", False)]}
 
@@ -90,7 +90,7 @@ def test_without_ports_there_is_a_slice_without_ports() -> None:
         ({"annotations": {"control-plane.alpha.kubernetes.io/leader": "{}"}}, False),
     ],
 )
-def test_who_wants_to_be_mirrored(metadata: Any, wanted: bool) -> None:
+def test_labels_and_selectors_exclude_endpoints_from_mirroring(metadata: Any, wanted: bool) -> None:
     assert written(**metadata).mirrored is wanted
 
 

@@ -32,7 +32,7 @@ def verdicts(found: Explanation) -> list[tuple[str, str, str, str]]:
     return [(line.city, line.node, line.answer, line.reason) for line in found.verdicts]
 
 
-def test_what_does_not_exist_has_no_explanation() -> None:
+def test_missing_objects_have_no_explanation() -> None:
     assert all(explain(Scene().world, "default/nobody") is None for explain in EXPLAINERS.values())
 
 
@@ -326,7 +326,7 @@ def test_a_workload_shows_every_city_and_the_worst_of_them_in_the_sentence() -> 
     ]
 
 
-def test_what_ails_several_cities_is_to_be_changed_in_each() -> None:
+def test_a_fault_in_several_cities_names_the_change_for_each() -> None:
     """And what is one change for all of them is named once."""
     scene = Scene()
     for city in ("DFW", "LHR"):
@@ -458,7 +458,7 @@ MACHINES = {
 
 
 @pytest.mark.parametrize("reason", MACHINES)
-def test_what_ails_a_machine_has_its_rule_and_what_helps_a_machine(reason: str) -> None:
+def test_faults_of_a_machine_name_its_rule_and_its_change(reason: str) -> None:
     scene, (state, message, change) = Scene(), MACHINES[reason]
     machine_of(scene, state, (reason, message))
     found = why(scene, PODS.resource, "vm")

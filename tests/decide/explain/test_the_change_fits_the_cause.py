@@ -184,7 +184,7 @@ def test_a_held_number_tells_what_the_metric_is_and_should_be(
         ("pid", "End processes on lhr-0: scale down its pods."),
     ],
 )
-def test_what_a_node_is_short_of_is_to_be_freed_and_not_tolerated(condition: str, change: str) -> None:
+def test_pressure_on_a_node_asks_to_free_resources_not_to_tolerate(condition: str, change: str) -> None:
     scene = Scene()
     scene.place("LHR", nodes=0)
     scene.node("lhr-0", "lhr", taints=[{"key": f"node.kubernetes.io/{condition}-pressure", "effect": "NoSchedule"}])

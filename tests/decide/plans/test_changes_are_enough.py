@@ -12,7 +12,7 @@ from tarmac.base.quantity import Quantity
 from tarmac.decide.explain import EXPLAINERS
 from tarmac.decide.snapshot.snapshot import DEPLOYMENTS
 from tests.decide.explain.world import Scene, workload
-from tests.decide.plans.test_what_a_manifest_would_do import plan
+from tests.decide.plans.test_manifest_plans import plan
 
 cpus = st.integers(1, 32)
 

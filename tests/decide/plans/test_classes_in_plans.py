@@ -11,7 +11,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.decide.explain import EXPLAINERS
 from tarmac.decide.snapshot.snapshot import DEPLOYMENTS, INSTANCES, NODES, PODS, QUOTAS
 from tests.decide.explain.world import Scene, workload
-from tests.decide.plans.test_what_a_manifest_would_do import numbers, plan
+from tests.decide.plans.test_manifest_plans import numbers, plan
 
 DEFAULT = "blockio.resources.alpha.kubernetes.io/default"
 

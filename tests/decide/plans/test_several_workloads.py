@@ -33,7 +33,7 @@ def test_the_second_gets_what_the_first_leaves_on_nodes() -> None:
     assert refused(plans(scene, second, first)) == [0, 2]
 
 
-def test_what_the_first_would_take_away_is_room_for_the_second() -> None:
+def test_instances_that_the_first_workload_removes_make_room_for_the_second() -> None:
     scene = Scene()
     scene.place("LHR", nodes=1, cpu="4")
     (deployment,) = scene.deploy(workload("LHR", replicas=4, name="first")).values()

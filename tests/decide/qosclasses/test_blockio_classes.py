@@ -103,7 +103,7 @@ def test_the_same_in_an_oci_specification() -> None:
         ({"Classes": {"x": [{"Devices": ["/d"], "ThrottleReadBps": -1}]}}, "is not between 0, for no limit, and"),
     ],
 )
-def test_what_makes_no_sense_is_named_with_its_field(document: Any, finding: str) -> None:
+def test_invalid_classes_are_named_with_their_field(document: Any, finding: str) -> None:
     _, findings = read_classes(document)
     assert len(findings) == 1
     assert finding in findings[0]

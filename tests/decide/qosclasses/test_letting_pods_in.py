@@ -30,7 +30,7 @@ def here(taken: Places | None = None, *, own_kernel: bool = False, lenient: bool
     return ClassesOfNode("n1", OFFERED, taken or {}, own_kernel, lenient)
 
 
-def test_what_is_offered_and_free_is_let_in() -> None:
+def test_pods_are_admitted_to_offered_and_free_classes() -> None:
     asks = pod({"blockio": "slow", "rdt": "cache"}, {"blockio": "fast"}, pod={"net": "gold"})
     assert refusal(asks, here()) is None
 

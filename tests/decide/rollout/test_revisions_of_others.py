@@ -35,7 +35,7 @@ def workload(template: str) -> Workload:
     ],
     ids=["a bomb", "cut off", "nonsense", "not even ASCII"],
 )
-def test_what_cannot_be_read_is_nothing_at_no_cost(template: Callable[[], str]) -> None:
+def test_unreadable_revisions_unpack_to_nothing_with_bounded_memory(template: Callable[[], str]) -> None:
     made = workload(template())
     assert made.status is not None
     assert len(made.status.revisions) == 1

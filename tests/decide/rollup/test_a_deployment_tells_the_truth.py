@@ -178,7 +178,7 @@ def test_a_blocked_deployment_names_its_city_how_many_and_the_precise_reason() -
     assert look(facts(ready(0), ready(1), quota))[2].message == "DFW: 1 of 3 instances: pods: 2 of 2 used"
 
 
-def test_what_ails_an_outdated_instance_is_about_to_go_with_it() -> None:
+def test_a_crashing_outdated_instance_is_reported_as_a_new_revision() -> None:
     """The newest revision replaces it."""
     crashing = InstanceView("web-1", 1, "old", reason=reasons.INSTANCE_CRASHING)
     assert look(facts(ready(0), crashing, desired=2))[2].reason == reasons.NEW_REVISION
@@ -196,7 +196,7 @@ def test_a_rollout_goes_on_until_its_last_instance_is_ready() -> None:
     assert look(facts(waiting(0), waiting(1), desired=2, revision="3"), status)[2].reason == reasons.NEW_REVISION
 
 
-def test_what_takes_too_long_is_stalled() -> None:
+def test_an_instance_that_starts_too_slowly_is_stalled() -> None:
     """Half an hour for an instance; when that will be is said beforehand."""
     slow = facts(ready(0), waiting(1, reasons.STARTING, "Containers are starting.", since=NOW), desired=2)
     status, recheck = deployment_status(slow, None, NOW + 600)

@@ -166,7 +166,7 @@ def test_paused_and_deleting_are_said() -> None:
     assert columns(look(placement("us", rolling), paused=True, deleting=True))[2] == "Deleting"
 
 
-def test_what_is_left_of_a_removed_placement_is_counted() -> None:
+def test_instances_of_a_removed_placement_are_counted() -> None:
     """Until it is gone."""
     status = look(placement("us", in_city("DFW")), orphans=tally([in_city("LHR", ready=1, deleting=True)]))
     assert (status.replicas, status.deployments) == (3, 2)

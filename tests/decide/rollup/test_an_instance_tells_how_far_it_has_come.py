@@ -106,7 +106,7 @@ def test_the_steps_to_ready(given: InstanceInput, programmed: str, running: str,
     ("noted", "reason"),
     [("NodeUnschedulable", reasons.NODE_UNSCHEDULABLE), ("Nonsense", reasons.INSUFFICIENT_CAPACITY)],
 )
-def test_what_the_scheduler_notes_beside_unschedulable_is_the_reason(noted: str, reason: str) -> None:
+def test_the_note_of_the_scheduler_is_the_reason(noted: str, reason: str) -> None:
     said = {"PodScheduled": ("False", "Unschedulable", "0/3 nodes: 3 cordoned")}
     assert status_of(facts(pod=pod(node="", conditions=said, noted=noted)))["Ready"].reason == reason
 
@@ -129,7 +129,7 @@ def test_what_the_scheduler_notes_beside_unschedulable_is_the_reason(noted: str,
         (waiting("CrashLoopBackOff", "back-off 10s", last="Killed"), reasons.INSTANCE_CRASHING),
     ],
 )
-def test_what_ails_a_container_becomes_a_reason(ailing: dict[str, Any], reason: str) -> None:
+def test_the_worst_container_gives_the_reason(ailing: dict[str, Any], reason: str) -> None:
     """And of several containers the worst, whichever comes first."""
     for containers in ((ailing, RUNNING), (RUNNING, ailing)):
         ready = status_of(facts(pod=pod(*containers, conditions=SANDBOX)))["Ready"]

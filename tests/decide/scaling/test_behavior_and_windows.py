@@ -85,7 +85,7 @@ def test_policies_count_what_was_changed_in_their_period() -> None:
     assert stabilise(config, 50, 10, history, NOW + 30).replicas == 14
 
 
-def test_what_went_down_meanwhile_may_come_back_on_top() -> None:
+def test_a_scale_down_within_the_period_adds_to_the_next_scale_up() -> None:
     """The period began with two more."""
     history = History().with_change(12, 10, NOW - 30)
     assert stabilise(settings(up=rules(pods(4))), 50, 10, history, NOW).replicas == 16

@@ -179,7 +179,7 @@ def test_too_few_reports_say_nothing(use: str) -> None:
     assert proposal(by_utilization(50), instances(use), 3) is None
 
 
-def test_what_requests_nothing_has_no_utilization() -> None:
+def test_instances_without_requests_have_no_utilization() -> None:
     """It is said, and the number stays."""
     assert proposal(by_utilization(50), instances("100/0 100/0"), 2) is None
 

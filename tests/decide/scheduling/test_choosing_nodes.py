@@ -183,7 +183,7 @@ def test_a_pod_that_changes_where_it_is_is_counted_anew() -> None:
     assert world.choose(pod("r", affinity=required("podAntiAffinity", apart))).value == "a"
 
 
-def test_how_much_room_a_location_has() -> None:
+def test_capacity_of_a_location_counts_nodes_for_ordinary_pods() -> None:
     """Nodes that take no ordinary pods do not count."""
     taint = [{"key": "x", "effect": "NoSchedule"}]
     dfw = {LOCATION: "dfw"}

@@ -142,7 +142,7 @@ def test_with_the_gate_off_nobody_asks_for_a_class() -> None:
     assert Scheduler(cluster).choose(read).value == "n"
 
 
-def test_what_a_node_offers_may_change_under_its_pods() -> None:
+def test_a_node_may_change_its_classes_under_running_pods() -> None:
     world = World(offering("n", blockio=FOUR))
     world.run(asking("p", {"blockio": "slow"}))
     world.cluster.set_node(node_of(offering("n", blockio={"slow": 1})))

@@ -34,7 +34,7 @@ def container(cpu: str, memory: str = "0", **fields: str) -> Json:
         ({"containers": [{"name": "c"}]}, {}),
     ],
 )
-def test_what_a_node_is_charged(spec: Json, amounts: dict[str, int]) -> None:
+def test_requests_of_a_pod_add_up_as_in_kubernetes(spec: Json, amounts: dict[str, int]) -> None:
     """Containers add up before they are rounded; init containers count by their largest step, sidecars stay."""
     assert requests_of(spec) == amounts
 

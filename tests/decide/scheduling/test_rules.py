@@ -226,7 +226,7 @@ TOLERATED: list[tuple[Json, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("where", "spec"), TOLERATED)
-def test_what_is_satisfied_is_not_refused(where: Json, spec: dict[str, Any]) -> None:
+def test_nodes_that_satisfy_a_pod_are_not_refused(where: Json, spec: dict[str, Any]) -> None:
     """Tolerations, matching labels, offered runtimes, and nodes that do not say what they offer."""
     assert World(where).choose(pod("p", **spec), handler=spec.get("runtimeClassName", "")).value == "n"
 

@@ -87,7 +87,7 @@ def test_a_console_shows_the_boot_and_offers_a_shell(tmp_path: Path) -> None:
     play(story)
 
 
-def test_what_is_not_simulated_is_refused_by_name(tmp_path: Path) -> None:
+def test_unsimulated_features_are_refused_by_name(tmp_path: Path) -> None:
     async def story(stage: Stage) -> None:
         machines, uid = await machine(stage, tmp_path)
         with pytest.raises(NotOffered, match="no screen"):

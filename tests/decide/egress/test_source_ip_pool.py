@@ -35,7 +35,7 @@ def test_any_address_is_one_of_the_class_and_the_same_each_time() -> None:
     assert Ranges(address_class().spec).hold(ip_address(first[0]))
 
 
-def test_what_a_claim_holds_it_keeps_whatever_else_changed() -> None:
+def test_a_claim_keeps_its_addresses_when_quota_and_class_change() -> None:
     mine = claim()
     pool = SourceIPPool(address_class(quota={"total": 0}), [source_ip("192.0.2.5", mine)])
     verdict = pool.bind(mine)

@@ -227,7 +227,7 @@ def test_a_node_that_says_nothing_readable_says_nothing(text: str) -> None:
     assert read_facts({ANNOTATION_NODE_FACTS: text}) is None
 
 
-def test_what_a_node_says_is_read_as_it_was_written_and_odd_addresses_are_left_out() -> None:
+def test_node_facts_survive_a_round_trip_without_invalid_addresses() -> None:
     facts = NodeFacts([OutsideInterface("outside0", ["192.0.2.2/24", "nonsense"])], "userspace", True, "key")
     assert read_facts({ANNOTATION_NODE_FACTS: write_facts(facts)}) == facts
     assert interface_addresses(facts) == [("outside0", IPv4Address("192.0.2.2"), 24)]

@@ -130,7 +130,7 @@ def test_a_pod_reaches_itself_its_resolver_and_its_metadata_whatever_policies_sa
         assert (found.answer, last(found).rule) == ("Yes", "always"), target
 
 
-def test_what_is_on_no_network_together_is_out_of_reach(town: ReachTown) -> None:
+def test_instances_without_a_common_network_are_unreachable(town: ReachTown) -> None:
     town.pod("other", interface("10.2.0.9", network="shop/other"), labels={"app": "x"})
     found = town.ask("web", "other")
     assert (found.answer, last(found).rule, last(found).reason) == ("No", "route", reasons.DIFFERENT_NETWORKS)
@@ -242,7 +242,7 @@ def test_bad_questions_say_what_is_wrong(town: ReachTown, target: str, port: str
         town.ask("web", target, port, protocol)
 
 
-def test_what_is_not_there(town: ReachTown) -> None:
+def test_missing_targets_raise(town: ReachTown) -> None:
     for target in ("nobody", "pod/nobody", "service/nobody", "externalservice/nobody"):
         with pytest.raises(NoSuchTarget):
             town.ask("web", target)

@@ -66,7 +66,7 @@ def addresses(groups: dict[EndpointGroup, Any]) -> list[str]:
         ("PreferSameNode", {"forZones": [{"name": "dfw"}], "forNodes": [{"name": "n"}]}),
     ],
 )
-def test_who_is_ready_says_whom_it_is_for(distribution: str | None, hints: Any) -> None:
+def test_only_ready_endpoints_have_hints(distribution: str | None, hints: Any) -> None:
     wanted = service(**{"trafficDistribution": distribution} if distribution else {})
     pods = [pod("a", "10.0.0.1"), pod("b", "10.0.0.2", ready=False), pod("c", "10.0.0.3", nodeName="unheard-of")]
     (found,) = grouped(wanted, pods, {"n": "dfw"}).values()
@@ -144,7 +144,7 @@ def test_pods_of_the_services_subdomain_have_names() -> None:
     assert [each.document.get("hostname") for each in endpoints] == ["a", None]
 
 
-def test_who_selects_nothing_has_no_endpoints_of_ours() -> None:
+def test_a_service_without_a_selector_gets_no_endpoints() -> None:
     assert not service(selector=None).selects
     assert not service(type="ExternalName").selects
     assert service().selects

@@ -10,7 +10,7 @@ from tarmac.decide.explain.externalservices import explain_service
 from tarmac.decide.explain.sourceips import explain_claim
 from tarmac.decide.plans.egress import plan_claim, plan_service
 from tests.decide.egress.making import address_class, claim, service, source_ip
-from tests.decide.egress.test_what_becomes_of_an_external_service import DIALLED, compiled, observed
+from tests.decide.egress.test_external_service_status import DIALLED, compiled, observed
 from tests.decide.egress.worlds import Plain, web
 
 

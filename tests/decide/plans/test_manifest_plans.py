@@ -95,7 +95,7 @@ def test_a_city_that_is_left_out_loses_its_instances() -> None:
     assert numbers(found["LHR"]) == (0, 0, 2, 0)
 
 
-def test_what_nodes_have_no_room_for_is_refused_and_counted() -> None:
+def test_instances_without_room_are_refused_and_counted() -> None:
     scene = Scene()
     scene.place("DFW", nodes=2, cpu="2")
     (refused,) = plan(scene, workload("DFW", replicas=6, cpu="1"))["DFW"].refused
@@ -104,7 +104,7 @@ def test_what_nodes_have_no_room_for_is_refused_and_counted() -> None:
     assert refused.change
 
 
-def test_what_is_replaced_makes_room_first() -> None:
+def test_replaced_instances_make_room_first() -> None:
     scene = Scene()
     scene.place("DFW", nodes=2, cpu="1")
     running(scene, workload("DFW", replicas=2, cpu="1"), 2)

@@ -109,7 +109,7 @@ def test_nothing_starts_before_the_files_of_its_volumes_are_there() -> None:
     play(story)
 
 
-def test_what_is_optional_need_not_be_there() -> None:
+def test_optional_volumes_and_variables_may_be_missing() -> None:
     async def story(stage: Stage) -> None:
         key = {"name": "A", "valueFrom": {"secretKeyRef": {"name": "none", "key": "a", "optional": True}}}
         container = {

@@ -308,7 +308,7 @@ def test_it_is_ready_when_everybody_concerned_has_the_rules_and_somebody_carries
     assert (source.pods_matched, source.pods_programmed, source.inbound_endpoints) == (2, 2, 2)
 
 
-def test_what_is_missing_is_what_ready_says() -> None:
+def test_ready_names_the_missing_part() -> None:
     made = compiled(service(), Plain())
     assert conditions(service(), Plain(), observed(made, applied=0))["Ready"] == ("False", "Programming")
     assert conditions(service(), Plain(), observed(made, owner=False))["Ready"] == ("False", "OwnerChanging")

@@ -222,7 +222,7 @@ def test_votes_that_no_longer_count_are_cut_off_before_a_change_of_voters_is_ack
     assert candidate.change(["a"], ["d"], 10.6)[0] == Drop(ADDRESS)
 
 
-def test_whoever_gives_up_is_silent_before_a_voter_hears_of_it() -> None:
+def test_an_owner_drops_its_address_before_it_releases_the_votes() -> None:
     first, *rest = elected().give_up()
     assert first == Drop(ADDRESS)
     assert rest == [Send(each, Release(ADDRESS, 5)) for each in ("a", "b", "c")]
@@ -235,7 +235,7 @@ def test_an_agent_that_started_anew_and_fails_to_be_elected_is_silent_before_it_
 
 
 @pytest.mark.parametrize("how", ["its owner says goodbye", "its owner is no candidate any more"])
-def test_whoever_waits_behind_the_owner_asks_at_once_when_the_owner_is_out_of_line(how: str) -> None:
+def test_the_next_candidate_campaigns_at_once_when_the_owner_leaves(how: str) -> None:
     second = Candidate("b", ADDRESS, ["a", "b"], ["a", "b", "c"], epoch=1)
     assert second.vacant("c", Vacant(ADDRESS, 1), 0.0) == [], "a voter's word has come first"
     asked = second.given_up("a", 0.01) if how.endswith("goodbye") else second.change(["b"], ["a", "b", "c"], 0.01)
