@@ -18,7 +18,7 @@ import json
 import re
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -36,7 +36,7 @@ _PRIVATE_NUMBER = re.compile(r"(?:^|_)(LOOK|LEAST|ROOM|WORDS)(?:_|$)")  # of a n
 _QUESTION_TEST = re.compile(
     r"^ *(?:async )?def (test_(?:what|which|who|whoever|whose|whether|how|why)_\w+)", re.MULTILINE
 )
-_QUESTION_HEADING = re.compile(r"^#+ (What|Which|Who|Whose|Whether|How|Why)\b(?!.*\?$)")
+_QUESTION_HEADING = re.compile(r"^#+ (What|Which|Who|Whose|Whether|How(?!-to)|Why)\b(?!.*\?$)")
 _NOT_IMPERATIVE = re.compile(r"\w+(?:ed|ing)$")
 _IMPERATIVES = frozenset({"Embed", "Feed", "Need", "Seed", "Shed", "Speed", "Bring", "Ping", "String"})
 _WORD = re.compile(r"[A-Za-z][A-Za-z-]{2,}")
@@ -59,13 +59,10 @@ def repeated_classes(trees: Mapping[str, ast.Module]) -> Iterator[str]:
 
 
 def repeated_files(modules: Iterable[str]) -> Iterator[str]:
-    """Files whose name appears too often."""
-    homes: dict[str, list[str]] = defaultdict(list)
-    for module in modules:
-        homes[Path(module).name].append(module)
-    for name, found in homes.items():
-        if len(found) > MAX_SAME_FILE_NAME and name not in ROLE_FILES:
-            yield from found
+    """Names of files that appear too often, once for each file beyond the maximum, so that moving one changes nothing."""
+    for name, count in Counter(Path(module).name for module in modules).items():
+        if name not in ROLE_FILES:
+            yield from (f"{name}: {number}" for number in range(MAX_SAME_FILE_NAME + 1, count + 1))
 
 
 def private_constants(trees: Mapping[str, ast.Module]) -> Iterator[str]:

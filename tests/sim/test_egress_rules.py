@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tarmac.api.schema import JsonObject
-from tarmac.apps.simtrial import OUTSIDE_EVERY, TrialSettings, trial
+from tarmac.apps.simtrial import OUTSIDE_INTERVAL, TrialSettings, trial
 from tarmac.decide.egress.lease.messages import Ask, Grant, Send
 from tarmac.decide.egress.lease.voter import Voter
 from tarmac.sim.checker.egressrules import FORWARDERS, SERVICES, SOURCE_IPS, STALE, unmet_outside
@@ -76,5 +76,5 @@ def test_a_voter_that_promises_an_address_to_everybody_is_found(monkeypatch: pyt
         return Send(sender, Grant(ask.address, ask.epoch, ask.nonce))
 
     monkeypatch.setattr(Voter, "asked", asked)
-    broken = {each.rule for each in trial(2 * OUTSIDE_EVERY, TrialSettings(patience=10.0)).violations}
+    broken = {each.rule for each in trial(2 * OUTSIDE_INTERVAL, TrialSettings(patience=10.0)).violations}
     assert "carried-once" in broken

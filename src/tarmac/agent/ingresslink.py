@@ -18,7 +18,7 @@ _IPV6_2292PKTOPTIONS: Final = 6
 _V4: Final = struct.Struct("I4s4s")
 _V6: Final = struct.Struct("16sI")
 _HEADER: Final = struct.Struct("@NII")  # of one control message: its length, level and type
-_ROOM: Final = 128
+_MAX_CONTROL_BYTES: Final = 128
 
 Message = tuple[int, int, bytes]
 
@@ -47,7 +47,7 @@ def link_of_connection(accepted: socket.socket) -> int:
     level, option = (socket.IPPROTO_IPV6, _IPV6_2292PKTOPTIONS) if ipv6 else (socket.IPPROTO_IP, _IP_PKTOPTIONS)
     try:
         tell_links(accepted)  # the kernel has recorded it, and reports it only with this option set
-        return link_of_message(_messages(accepted.getsockopt(level, option, _ROOM)))
+        return link_of_message(_messages(accepted.getsockopt(level, option, _MAX_CONTROL_BYTES)))
     except OSError:
         return 0
 

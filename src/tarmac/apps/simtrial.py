@@ -36,7 +36,7 @@ from tarmac.sim.users import Somebody
 
 PLACES = (SimLocation("dfw", "DFW", 2), SimLocation("sea", "SEA", 2), SimLocation("lhr", "LHR", 2))
 GATEWAYS = ("dfw-0", "sea-0", "lhr-0")
-OUTSIDE_EVERY = 12  # seeds
+OUTSIDE_INTERVAL = 12  # seeds
 UNLUCKY = Behaviour(fails=0.05, crash_loops=0.03, out_of_memory=0.02)
 _START, _POLL = 60.0, 10.0
 _CALM, _REST = 340.0, 90.0  # until the autoscaler's windows are empty; the time without changes after that
@@ -105,7 +105,7 @@ class _Trial:
         # Only in every twelfth story: leases are renewed several times a second, which takes as long as everything
         # else.
         self._partner: Partner | None = None
-        if planet.seed % OUTSIDE_EVERY == 0:
+        if planet.seed % OUTSIDE_INTERVAL == 0:
             chance, apps = stream(planet.seed, "partner"), self._user.wishes
             self._partner = Partner(planet.reliable(), planet.clock, chance, lambda: list(apps), told=told)
         self._fate = Director(

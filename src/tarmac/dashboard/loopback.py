@@ -26,7 +26,7 @@ from tarmac.server.security.subprotocols import take_token
 CODE_SECONDS = 60.0
 SESSION = BELOW + "session"
 _RELAYED = ("/api", "/apis", "/openapi/v3", "/version", "/livez")
-_AGAIN = "Press Enter in the terminal where tarmac dashboard runs, and open the address that it prints."
+_NEW_CODE_HINT = "Press Enter in the terminal where tarmac dashboard runs, and open the address that it prints."
 
 PassOn = Callable[[Request], Awaitable[Answer]]
 
@@ -92,9 +92,9 @@ class Loopback:
         try:
             take_token(request)
         except Unauthorized:
-            return refusal(request, 401, "Unauthorized", _AGAIN)
+            return refusal(request, 401, "Unauthorized", _NEW_CODE_HINT)
         if not hmac.compare_digest(bearer_token(request).encode(), self._session.token.encode()):
-            return refusal(request, 401, "Unauthorized", _AGAIN)
+            return refusal(request, 401, "Unauthorized", _NEW_CODE_HINT)
         return self._pass_on(request)
 
     def _open_session(self, request: Request) -> Response:
@@ -106,11 +106,11 @@ class Loopback:
             return refusal(request, 400, "No code", 'The body has to be {"code": "…"}.')
         if code in self._spent:
             self._warn("a used code was tried again: if that was not you, stop this command")
-            return refusal(request, 410, "This code has been used", _AGAIN)
+            return refusal(request, 410, "This code has been used", _NEW_CODE_HINT)
         if not self._code or not hmac.compare_digest(code.encode(), self._code.encode()):
-            return refusal(request, 401, "Not this code", _AGAIN)
+            return refusal(request, 401, "Not this code", _NEW_CODE_HINT)
         self._spent.add(self._code)
         self._code, late = "", self._clock.monotonic() > self._until
         if late:
-            return refusal(request, 410, "This code is too old", _AGAIN)
+            return refusal(request, 410, "This code is too old", _NEW_CODE_HINT)
         return Response(200, msgspec.json.encode(self._session), headers=page_headers())

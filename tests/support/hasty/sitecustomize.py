@@ -11,7 +11,7 @@ if "agent" in sys.orig_argv:
     from tarmac.agent.node.certificates import rotation
     from tarmac.client import authorities
 
-    rotation.__dict__.update(SPREAD=2.0, _LOOK=1.0)
+    rotation.__dict__.update(SPREAD=2.0, _CHECK_INTERVAL=1.0)
     authorities.__dict__.update(POLL_INTERVAL=1.0)
 elif "server" in sys.orig_argv:
     from tarmac.apps import rotating

@@ -31,7 +31,7 @@ _QUICK: Final = 10.0
 _PRE_START: Final = 30.0
 _ALLOCATE: Final = 60.0
 _SERVICE: Final = "v1beta1.DevicePlugin/"
-_WORDS: Final = 1024  # characters of a plugin's error that are passed on
+_MAX_ERROR_CHARS: Final = 1024  # characters of a plugin's error that are passed on
 _DEVICE: Final = 0x0A  # the tag of the only field of a list
 _MAX_SHIFT: Final = 28
 
@@ -191,5 +191,5 @@ async def _connected(path: Path, longest: int) -> GrpcConnection:
 def _worded(error: GrpcError) -> str:
     """Return the error in the format of Go's library, without control characters."""
     code = _CODES[error.code] if 0 <= error.code < len(_CODES) else f"Code({error.code})"
-    said = "".join(letter if letter.isprintable() else " " for letter in str(error)[:_WORDS])
+    said = "".join(letter if letter.isprintable() else " " for letter in str(error)[:_MAX_ERROR_CHARS])
     return f"rpc error: code = {code} desc = {said}"

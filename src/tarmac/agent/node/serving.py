@@ -21,7 +21,7 @@ from tarmac.base.tasks import background
 from tarmac.client.client import Client
 
 _YEAR = 365 * 24 * 3600.0
-_LOOK = 30.0
+_CHECK_INTERVAL = 30.0
 _log = log("agent")
 
 
@@ -108,7 +108,7 @@ class ServingCertificate:
 
     async def _until_moved(self, subject: NodeCertificateSubject, work: asyncio.Future[None]) -> None:
         while not work.done() and await self._known_subject() == subject:
-            await self._clock.sleep(_LOOK)
+            await self._clock.sleep(_CHECK_INTERVAL)
 
     def _changed(self) -> None:
         _log.info("serving certificate signed by the cluster")

@@ -11,7 +11,7 @@ from tarmac.apps.layout import Layout, layout_of
 from tarmac.cli.flags import default_data_dir
 
 _SERVER = "ServerConfig"
-_MADE_AGAIN = ("server.crt", "server.key")
+_REGENERATED = ("server.crt", "server.key")
 ENCRYPTION_KEY = "secrets.key"
 """The name of the encryption key in a backup, independent of its path."""
 PKI = "pki/"
@@ -35,7 +35,7 @@ def key_files(layout: Layout) -> dict[str, Path]:
     found = {
         f"{PKI}{path.name}": path
         for path in sorted(layout.pki.glob("*"))
-        if path.is_file() and not path.name.startswith(".") and path.name not in _MADE_AGAIN
+        if path.is_file() and not path.name.startswith(".") and path.name not in _REGENERATED
     }
     return {**found, ENCRYPTION_KEY: layout.encryption_key}
 

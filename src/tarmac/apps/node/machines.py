@@ -47,7 +47,7 @@ HOST_FILE: Final = Path("/run/tarmac/accelerator.json")
 """The accelerator of machines is a property of the host, shared by all nodes on it."""
 
 _TRIAL_COMMAND_LINE = "console=ttyS0 quiet loglevel=4 no_timer_check panic=-1"
-_AGAIN_SECONDS = 5.0
+_LABEL_RETRY = 5.0
 _EVER_SECONDS = 3600.0
 _log = log("machines")
 
@@ -170,7 +170,7 @@ class NodeMachines:
                 await client.resource(NODES).patch(node, patch)
             except (ApiError, ClientError) as error:
                 _log.debug("accelerator label cannot be set, will retry", why=str(error))
-                await self._clock.sleep(_AGAIN_SECONDS)
+                await self._clock.sleep(_LABEL_RETRY)
             else:
                 return
 

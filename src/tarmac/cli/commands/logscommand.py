@@ -10,7 +10,7 @@ from tarmac.cli.cities import city_codes
 from tarmac.cli.command import OBJECT, Command, CommandGroup, client_verb
 from tarmac.cli.flags import add_connection_flags
 
-MOST_STREAMS = 50
+MAX_STREAMS = 50
 
 
 def _logs_flags(command: argparse.ArgumentParser) -> None:
@@ -40,7 +40,7 @@ def _logs_flags(command: argparse.ArgumentParser) -> None:
         "--prefix", action="store_true", help="print the source of lines even if there is one log only"
     )
     command.add_argument(
-        "--max-log-requests", type=_most, default=MOST_STREAMS, metavar="N",
+        "--max-log-requests", type=_most, default=MAX_STREAMS, metavar="N",
         help="maximum number of logs to read at once (default: %(default)s)",
     )  # fmt: skip
     command.add_argument(

@@ -28,7 +28,7 @@ _OTHERS: Final = ((0, b"KDMV", "VMDK"), (0, b"# Disk Desc", "VMDK"), (0, b"vhdxf
 _VDI: Final = (64, b"\x7f\x10\xda\xbe", "VDI")
 _BOOT_SECTOR: Final = (510, b"\x55\xaa")
 _HEAD: Final = 512
-_PIECE: Final = 1 << 20
+_CHUNK: Final = 1 << 20
 _GIB: Final = 1 << 30
 _MAX_GIB: Final = 100
 
@@ -72,7 +72,7 @@ def checksum(path: Path, told: Callable[[int], None]) -> str:
     """Return the checksum of a file; `told` is called with the bytes read so far. Raises OSError."""
     digest, done = hashlib.sha256(), 0
     with path.open("rb") as file:
-        while piece := file.read(_PIECE):
+        while piece := file.read(_CHUNK):
             digest.update(piece)
             done += len(piece)
             told(done)

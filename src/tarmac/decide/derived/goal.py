@@ -13,7 +13,7 @@ from tarmac.decide.placement import LocationView, by_city, cities_of
 from tarmac.decide.rollout import desired_replicas
 from tarmac.decide.verdict import Refusal
 
-_CITY_ROOM = 100_000
+_MAX_CITY_INSTANCES = 100_000
 _SOONEST = 0.1
 
 
@@ -140,7 +140,7 @@ def _rooms(places: Iterable[LocationView], deployments: Iterable[WorkloadDeploym
     This is no check of the nodes' capacity, which happens when pods are scheduled. It spreads moved instances: the
     emptiest city is filled first, and no city takes all instances when many Workloads lose a city at once.
     """
-    rooms = {place.city: _CITY_ROOM for place in places if place.ready}
+    rooms = {place.city: _MAX_CITY_INSTANCES for place in places if place.ready}
     for deployment in deployments:
         city, status = deployment.spec.city_code, deployment.status
         if city in rooms:

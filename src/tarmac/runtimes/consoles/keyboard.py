@@ -15,7 +15,7 @@ from tarmac.base.tasks import Tasks
 
 LINGER = 5.0
 _PAUSE = 0.2
-_ROOM = 16 * 1024
+_MAX_WAITING_BYTES = 16 * 1024
 
 
 class GuestKeyboard(Protocol):
@@ -50,7 +50,7 @@ class Keyboard:
             self._keys.press(keys)
             return
         self._waiting += keys
-        if len(self._waiting) > _ROOM:
+        if len(self._waiting) > _MAX_WAITING_BYTES:
             self._told(True)
 
     def close(self) -> None:

@@ -41,7 +41,7 @@ _RECONNECT_SECONDS = 0.05
 _MAX_OUTPUT = 1 << 20
 _ONE_START_SECONDS = 5.0
 _POLL_INTERVAL = 10.0
-_ROOM = 64 << 20  # bytes that must be free before a machine stopped by a full disk is resumed
+_MIN_FREE_BYTES = 64 << 20  # bytes that must be free before a machine stopped by a full disk is resumed
 _CONDITIONS = {"paused": "MachinePaused", "io-error": "DiskFull"}
 
 _log = log("qemu")
@@ -237,7 +237,7 @@ class MachineSupervisor:
             files = [os.statvfs(each.path) for each in self.record.disks if not each.read_only]
         except OSError:
             return False
-        return all(each.f_bavail * each.f_frsize >= _ROOM for each in files)
+        return all(each.f_bavail * each.f_frsize >= _MIN_FREE_BYTES for each in files)
 
     def _output_tail(self) -> str:
         return log_tail(self._services.folders.output_log(self.record))

@@ -20,7 +20,7 @@ from tarmac.client.backoff import Backoff
 from tarmac.client.errors import ClientError
 
 _FIRST_RETRY, _LONGEST_RETRY = 5.0, 600.0
-_LOOK = 60.0  # clocks are set, machines sleep, authorities are rotated: check regularly
+_CHECK_INTERVAL = 60.0  # clocks are set, machines sleep, authorities are rotated: check regularly
 SPREAD = 300.0
 _log = log("certificates")
 
@@ -58,7 +58,7 @@ class CertificateRotation:
         while True:
             due = await self._due(current)
             while (left := min(due, self._soon_if_outdated()) - self._clock.now()) > 0:
-                await self._clock.sleep(min(left, _LOOK))
+                await self._clock.sleep(min(left, _CHECK_INTERVAL))
             current, self._soon = await self._renew(current), None
             if await self._due(current) > self._clock.now():
                 self._backoff.reset()

@@ -9,7 +9,7 @@ from tarmac.base.duration import parse_duration
 
 _MAX_LENGTH: Final = 1000  # longer schedules are refused before they are parsed
 _DESCRIPTORS: Final = frozenset({"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"})
-_EVERY: Final = "@every "
+_INTERVAL_PREFIX: Final = "@every "
 _MAX_NUMBER: Final = 2**31 - 1
 
 
@@ -57,10 +57,10 @@ def _check(text: str) -> None:
 def _check_descriptor(text: str) -> None:
     if text in _DESCRIPTORS:
         return
-    if not text.startswith(_EVERY):
+    if not text.startswith(_INTERVAL_PREFIX):
         raise ValueError(f"unrecognized descriptor: {text}")
     try:
-        parse_duration(text.removeprefix(_EVERY))
+        parse_duration(text.removeprefix(_INTERVAL_PREFIX))
     except ValueError as error:
         raise ValueError(f"failed to parse duration {text}: {error}") from None
 
