@@ -59,7 +59,7 @@ def repeated_classes(trees: Mapping[str, ast.Module]) -> Iterator[str]:
 
 
 def repeated_files(modules: Iterable[str]) -> Iterator[str]:
-    """Names of files that appear too often, once for each file beyond the maximum, so that moving one changes nothing."""
+    """Names that too many files have, once for each file beyond the maximum: a move changes nothing."""
     for name, count in Counter(Path(module).name for module in modules).items():
         if name not in ROLE_FILES:
             yield from (f"{name}: {number}" for number in range(MAX_SAME_FILE_NAME + 1, count + 1))

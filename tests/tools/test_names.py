@@ -21,7 +21,7 @@ def test_a_public_class_name_in_two_modules_is_reported_for_both() -> None:
 def test_a_file_name_may_appear_three_times_and_role_files_any_number_of_times() -> None:
     three = [f"{folder}/pods.py" for folder in "abc"]
     assert list(names.repeated_files(three)) == []
-    assert list(names.repeated_files([*three, "d/pods.py"])) == [*three, "d/pods.py"]
+    assert list(names.repeated_files([*three, "d/pods.py", "e/pods.py"])) == ["pods.py: 4", "pods.py: 5"]
     assert list(names.repeated_files(f"{folder}/controller.py" for folder in "abcdef")) == []
 
 
@@ -43,7 +43,7 @@ def test_a_test_named_after_a_question_is_reported() -> None:
 
 
 def test_a_heading_may_be_a_question_but_no_noun_phrase_with_a_question_word() -> None:
-    page = "# What is kept\n## Why does it wait?\n```\n# How it is typed\n```\n## Tokens\n### How nodes join\n"
+    page = "# What is kept\n## Why does it wait?\n```\n# How it is typed\n```\n## How-to guides\n### How nodes join\n"
     assert list(names.question_headings({"a.md": page})) == ["a.md: # What is kept", "a.md: ### How nodes join"]
 
 
