@@ -20,18 +20,13 @@ from typing import Final, NamedTuple
 import msgspec
 
 from tarmac.api.conditions import replaced, stated, truth
-from tarmac.api.partial import Partial, PartialMetadata, PartialStatus
+from tarmac.api.partial import partial_pod
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import parse_rfc3339, rfc3339
 
 DELETION_TIMEOUT: Final = 120.0  # an eviction without a deletion by then is dropped
 SAME_SECOND: Final = 5.0  # lifetime of a record as old as its pod, which may be the evicted pod's successor
 DISRUPTION_ALLOWED: Final = "DisruptionAllowed"
-
-
-class _Pod(Partial):
-    metadata: PartialMetadata
-    status: PartialStatus = msgspec.field(default_factory=PartialStatus)
 
 
 class PodHealth(NamedTuple):
@@ -43,12 +38,9 @@ class PodHealth(NamedTuple):
     created: str = ""
 
 
-_decode = msgspec.json.Decoder(_Pod).decode
-
-
 def read_health(raw: bytes | msgspec.Raw) -> PodHealth:
     """Return the health of an encoded Pod."""
-    pod = _decode(raw)
+    pod = partial_pod(raw)
     ready, own = pod.status.ready, pod.metadata
     return PodHealth(own.name, ready, own.deletion_timestamp is not None, own.creation_timestamp or "")
 

@@ -20,6 +20,7 @@ from tarmac.agent.containers.credentials import credentials_for, repository
 from tarmac.agent.model.pod import AgentPod
 from tarmac.api.compute.machineimage import registry_repository
 from tarmac.api.compute.names import ANNOTATION_MACHINE_IMAGES
+from tarmac.api.partial import image_sources
 from tarmac.api.repositories import GROUP, PULL, REGISTRY, RESOURCE, Repository, is_own, parse_repository
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError
@@ -30,19 +31,6 @@ from tarmac.runtimes.interface import Credentials, Image, ImageRefused, Progress
 from tarmac.volumes.interface import ObjectSources, SourceUnavailable
 
 _TOKEN_SECONDS: Final = 600
-
-
-class _Source(msgspec.Struct):
-    url: str = ""
-
-
-class _MachineImage(msgspec.Struct):
-    """The part of a machine image's definition that tells where it is."""
-
-    source: _Source | None = None
-
-
-_machine_images = msgspec.json.Decoder(dict[str, _MachineImage]).decode
 
 
 class RepositoryAccess:
@@ -116,7 +104,7 @@ def uploaded_to(image: str, pod: JsonObject) -> Repository | None:
     """Return the repository of a machine image, as the pod's annotation names it; None if it was not uploaded."""
     said = (pod["metadata"].get("annotations") or {}).get(ANNOTATION_MACHINE_IMAGES, "{}")
     try:
-        spec = _machine_images(said).get(image)
+        spec = image_sources(said).get(image)
     except msgspec.MsgspecError:
         return None  # the driver reports it
     return registry_repository(spec.source.url) if spec is not None and spec.source is not None else None

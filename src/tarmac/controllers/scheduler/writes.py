@@ -11,12 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
-import msgspec
-
 from tarmac.api.compute.names import ANNOTATION_UNSCHEDULABLE, LABEL_DEPLOYMENT_UID
 from tarmac.api.conditions import find
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
-from tarmac.api.partial import Partial, PartialCondition, PartialMetadata, PartialStatus
+from tarmac.api.partial import PartialPod, partial_pod
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError
 from tarmac.base.clock import rfc3339
@@ -55,19 +53,6 @@ class Explain:
     uid: str
     reason: str
     message: str
-
-
-class _Pod(Partial):
-    metadata: PartialMetadata
-    status: PartialStatus = msgspec.field(default_factory=PartialStatus)
-
-    @property
-    def scheduled(self) -> PartialCondition | None:
-        """The PodScheduled condition."""
-        return find(self.status.conditions, "PodScheduled")
-
-
-_read = msgspec.json.Decoder(_Pod).decode
 
 
 class SchedulerWrites:
@@ -125,8 +110,8 @@ class SchedulerWrites:
         item = self._state.pods.cache.item(job.key)
         if item is None:
             return
-        pod = _read(item.raw)
-        known, notes = pod.scheduled, _notes(pod, job.reason)
+        pod = partial_pod(item.raw)
+        known, notes = find(pod.status.conditions, "PodScheduled"), _notes(pod, job.reason)
         if known is not None and (known.reason, known.message) == (UNSCHEDULABLE, job.message) and not notes:
             return
         condition = {"type": "PodScheduled", "status": "False", "reason": UNSCHEDULABLE, "message": job.message}
@@ -145,7 +130,7 @@ class SchedulerWrites:
             _log.debug("unschedulable condition cannot be written", pod=job.key, why=str(error))
 
 
-def _notes(pod: _Pod, reason: str) -> JsonObject:
+def _notes(pod: PartialPod, reason: str) -> JsonObject:
     """Return the annotation from which the Pod's Instance reads the reason; empty when it is present or not needed."""
     is_instance = LABEL_DEPLOYMENT_UID in (pod.metadata.labels or {})
     if not is_instance or (pod.metadata.annotations or {}).get(ANNOTATION_UNSCHEDULABLE) == reason:

@@ -10,14 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
-import msgspec
-
 from tarmac.api.egress.externalservice import ExternalService
 from tarmac.api.egress.forwarding import Forwarder, Gateway
 from tarmac.api.egress.names import NAMESPACE, Address, forwarder_name
 from tarmac.api.egress.sourceip import SourceIP, SourceIPClaim, SourceIPClass
 from tarmac.api.networking.network import Network
-from tarmac.api.partial import Partial, PartialMetadata
+from tarmac.api.partial import read_labels
 from tarmac.api.schema import JsonObject
 from tarmac.decide.egress.claims import names_claim
 from tarmac.decide.egress.model import EgressModel
@@ -41,13 +39,6 @@ from tarmac.decide.snapshot.snapshot import LOCATIONS, NETWORKS, NODES, PODS, Sn
 _SERVICE: Final = "kubernetes.io/service-name"
 
 
-class _Labelled(Partial):
-    metadata: PartialMetadata
-
-
-_labelled = msgspec.json.Decoder(_Labelled).decode
-
-
 class SnapshotWorld(EgressModel):
     """The cluster's objects at one moment."""
 
@@ -66,7 +57,7 @@ class SnapshotWorld(EgressModel):
             return None
         namespace, _, name = key.partition("/")
         encoded = self._snapshot.list(SLICES.resource, namespace)
-        mine = (raw for raw in encoded if (_labelled(raw).metadata.labels or {}).get(_SERVICE) == name)
+        mine = (raw for raw in encoded if read_labels(raw).get(_SERVICE) == name)
         return service_view(found, map(SLICES.decode, mine))
 
     def allowed_from(self, key: str) -> str | None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-import msgspec
-
 from tarmac.api.compute.explanations import Explanation, ExplanationLine, Subject
-from tarmac.api.declare import Struct
 from tarmac.api.networking.names import LABEL_LOCATION
+from tarmac.api.partial import whereabouts
 from tarmac.api.schema import JsonObject
 from tarmac.decide import reasons
 from tarmac.decide.explain.answer import explanation, told
@@ -19,23 +17,12 @@ from tarmac.decide.snapshot.snapshot import NODES, PODS, Snapshot
 from tarmac.decide.verdict import Refusal
 
 
-class _Spec(Struct):
-    node_name: str = ""
-
-
-class _Whereabouts(Struct):
-    spec: _Spec
-
-
-_whereabouts = msgspec.json.Decoder(_Whereabouts).decode
-
-
 def explain_node(snapshot: Snapshot, name: str) -> Explanation | None:
     """Return the explanation of a node; None when it does not exist."""
     node = NODES.get(snapshot, name)
     if node is None:
         return None
-    pods = [PODS.decode(raw) for raw in snapshot.list(PODS.resource) if _whereabouts(raw).spec.node_name == name]
+    pods = [PODS.decode(raw) for raw in snapshot.list(PODS.resource) if whereabouts(raw).spec.node_name == name]
     ready = any(each["type"] == "Ready" and each["status"] == "True" for each in node["status"].get("conditions", ()))
     cordoned = bool(node["spec"].get("unschedulable"))
     words = f"is {'ready' if ready else 'not ready'}{' and cordoned' if cordoned else ''}"

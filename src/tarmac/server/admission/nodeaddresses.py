@@ -13,12 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-import msgspec
-
 from tarmac.api.egress.names import ANNOTATION_NODE_FACTS, Address
 from tarmac.api.egress.nodefacts import interface_addresses, read_facts
 from tarmac.api.networking.tunnels import ANNOTATION_TUNNEL, read_tunnel
-from tarmac.api.partial import Partial, PartialMetadata
+from tarmac.api.partial import read_annotations
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.decide.nodeaddresses import LABEL_CONTROL_PLANE, canonical, read_addresses, status_objection
@@ -35,13 +33,6 @@ _STATUS, _FACTS = "status.addresses", f"metadata.annotations[{ANNOTATION_NODE_FA
 # Entries of the status, and addresses in total: each is compared with those of the other nodes, and new Networks and
 # classes keep off it.
 _MAX_ENTRIES = 64
-
-
-class _Node(Partial):
-    metadata: PartialMetadata
-
-
-_decode = msgspec.json.Decoder(_Node).decode
 
 
 class NodeAddressAdmission(AdmissionPlugin):
@@ -158,7 +149,7 @@ class NodeAddressAdmission(AdmissionPlugin):
 
     def _take(self, entry: Entry) -> None:
         shown = [str(canonical(each.address) or "") for each in read_addresses(entry.raw)]
-        shown += _tunnel_keys(_decode(entry.raw).metadata.annotations or {})
+        shown += _tunnel_keys(read_annotations(entry.raw))
         self._shown[entry.name] = shown
         for address in shown:
             self._holders.setdefault(address, set()).add(entry.name)

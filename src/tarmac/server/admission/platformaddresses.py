@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from tarmac.api.egress.nodefacts import interface_addresses, read_facts
+from tarmac.api.partial import read_annotations
 from tarmac.decide.addresses import NodeAddresses
 from tarmac.decide.nodeaddresses import read_addresses
 from tarmac.server.reader import Reader
@@ -14,17 +13,6 @@ from tarmac.store.interface import Entry, Event
 
 _NODES, _SLICES = "core/nodes", "discovery.k8s.io/endpointslices"
 _SERVER = "default/kubernetes"
-
-
-class _Metadata(msgspec.Struct):
-    annotations: dict[str, str] | None = None
-
-
-class _Annotated(msgspec.Struct):
-    metadata: _Metadata
-
-
-_annotations = msgspec.json.Decoder(_Annotated).decode
 
 
 class PlatformAddresses:
@@ -59,5 +47,5 @@ class PlatformAddresses:
 
 def _addresses(entry: Entry) -> list[str]:
     known = [each.address for each in read_addresses(entry.raw) if each.type in ("InternalIP", "ExternalIP")]
-    facts = read_facts(_annotations(entry.raw).metadata.annotations or {})
+    facts = read_facts(read_annotations(entry.raw))
     return [*known, *(str(address) for _, address, _ in interface_addresses(facts))]

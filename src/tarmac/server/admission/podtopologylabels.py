@@ -6,9 +6,8 @@ labels override those of the binding or the new Pod. If the node does not exist,
 
 from __future__ import annotations
 
-import msgspec
-
 from tarmac.api.networking.names import LABEL_REGION, LABEL_ZONE
+from tarmac.api.partial import read_labels
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
@@ -19,16 +18,6 @@ from tarmac.store.interface import Entry
 _NODES = "core/nodes"
 
 
-class _Metadata(msgspec.Struct):
-    labels: dict[str, str] = {}
-
-
-class _Node(msgspec.Struct):
-    metadata: _Metadata
-
-
-# Runs for every binding: only the node's labels are decoded, once per version.
-_read = msgspec.json.Decoder(_Node).decode
 _MAX_CACHED = 10_000
 
 
@@ -58,7 +47,7 @@ class PodTopologyLabels(AdmissionPlugin):
             return known[1]
         if len(self._known) >= _MAX_CACHED:
             self._known.clear()
-        given = _read(node.raw).metadata.labels
+        given = read_labels(node.raw)
         found = {key: given[key] for key in (LABEL_REGION, LABEL_ZONE) if key in given}
         self._known[node.name] = node, found
         return found

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import msgspec
-
+from tarmac.api.partial import read_labels
 from tarmac.api.resource import Resource
 from tarmac.api.status import BadRequest
 from tarmac.base.selectors import FieldSelector, LabelMatcher
@@ -22,17 +21,6 @@ _PLACE = ("metadata.name", "metadata.namespace")
 _NO_LABELS: dict[str, str] = {}
 _NOTHING = Selected(_NO_LABELS, _NO_LABELS)
 _SHARED_SETS = 10_000
-
-
-class _Labels(msgspec.Struct):
-    labels: dict[str, str] = {}
-
-
-class _Labelled(msgspec.Struct):
-    metadata: _Labels
-
-
-_decode_labels = msgspec.json.Decoder(_Labelled).decode
 
 
 class Index:
@@ -58,7 +46,7 @@ class Index:
             return Selected(self._share(labels), self._share(self._resource.strategy.selectable_fields(obj)))
         if b'"labels":{' not in entry.raw:
             return _NOTHING
-        return Selected(self._share(_decode_labels(entry.raw).metadata.labels), _NO_LABELS)
+        return Selected(self._share(read_labels(entry.raw)), _NO_LABELS)
 
     def _share(self, values: dict[str, str]) -> dict[str, str]:
         key = tuple(values.items())

@@ -13,12 +13,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
-from tarmac.api.conditions import holds
 from tarmac.api.egress.names import ANNOTATION_NODE_FACTS, LABEL_GATEWAY
 from tarmac.api.kubernetes.core.nodedevices import ANNOTATION_DEVICES
-from tarmac.api.partial import Partial, PartialMetadata, PartialStatus
+from tarmac.api.partial import partial_node
 from tarmac.api.status import AlreadyExists, ApiError, NotFound
 from tarmac.base.cooperative import CooperativeWork
 from tarmac.base.log import log
@@ -36,14 +33,6 @@ WORKERS = 128
 _SOON = 4  # retries of a failed renewal within an interval
 
 _log = log("simulated-nodes")
-
-
-class _NodeView(Partial):
-    metadata: PartialMetadata
-    status: PartialStatus | None = None
-
-
-_view_of = msgspec.json.Decoder(_NodeView).decode
 
 
 class Keeper:
@@ -97,13 +86,13 @@ class Keeper:
         node = self._nodes.get(change.metadata.name)
         if node is None:
             return
-        view = _view_of(change.raw)
+        view = partial_node(change.raw)
         if change.type == "DELETED":
             node.registered = False
         else:
             self._obey(node, (view.metadata.annotations or {}).get(FAULT, ""))
             self._plug(node, gateway=(view.metadata.labels or {}).get(LABEL_GATEWAY) == "true")
-            if _is_ready(view):
+            if view.status.ready:
                 return
         node.wrong = True
         self.look_at(node.name)
@@ -191,7 +180,3 @@ class Keeper:
         except AlreadyExists:
             return False
         return True
-
-
-def _is_ready(view: _NodeView) -> bool:
-    return holds(view.status and view.status.conditions, "Ready")

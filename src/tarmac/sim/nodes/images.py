@@ -11,18 +11,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from tarmac.api.compute.validation.images import is_reference
+from tarmac.api.partial import image_sources
 from tarmac.sim.nodes.settings import HOST_THAT_NEVER_ANSWERS
-
-
-class _Source(msgspec.Struct):
-    url: str = ""
-
-
-class _Image(msgspec.Struct):
-    source: _Source | None = None
-
-
-_images = msgspec.json.Decoder(dict[str, _Image]).decode
 
 
 def pull_faults(containers: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -33,7 +23,7 @@ def pull_faults(containers: Iterable[tuple[str, str]]) -> dict[str, str]:
 def machine_faults(containers: Iterable[tuple[str, str]], annotation: str) -> dict[str, str]:
     """Return the same for a virtual machine, with its images from the pod's annotation."""
     try:
-        known = _images(annotation)
+        known = image_sources(annotation)
     except msgspec.MsgspecError:
         return {}
     found: dict[str, str] = {}
