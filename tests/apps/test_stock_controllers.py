@@ -26,6 +26,7 @@ from tarmac.apps.stockcontrollers.running import (
 )
 from tarmac.controllers.manager import CONTROLLERS
 from tarmac.runtimes.parts import PartMissing
+from tests.apps.kubernetesstory import Story
 from tests.support.kubectl import kubectl_path
 from tests.support.peer import Peer
 from tests.support.tarmac_process import TarmacProcess
@@ -91,14 +92,14 @@ def planet(tmp_path_factory: pytest.TempPathFactory) -> Generator[TarmacProcess]
     """Three simulated cities with the controllers."""
     folder = tmp_path_factory.mktemp("stock")
     flags = ("--runtime=sim", "--sim-nodes=1", "--with-kubernetes-controllers")
-    with _removed(folder / "data"), TarmacProcess(folder / "data", *flags, command="up") as planet:
+    with removed(folder / "data"), TarmacProcess(folder / "data", *flags, command="up") as planet:
         yield planet
         assert planet.stop(timeout=40) == 0
         assert left_running(folder / "data") == []
 
 
 @contextmanager
-def _removed(data_dir: Path) -> Generator[None]:
+def removed(data_dir: Path) -> Generator[None]:
     """End controllers that a failed test leaves."""
     try:
         yield
@@ -137,7 +138,7 @@ def test_a_deployment_is_rolled_out_scaled_and_undone(planet: TarmacProcess) -> 
 
 @pytest.mark.peers
 @pytest.mark.timeout(240)
-def test_stateful_sets_daemon_sets_and_jobs_get_their_pods(planet: TarmacProcess) -> None:
+def test_stateful_sets_and_daemon_sets_get_their_pods(planet: TarmacProcess) -> None:
     pod = f"{{containers: [{{name: c, image: '{IMAGE}'}}]}}"
     both = "".join(
         f"apiVersion: apps/v1\nkind: {kind}\nmetadata: {{name: {kind.lower()}}}\nspec:\n"
@@ -146,12 +147,10 @@ def test_stateful_sets_daemon_sets_and_jobs_get_their_pods(planet: TarmacProcess
         for kind, more in (("StatefulSet", "  serviceName: s\n  replicas: 2\n"), ("DaemonSet", ""))
     )
     _kubectl(planet, "apply", "-f", "-", body=both)
-    _kubectl(planet, "create", "job", "once", f"--image={IMAGE}")
     _eventually(planet, "statefulset/statefulset", "{.status.readyReplicas}", "2")
     _eventually(planet, "daemonset/daemonset", "{.status.numberReady}", "3")
-    _eventually(planet, "job/once", "{.status.active}", "1")
     assert "statefulset-1" in _kubectl(planet, "get", "pods")
-    _kubectl(planet, "delete", "statefulset/statefulset", "daemonset/daemonset", "job/once", "--wait")
+    _kubectl(planet, "delete", "statefulset/statefulset", "daemonset/daemonset", "--wait")
 
 
 @pytest.mark.peers
@@ -201,7 +200,7 @@ def test_a_cron_job_starts_jobs_and_a_suspended_one_does_not(planet: TarmacProce
 @pytest.mark.timeout(240)
 def test_a_daemon_set_reaches_a_node_that_joins_after_the_server_was_killed(tmp_path: Path) -> None:
     first = ("--runtime=sim", "--sim-nodes=1", "--cities=DFW", "--with-kubernetes-controllers")
-    with _removed(tmp_path / "data"), TarmacProcess(tmp_path / "data", *first, command="up") as planet:
+    with removed(tmp_path / "data"), TarmacProcess(tmp_path / "data", *first, command="up") as planet:
         pod = f"{{containers: [{{name: c, image: '{IMAGE}'}}]}}"
         _kubectl(
             planet, "apply", "-f", "-",
@@ -214,6 +213,16 @@ def test_a_daemon_set_reaches_a_node_that_joins_after_the_server_was_killed(tmp_
         planet.flags = tuple(flag.replace("--sim-nodes=1", "--sim-nodes=2") for flag in first)
         planet.start()
         _eventually(planet, "daemonset/d", "{.status.numberReady}", "2")
+        assert planet.stop(timeout=40) == 0
+
+
+@pytest.mark.peers
+@pytest.mark.timeout(600)
+def test_every_kind_works_through_kills_of_controllers_and_server(tmp_path: Path) -> None:
+    flags = ("--runtime=sim", "--with-kubernetes-controllers", "--cities=DFW")
+    data = tmp_path / "data"
+    with removed(data), TarmacProcess(data, *flags, "--sim-nodes=1", command="up") as planet:
+        Story(planet, tmp_path).tell((*flags, "--sim-nodes=2"))
         assert planet.stop(timeout=40) == 0
 
 
@@ -261,7 +270,7 @@ def test_killed_controllers_come_back_and_go_on(planet: TarmacProcess) -> None:
 @pytest.mark.timeout(240)
 def test_a_killed_up_leaves_controllers_that_the_next_one_replaces(tmp_path: Path) -> None:
     flags = ("--runtime=sim", "--sim-nodes=1", "--with-kubernetes-controllers")
-    with _removed(tmp_path / "data"), TarmacProcess(tmp_path / "data", *flags, command="up") as planet:
+    with removed(tmp_path / "data"), TarmacProcess(tmp_path / "data", *flags, command="up") as planet:
         _wait_for_one(planet)
         planet.kill()
         (orphan,) = left_running(planet.data_dir)

@@ -102,6 +102,29 @@ def test_a_pod_that_is_told_to_crash_does_so_after_every_start() -> None:
 
 
 @pytest.mark.parametrize(
+    ("policy", "phase"), [("OnFailure", "Succeeded"), ("Never", "Succeeded"), ("Always", "Running")]
+)
+def test_a_pod_whose_programs_exit_succeeds_unless_they_are_to_run_always(policy: str, phase: str) -> None:
+    async def story(stage: Stage) -> None:
+        spec = {**pod("a")["spec"], "restartPolicy": policy}
+        await stage.place("a", spec=spec, annotations={"sim.tarmac/exit-after": "5s"})
+        await stage.wait(4)
+        assert (await stage.state("a"))["ready"]
+        await stage.wait(4)
+        found, state = await stage.pod("a"), await stage.state("a")
+        assert found["status"]["phase"] == phase
+        ended = (state["state"] if phase == "Succeeded" else state["lastState"])["terminated"]
+        assert (ended["exitCode"], ended["reason"]) == (0, "Completed")
+        ready = next(each for each in found["status"]["conditions"] if each["type"] == "Ready")
+        assert (ready["status"], ready.get("reason")) == (
+            ("False", "PodCompleted") if phase == "Succeeded" else ("True", None)
+        )
+        assert bool(stage.really_running()) is (phase == "Running")
+
+    play(story)
+
+
+@pytest.mark.parametrize(
     ("behaviour", "reason", "code"),
     [(Behaviour(out_of_memory=1.0), "OOMKilled", 137), (Behaviour(fails=1.0), "Error", 1)],
 )

@@ -49,7 +49,7 @@ from tarmac.sim.nodes.probes import FailingProbe
 from tarmac.sim.nodes.resizing import resize
 from tarmac.sim.nodes.settings import (
     BOOT,
-    CRASH_AFTER,
+    ENDINGS,
     PANIC_AFTER,
     Behaviour,
     HeartbeatSettings,
@@ -57,7 +57,7 @@ from tarmac.sim.nodes.settings import (
     SimLocation,
     drawn,
     duration_of,
-    is_to_crash,
+    ending_of,
 )
 from tarmac.sim.nodes.simulatednode import SimulatedNode
 
@@ -65,6 +65,7 @@ REPORTERS = 32
 RETRY_SECONDS = 5.0  # retry interval for missing objects that a pod refers to
 SANDBOX_CHANGED = "Pod sandbox changed, it will be killed and re-created."
 _KILLED = 137
+_ENDINGS = {0: "completed", _KILLED: "killed"}
 _LOOPS = 4  # number of crashes of a pod in a temporary crash loop
 _decode = msgspec.json.Decoder(JsonObject).decode
 
@@ -86,7 +87,7 @@ class SimulatedNodes:
     ) -> None:
         self.places = tuple(places)
         self.behaviour = behaviour or Behaviour()
-        self.happened: Counter[str] = Counter()  # started, crashed, killed, stopped, unpullable
+        self.happened: Counter[str] = Counter()  # started, crashed, killed, completed, stopped, unpullable
         plain = NodeModel.plain(shape or NodeShape())
         self.nodes = {
             name: SimulatedNode(name, place, number, (models or {}).get(place.name, plain), external=external)
@@ -209,7 +210,7 @@ class SimulatedNodes:
         self.behaviour = replace(self.behaviour, fails=0.0, crash_loops=0.0, out_of_memory=0.0)
         for pod in self._pods.values():
             pod.doomed = 0
-            if pod.stage is PodStage.RUNNING and CRASH_AFTER not in pod.annotations and not pod.failing:
+            if pod.stage is PodStage.RUNNING and pod.annotations.keys().isdisjoint(ENDINGS) and not pod.failing:
                 self._cancel(pod)
 
     # The shared watch.
@@ -317,7 +318,7 @@ class SimulatedNodes:
         if view.status.phase in TERMINAL:
             if not view.metadata.deletion_timestamp:
                 return None
-            pod.stage = PodStage.FAILED
+            pod.stage = PodStage.ENDED
         self._pods[pod.uid] = pod
         node.add(pod)
         if view.status.phase != "Running":
@@ -430,7 +431,7 @@ class SimulatedNodes:
         self._after(RETRY_SECONDS, pod, self._start)
 
     def _expire(self, pod: SimulatedPod) -> None:
-        if pod.stage in (PodStage.FAILED, PodStage.STOPPING, PodStage.STOPPED):
+        if pod.stage in (PodStage.ENDED, PodStage.STOPPING, PodStage.STOPPED):
             return
         self._cancel(pod)
         self._release(pod)
@@ -481,8 +482,8 @@ class SimulatedNodes:
     def _plan_end(self, pod: SimulatedPod) -> None:
         """Schedule the failure of this start, if it is to fail."""
         behaviour, randomness = self.behaviour, self._randomness
-        if is_to_crash(pod.annotations, pod.restarts):
-            self._after(duration_of(pod.annotations[CRASH_AFTER]), pod, partial(self._end, code=1, reason="Error"))
+        if (asked := ending_of(pod.annotations, pod.restarts)) is not None:
+            self._after(asked.delay, pod, partial(self._end, code=asked.code, reason=asked.reason))
             return
         if pod.failing:
             first = min(pod.failing, key=lambda each: (not each.ends, each.delay + each.period * each.threshold))
@@ -516,7 +517,7 @@ class SimulatedNodes:
         self._end(pod, _KILLED, "Error")
 
     def _end(self, pod: SimulatedPod, code: int, reason: str) -> None:
-        self.happened["killed" if code == _KILLED else "crashed"] += 1
+        self.happened[_ENDINGS.get(code, "crashed")] += 1
         if pod.end(code, reason, self._now()):
             if pod.crashes:
                 self._events.backs_off(pod)

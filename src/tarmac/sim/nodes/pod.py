@@ -1,7 +1,7 @@
 """State machine of one pod on a simulated node, without a clock, and the status for each state.
 
     WAITING ──► RUNNING ──► (crash) BACKOFF ──► RUNNING …
-       │           └──────► FAILED             (restartPolicy forbids it, deadline exceeded, or rejected by the node)
+       │           └──────► ENDED              (restartPolicy forbids it, deadline exceeded, or rejected by the node)
        ├──► BOOTING ──► RUNNING                (a virtual machine runs before it is ready)
        ├──► UNCONFIGURED ──► RUNNING           (once a ConfigMap or Secret exists that a container needs)
        └──► UNPULLABLE ──► RUNNING             (once its image can be pulled)
@@ -46,7 +46,7 @@ class PodStage(Enum):
     BOOTING = "booting"
     RUNNING = "running"
     BACKOFF = "backoff"
-    FAILED = "failed"
+    ENDED = "ended"
     STOPPING = "stopping"
     STOPPED = "stopped"
 
@@ -214,7 +214,7 @@ class SimulatedPod:
         restarts = self.restart_policy == "Always" or (self.restart_policy == "OnFailure" and code != 0)
         if self.crashes or not restarts:
             self.changed = now
-        self.stage = PodStage.BACKOFF if restarts else PodStage.FAILED
+        self.stage = PodStage.BACKOFF if restarts else PodStage.ENDED
         return restarts
 
     def lose(self, now: str) -> None:
@@ -255,7 +255,7 @@ class SimulatedPod:
         """Fail the pod: its node ends it, or rejects it."""
         if self.runs:
             self.last = Termination(_KILLED, "Error", self.started, now)
-        self.stage, self.changed, self.verdict = PodStage.FAILED, now, (reason, message)
+        self.stage, self.changed, self.verdict = PodStage.ENDED, now, (reason, message)
 
     def status(self, host: str) -> JsonObject:
         """Return the node's report, as a strategic merge patch of the pod's status."""
@@ -287,13 +287,15 @@ class SimulatedPod:
         return {"metadata": metadata, "status": status}
 
     def _phase(self) -> str:
-        if self.stage is PodStage.FAILED:
-            return "Failed"
+        if self.stage is PodStage.ENDED:
+            return "Succeeded" if self._succeeded else "Failed"
         return "Pending" if self.stage in _BEFORE else "Running"
 
     def _conditions(self) -> list[JsonObject]:
         ready = self.containers_ready
         unready: JsonObject = {} if ready else {"reason": "ContainersNotReady", "message": self._unready()}
+        if self._succeeded:
+            unready = {"reason": "PodCompleted"}
         waits = readiness(self.gates, dict(self.gated))
         gated: JsonObject = {"reason": "ReadinessGatesNotReady", "message": waits} if waits else {}
         made = "False" if self.stage is PodStage.WAITING else "True"
@@ -317,6 +319,11 @@ class SimulatedPod:
         ]
 
     @property
+    def _succeeded(self) -> bool:
+        ended = self.stage is PodStage.ENDED and self.verdict is None
+        return ended and self.last is not None and self.last.code == 0
+
+    @property
     def _initialized(self) -> bool:
         return not any(name in self.missing for name, _ in self.initial)
 
@@ -337,7 +344,7 @@ class SimulatedPod:
         if self.runs or self.stage is PodStage.BACKOFF:
             made |= {"imageID": f"sim://{image}", "containerID": f"sim://{self.uid}-{name}-{self.restarts}"}
             made |= _given(has, self.classes[1].get(name) if self.runs else None)
-        if self.last is not None and self.stage is not PodStage.FAILED:
+        if self.last is not None and self.stage is not PodStage.ENDED:
             made["lastState"] = self.last.document()
         return made
 
@@ -348,7 +355,7 @@ class SimulatedPod:
             return _waiting(CRASH_LOOP, f"back-off restarting failed container={name} pod={self.name}")
         if self.stage is PodStage.WAITING:
             return _waiting("ContainerCreating", "")
-        if self.stage is PodStage.FAILED and self.last is not None:
+        if self.stage is PodStage.ENDED and self.last is not None:
             return self.last.document()
         return {"running": {"startedAt": self.started}}
 

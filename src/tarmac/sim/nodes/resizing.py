@@ -12,7 +12,7 @@ from tarmac.agent.pods.predicates import memory_postponed, postponed
 from tarmac.sim.nodes.pod import PodStage, SimulatedPod
 from tarmac.sim.nodes.simulatednode import SimulatedNode
 
-_ENDED = (PodStage.FAILED, PodStage.STOPPED)
+_ENDED = (PodStage.ENDED, PodStage.STOPPED)
 _AMOUNTS = ("cpu", "memory")
 
 

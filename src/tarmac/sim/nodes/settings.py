@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tarmac.base.duration import parse_duration
 from tarmac.base.randomness import Randomness
@@ -20,6 +21,11 @@ CRASH_AFTER = "sim.tarmac/crash-after"
 
 CRASHES = "sim.tarmac/crashes"
 """Annotation of a pod with `CRASH_AFTER`: how many times it crashes; without it, each time."""
+
+EXIT_AFTER = "sim.tarmac/exit-after"
+"""Annotation of a pod: time from each start to the end of its programs with exit code 0, such as 5s."""
+
+ENDINGS = (CRASH_AFTER, EXIT_AFTER)
 
 BOOT = "sim.tarmac/boot"
 """Annotation of a virtual machine's pod: time until it is ready, such as 90s."""
@@ -108,7 +114,17 @@ def duration_of(text: str) -> float:
         return 1.0
 
 
-def is_to_crash(annotations: Mapping[str, str], restarts: int) -> bool:
-    """Return True if a pod that has restarted so often is to crash again."""
+class Ending(NamedTuple):
+    """How the programs of a pod end, so many seconds after they have started."""
+
+    delay: float
+    code: int
+    reason: str
+
+
+def ending_of(annotations: Mapping[str, str], restarts: int) -> Ending | None:
+    """Return the end that the annotations of a pod ask for, which has restarted so often."""
     times = annotations.get(CRASHES, "")
-    return CRASH_AFTER in annotations and (not times.isdecimal() or restarts < int(times))
+    if CRASH_AFTER in annotations and (not times.isdecimal() or restarts < int(times)):
+        return Ending(duration_of(annotations[CRASH_AFTER]), 1, "Error")
+    return Ending(duration_of(annotations[EXIT_AFTER]), 0, "Completed") if EXIT_AFTER in annotations else None

@@ -117,7 +117,7 @@ class SimulatedNodeApi:
             began = parse_rfc3339(known.start_time)
             return make(began, began, 0)
         over = known.last
-        if previous or known.stage in (PodStage.BACKOFF, PodStage.FAILED):
+        if previous or known.stage in (PodStage.BACKOFF, PodStage.ENDED):
             if over is None:
                 raise HttpError(400, f'previous terminated container "{container}" in pod "{known.name}" not found')
             return make(parse_rfc3339(over.started), *_end(over))
