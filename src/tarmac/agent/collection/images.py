@@ -77,6 +77,7 @@ class ImageCollector:
         self.mount_point = (await self._runtime.image_space())[0]
         now = self._clock.now()
         named = {name: image.id for image in self._present for name in (image.id, *image.tags, *image.digests)}
+        # After the images: in the other order, an image whose container is created in between would look unused.
         used = {
             named[name]
             for container in await self._runtime.containers()
@@ -84,6 +85,7 @@ class ImageCollector:
             if name in named
         }
         used |= {named[name] for name in (self._sandbox_image(),) if name in named}
+        # Rebuilt from the list, so that an image that is removed and pulled again has its minimum age anew.
         self._known = {image.id: self._known.get(image.id) or _Known(now) for image in self._present}
         for image in used:
             self._known[image].used = now
@@ -128,6 +130,7 @@ class ImageCollector:
 
     async def _unused(self, least_age: float) -> list[Image]:
         """Return removable images, the least recently used first."""
+        # Refreshed before each choice: since the last list a pod may have started to use an image.
         used, now = await self.refresh(), self._clock.now()
         free = [
             image

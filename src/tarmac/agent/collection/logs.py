@@ -63,13 +63,17 @@ class LogRotation:
         ]
         if not running:
             return
+        # Before the rename: a crash between them leaves one file too few, never one too many.
         await self._tidy(file)
         stamp = rfc3339(self._clock.now()).replace("-", "").replace("T", "-").replace(":", "").removesuffix("Z")
         aside = file.with_name(f"{file.name}.{stamp}")
+        # From here to `reopen_log` the runtime writes to the renamed file: nothing is lost, it only grows past the
+        # limit.
         file.rename(aside)
         try:
             await self._runtime.reopen_log(running[0])
         except RuntimeFault:
+            # The runtime may have reopened the log before it failed: renaming back would overwrite the new one.
             if not file.exists():
                 aside.rename(file)
             raise
@@ -102,6 +106,8 @@ def compress(file: Path) -> None:
     with file.open("rb") as source, gzip.open(partial, "wb", compresslevel=6) as target:
         shutil.copyfileobj(source, target, 1 << 20)
     partial.chmod(file.stat().st_mode & 0o777)
+    # The compressed file is complete before it gets its name; a kill before `unlink` leaves both, which costs only
+    # space.
     partial.rename(file.with_name(f"{file.name}.gz"))
     file.unlink()
 

@@ -52,12 +52,15 @@ class OrphanCollector:
     async def sweep(self) -> None:
         """Remove orphans seen in two consecutive sweeps: a pod may be about to start. Raises RuntimeFault."""
         live = {pod["metadata"]["uid"] for pod in self._pods()}
+        # Cgroups and logs are listed after this await: those of a pod bound meanwhile are suspects once, and live in
+        # the next sweep.
         live |= {sandbox.pod.uid for sandbox in await self._runtime.sandboxes()}
         folders = {name.rpartition("_")[2]: name for name in _names(self._logs) if name.count("_") == 2}
         ownerless = (self._cgroups.uids() | folders.keys()) - live
         orphans, self._suspects = ownerless & self._suspects, ownerless
         if not orphans:
             return
+        # The uids are read again: cgroups made since the list are kept.
         await self._cgroups.sweep(self._cgroups.uids() - orphans)
         for uid in sorted(orphans & folders.keys()):
             _log.info("logs of a removed pod deleted", pod=uid)

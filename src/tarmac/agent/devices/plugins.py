@@ -64,8 +64,10 @@ class DevicePlugin:
         try:
             async with asyncio.timeout(_DIAL):
                 made.append(await _connected(path, MAX_TEXT))
+                # A second connection: a list of many devices would delay an allocation on the same one.
                 made.append(await _connected(path, MAX_LIST))
         except (OSError, TimeoutError) as error:
+            # The first connection may exist when the second fails or the timeout strikes.
             for each in made:
                 each.close()
             raise DeviceFault(f"failed to dial device plugin: {error or 'context deadline exceeded'}") from error
@@ -88,6 +90,8 @@ class DevicePlugin:
             messages = self._lists.stream(f"{_SERVICE}ListAndWatch", b"", newest=True)
             async with aclosing(messages):
                 async for message in messages:
+                    # Held while the last list is processed: a plugin that sends lists without pause waits in its own
+                    # buffers.
                     self._lists.hold(True)
                     yield devices_of(message, self.resource)
                     await self._clock.sleep(PACE)

@@ -61,6 +61,7 @@ class Registration:
         listening = await asyncio.get_running_loop().create_unix_server(server.connection, str(aside))
         try:
             async with listening:
+                # Before the rename: a connection may register devices for every pod of the node.
                 aside.chmod(0o600)
                 os.replace(aside, path)  # only now: a plugin that finds the path must find a listener
                 await listening.serve_forever()
@@ -71,6 +72,7 @@ class Registration:
         """Handle one call. Raises GrpcError."""
         if method != _METHOD:
             raise GrpcError(Code.UNIMPLEMENTED, f"unknown method {method}")
+        # Bounded: each waits for a plugin to be dialled, and a program may register without end.
         if self._under_way >= _WAITING:
             raise GrpcError(Code.RESOURCE_EXHAUSTED, f"{_WAITING} registrations wait already")
         self._under_way += 1

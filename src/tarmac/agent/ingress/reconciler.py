@@ -71,6 +71,7 @@ class IngressReconciler:
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
+        # After a restart without a server the node answers for its addresses with the rules of the checkpoint.
         before = self._source.load_checkpoint()
         while not self._source.synced:
             if not before.empty:
@@ -85,6 +86,7 @@ class IngressReconciler:
     async def stop(self) -> None:
         """Hand addresses over to other candidates. Rules stay: pods answer until they have ended."""
         self._handed_over = True
+        # The flag is set before this await: a pass that runs meanwhile would campaign for the addresses again.
         await self._leases.hand_over()
         await self._leases.close()
 
@@ -105,11 +107,14 @@ class IngressReconciler:
             _log.warning("public addresses wait for the node's address")
             return
         if save:
+            # Before the rules: after a kill the next agent must know every address whose rules may be in the kernel.
             await self._source.save(objects)
         compiled = await self._compile(objects, address)
         before = self._ownable_before()
+        # First without addresses that lose their rules: they must be handed over before packets for them are dropped.
         await self._serve(address, objects, compiled.ownable & before)
         await self._apply(compiled.state)
+        # Only now with the new ones: an owner announces the address, and must be able to forward its packets.
         can_own = compiled.ownable - self._failures.keys()
         await self._serve(address, objects, can_own)
         if save:

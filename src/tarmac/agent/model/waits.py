@@ -17,6 +17,7 @@ async def within(clock: Clock, seconds: float, work: Coroutine[Any, Any, object]
     try:
         return await first_of(clock, seconds, (task,))
     finally:
+        # Also on cancellation: the work must not outlive its caller.
         await tasks.close()
 
 

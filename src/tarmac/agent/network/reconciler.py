@@ -131,6 +131,7 @@ class NetworkReconciler:
         now, snapshot = self._clock.monotonic(), self._informers.snapshot()
         kept = {name for name, at in self._last_used.items() if now - at < LINGER and name in snapshot.networks}
         compiled = await asyncio.to_thread(self._compiler.compile, snapshot, self._node_addresses(), kept)
+        # Assigned after the thread has finished: a cancelled pass leaves the times of the last complete one.
         self._last_used = {name: at for name, at in self._last_used.items() if name in kept}
         self._last_used |= dict.fromkeys(compiled.used, now)
         self._failure_events.about(compiled.refusals)
@@ -141,11 +142,15 @@ class NetworkReconciler:
         if self._failures.record(wanted.networks, failures):
             self._wake.set()  # to close rejected networks
         if verify:
+            # After the attempt, also a failed one: a verification that takes longer than the interval must not run
+            # without pause.
             self._check_at = self._clock.monotonic() + CHECK_INTERVAL
         # A failed network keeps its previous state in force.
         known = {network.name: network for network in self._applied.networks if network.name in failures}
         made = (known.get(each.name) if each.name in failures else each for each in wanted.networks)
         before, self._applied = self.networks, replace(wanted, networks=tuple(each for each in made if each))
+        # Replaced as a whole: pods of networks that have gone must not count as covered when a network of that name
+        # returns.
         self._covered = {network.name: network.pods for network in self._applied.networks}
         self._notify()
         if self.networks != before:
@@ -191,6 +196,7 @@ class NetworkReconciler:
                 await self._wake.wait()
         except TimeoutError:
             return
+        # After the wake-up, not before: a single change is applied within this interval, a burst in one pass.
         await self._clock.sleep(DEBOUNCE)
 
     def _covers(self, pod: str, interfaces: Sequence[AttachedInterface]) -> bool:

@@ -60,6 +60,7 @@ class NodeIdentity:
 
     async def client(self) -> Client:
         """Return the client with the node's own identity, after bootstrapping if necessary. Raises BadConfig."""
+        # Before the kubeconfig is loaded: the bootstrap writes it.
         if not await self._is_known():
             await self._bootstrap()
         connection = load(str(self._config.flags.kubeconfig))
@@ -101,9 +102,12 @@ class NodeIdentity:
         """Trust the authorities that the servers publish, also at the next start; not with the system's trust store."""
         if self.http.ca is None:
             return
+        # The authorities of the kubeconfig first: the node announces them also while no server publishes any.
         await self._learn(self.http.ca)
         async for shown in shown_authorities(self._client):
             if shown != self.http.ca:
+                # Trusted before it is announced: servers switch certificates once every node has announced the new
+                # authority.
                 self._trust(shown)
                 await self._learn(shown)
 
@@ -119,6 +123,7 @@ class NodeIdentity:
         _log.info("trusted certificate authorities changed", count=len(certificates_in(pem)))
         self.http = replace(self.http, ca=pem)
         self._transport.replace(replace(self.http, user_agent=_USER_AGENT))
+        # Also on disk: after a restart the agent could not verify a server whose certificate has changed meanwhile.
         self._note(lambda text: with_authorities(text, self.http.url, pem))
 
     def _use(self, urls: list[str]) -> None:
@@ -131,6 +136,7 @@ class NodeIdentity:
         if self._named is not None:
             try:
                 write_private(self._named, change(self._named.read_text()))
+            # Not fatal: the running agent already uses the change, only the next start would not.
             except (OSError, BadKubeconfig) as error:
                 _log.warning("kubeconfig cannot be updated", file=str(self._named), error=str(error))
 
@@ -166,6 +172,7 @@ class NodeIdentity:
         except CertificateRefused as error:
             raise BadConfig(f"--bootstrap-kubeconfig: the cluster gives no certificate: {error}") from error
         finally:
+            # Also when the bootstrap fails: each attempt would leave a connection with the bootstrap token open.
             await client.close()
         # The pair before the kubeconfig, which names its file: its presence ends the bootstrap.
         self._file.write(certificate, key)
@@ -176,6 +183,7 @@ class NodeIdentity:
 
     async def _newest(self, http: HttpConfig) -> HttpConfig:
         """Return the configuration with the certificate that expires last: the kubeconfig's, or a renewed one."""
+        # A rotation writes only this file; an administrator may have written a newer pair to the kubeconfig.
         renewed = self._file.read()
         user = self._subject.common_name
         if not renewed or not http.certificate:

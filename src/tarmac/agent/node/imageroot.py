@@ -33,8 +33,11 @@ def image_root(runtime: Runtime, access: RepositoryAccess, socket: str, ctr: str
         name = await _name(runtime, access, image, AgentPod(pod))
         target = folder / hashlib.sha256(name.encode()).hexdigest()[:16]
         async with locks.setdefault(name, asyncio.Lock()):
+            # The lock covers mount, use and unmount: a second volume of the same image would unmount the files of the
+            # first.
             tool = (ctr, "--address", socket, "--namespace", _NAMESPACE, "images")
             await _run(*tool, "unmount", "--rm", str(target))
+            # The unmount before it removes the view of an agent that was killed while it copied.
             target.mkdir(parents=True, exist_ok=True)
             if trouble := await _run(*tool, "mount", name, str(target)):
                 raise SourceUnavailable(f"the files of image {image} cannot be had: {trouble}")

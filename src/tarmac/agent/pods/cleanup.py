@@ -43,6 +43,7 @@ class PodCleanup:
         """
         if uid not in self._tasks:
             task = self._tasks[uid] = self._owned.begin(self._persist(uid, released), f"burying {uid}")
+            # Removed by the task itself: until then a sweep counts the pod as busy and does not clean it up twice.
             task.add_done_callback(lambda _: self._tasks.pop(uid, None))
 
     async def close(self) -> None:
@@ -58,6 +59,7 @@ class PodCleanup:
                 _log.info("pod cleanup failed, will retry", uid=uid, error=str(error))
                 await self._deps.clock.sleep(backoff.next())
             else:
+                # Only after success, and after the directory: a checkpoint written later would create it again.
                 self._done(uid)
                 return
 
@@ -76,6 +78,7 @@ class PodCleanup:
             self._deps.allocator.release(uid)
         for sandbox in sandboxes:
             await runtime.remove_sandbox(sandbox.id)
+        # Last: after a kill of the agent the sweep finds the rest of the pod by this directory.
         self._clear(uid)
 
     def _clear(self, uid: str) -> None:

@@ -239,6 +239,7 @@ class StepExecutor:
         name = container["name"]
         self._outdated.clear()
         try:
+            # Before the configuration: devices assigned here change the allotment that it is made from.
             await self._deps.allocator.before_start(pod, name)
             wanted = ContainerToMake(
                 pod,
@@ -281,6 +282,7 @@ class StepExecutor:
 
         Its log goes first: with the log in place the next one would be a new attempt.
         """
+        # A kill between these two steps leaves a container without a log, which the next agent discards again.
         self._deps.paths.container_log(pod, action.container["name"], action.attempt).unlink(missing_ok=True)
         await self._deps.runtime.remove_container(id)
 
@@ -301,6 +303,8 @@ class StepExecutor:
             self._deps.allocator.allot(pod), RunningContainer(name, id, sandbox), fresh=fresh
         )
         await self._deps.runtime.start_container(id)
+        # From here the container runs: a cancellation below leaves it running, and the next pass finds it by
+        # inspection.
         self._event(pod, name, "Started", "Container started")
         self.waiting.pop(name, None)
         self._given(pod, container)
@@ -328,6 +332,7 @@ class StepExecutor:
         name = action.container["name"]
         allotment = self._deps.allocator.allot(pod)
         try:
+            # The pod's cgroup first: a container cannot get more than its parent has.
             if action.amounts:
                 await self._deps.cgroups.update(allotment)
             limits = allotment.containers[name].resources() if action.amounts else None
@@ -337,6 +342,7 @@ class StepExecutor:
             message = f"Error resizing container {name}: {without_ids(str(error), name, sandbox.id)}"
             self._deps.recorder.event(pod.reference, "Warning", "ResizeError", message)
             return False
+        # Only after both calls succeeded: the status reports these amounts as in effect.
         self._given(pod, action.container)
         return True
 

@@ -54,6 +54,8 @@ class PodInspector:
         )
         found = await asyncio.gather(*(self._sandbox(each) for each in sandboxes))
         details = await asyncio.gather(*(self._container(each) for each in containers))
+        # Replaced only after every call has succeeded: a failed or cancelled inspection leaves the previous state
+        # whole.
         self._sandboxes = {each.id: each for each in found if each is not None}
         self._containers = {each.id: each for each in details if each is not None}
         return self._state()
@@ -79,6 +81,7 @@ class PodInspector:
         known = self._sandboxes.get(listed.id)
         if known is not None and known.ready == listed.ready:
             return known
+        # A stopped sandbox has lost its addresses in the runtime; the status of a finished pod still shows them.
         if not listed.ready:
             return replace(listed, addresses=known.addresses if known else ())
         try:

@@ -106,6 +106,7 @@ class PodManager:
         self._runtime_name = "containerd"
         self._pods = informers.informer(PODS, fields=f"spec.nodeName={settings.node_name}")
         restoration = Restoration(client, settings.node_name, settings.root_dir / "restored", self._runs_something)
+        # A list may come from a restored server that lacks pods of this node: they must not count as deleted.
         self._pods.guard_lists(restoration.around_listing)
         self._workers: dict[str, PodWorker] = {}
         self._restored = UndecidedPods(
@@ -266,6 +267,7 @@ class PodManager:
                     group.create_task(part())
         finally:
             self._group = None
+            # The writer closes last: the parts before it may still submit a status while they end.
             await self._mirrors.close()
             await self._cleanup.close()
             await self._deps.images.close()
@@ -277,6 +279,7 @@ class PodManager:
         while True:
             try:
                 self._runtime_name = (await self._deps.runtime.status()).name
+                # Both calls must succeed: a pod missing here would be admitted as new although its containers run.
                 self._in_runtime = {each.pod.uid for each in await self._deps.runtime.sandboxes()}
                 return
             except RuntimeFault as error:
@@ -314,6 +317,7 @@ class PodManager:
     async def _sweep_periodically(self) -> None:
         """Remove orphans once the API's pods have been listed, then periodically. Each time, wake all workers too."""
         await self._pods.synced()
+        # A sweep before this would remove static pods that still run, as orphans.
         await self._manifests.read_once()
         while True:
             try:
@@ -330,6 +334,7 @@ class PodManager:
                 self._restored.remove(uid)
         if self._restored.active:  # until the restore is settled, an unknown pod may still be wanted
             return
+        # The workers are read after this await, so a pod added during it is not taken for an orphan.
         uids = {each.pod.uid for each in await self._deps.runtime.sandboxes()}
         uids |= {each.name for each in (self._deps.paths.root / "pods").glob("*") if each.is_dir()}
         uids |= self._deps.allocator.holders()  # resources held by a pod for which a killed agent created nothing else
@@ -340,6 +345,7 @@ class PodManager:
 
     def _is_wanted(self, pod: AgentPod) -> bool:
         """Return True if the API has this pod: a new one of its name may have replaced it unobserved."""
+        # Compared by uid: the watch may have delivered the deletion and the creation of a name as one change.
         found = self._pods.cache.item(pod.key)
         return found is not None and found.metadata.uid == pod.uid
 
@@ -383,6 +389,7 @@ class PodManager:
             return
         worker = self._workers.get(pod.uid)
         if worker is not None:
+            # Before the update: a pod that is still unknown to the restored server reports no status.
             self._restored.confirm(pod.uid)
             worker.update(pod)
             self._checkpoint(worker)
@@ -393,6 +400,8 @@ class PodManager:
 
     def _add(self, pod: AgentPod) -> None:
         """Admit or reject a new pod and start its worker."""
+        # A pod that already runs was admitted before; rejecting it now would kill containers after a restart of the
+        # agent.
         known = pod.uid in self._in_runtime or pod.deleted or pod.finished
         why = None if known else self._admission.refusal(pod)
         if why is None:
@@ -418,6 +427,7 @@ class PodManager:
             refused=refused,
             fresh=uid not in self._in_runtime,
         )
+        # Registered before its task: the first pass reports to `_report`, which looks the worker up.
         self._workers[uid] = worker
         self._checkpoint(worker)
         assert self._group is not None, "workers belong to `run`"
@@ -434,6 +444,7 @@ class PodManager:
             self.writer.submit(uid, status, self._notes(uid), delete=over and worker.pod.deleted)
         elif uid not in self._removed and (mirror := self._mirrors.of(worker.pod)) is not None:
             self.writer.submit(mirror, status, self._notes(uid))
+        # A removed pod has no object that could show the status just submitted, which `_forget` drops.
         if over:
             self._progress.set()
             if uid in self._removed:
@@ -442,8 +453,10 @@ class PodManager:
     def _removed_from_api(self, pod: AgentPod) -> None:
         """Handle a pod's removal from the API. Its last state has the grace period."""
         self._mirrors.gone(pod)
+        # A report under way completes; one that is queued would fail on the uid, and be retried.
         self.writer.forget(pod.uid)
         self._restored.drop(pod.uid)
+        # The last version has the grace period, which the watch may have delivered only with the deletion.
         if pod.deleted and pod.uid in self._workers:
             self._workers[pod.uid].update(pod)
         if self._restored.listing and not pod.deleted:
@@ -506,6 +519,8 @@ class PodManager:
 
     async def _all_over(self, workers: list[PodWorker]) -> None:
         while not all(worker.over for worker in workers):
+            # Cleared after the check and before the wait, without an await between them: a pod that ends is never
+            # missed.
             self._progress.clear()
             await self._progress.wait()
 

@@ -71,6 +71,7 @@ class Terminator:
         deadline = self._deps.clock.monotonic() + grace
         for container, termination in list(self._terminations.items()):
             if termination.deadline > deadline:
+                # Now, not in `_on_done`: the container must not count as busy in the pass that starts the successor.
                 del self._terminations[container]
                 termination.task.cancel()
 
@@ -103,6 +104,7 @@ class Terminator:
         hook = (spec.get("lifecycle") or {}).get("preStop")
         if hook and grace > 0 and container.id not in self._hooked:
             await self._run_hook(pod, spec, container, hook, address, grace)
+        # Marked only after the hook: a hook that `shorten` cancelled runs again within the shorter period.
         self._hooked.add(container.id)
         if after and deadline > clock.monotonic():
             await first_of(clock, deadline - clock.monotonic(), after)

@@ -114,6 +114,7 @@ class ApiSources:
             self._last.pop(key, None)
             return None
         except (ApiError, ClientError) as error:
+            # The server is unreachable: a claim that was bound stays usable, or running pods could not be restarted.
             if key in self._last:
                 return self._last[key]
             raise SourceUnavailable(str(error)) from error

@@ -52,9 +52,11 @@ class CniServer:
         """Serve until cancelled."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         aside = self._path.with_name(f".{self._path.name}")
+        # Left by an agent that was killed before the rename.
         aside.unlink(missing_ok=True)
         server = await asyncio.start_unix_server(self._serve, aside, limit=_MAX_REQUEST)
         async with server:
+            # Before the path is known: a connection to it attaches interfaces to any namespace.
             aside.chmod(0o600)
             os.replace(aside, self._path)  # only now: a relay that finds the path must find a listener
             await server.serve_forever()
