@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tarmac.api.kubernetes.core.pods.podclasses import BLOCKIO, RDT, default_annotation
-from tarmac.decide.cpus.exclusive import CPU_EXCLUSIVE
+from tarmac.decide.exclusivecpus import CPU_EXCLUSIVE
 
 CLASSES: Final = {BLOCKIO: ("slow", "normal", "fast", "idle"), RDT: ("gold", "silver", "bronze", "iron")}
 LIMITED: Final = (BLOCKIO, "slow")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tarmac.agent.http.bridging import commandclient
-from tarmac.client.client import decode_json
 from tarmac.client.envelope import envelope_of
 from tarmac.client.errors import GarbledReply, api_error
+from tarmac.client.requests import decode_json
 from tarmac.runtimes.qemu.qmp import MalformedMessage, decode_message
 from tests.cost.measuring import Server, serving
 

@@ -9,10 +9,11 @@ import pytest
 from tarmac.api import status
 from tarmac.base.clock import ManualClock
 from tarmac.base.randomness import Randomness
-from tarmac.client.client import MAX_ATTEMPTS, Client
+from tarmac.client.client import Client
 from tarmac.client.envelope import is_newer
 from tarmac.client.errors import GarbledReply, api_error, exceeds_quota, retry_after
 from tarmac.client.local import LocalTransport
+from tarmac.client.requests import MAX_ATTEMPTS
 from tarmac.client.targets.untyped import CONFIG_MAPS
 from tests.client.model_server import Answer, ModelServer
 

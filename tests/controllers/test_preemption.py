@@ -6,7 +6,7 @@ from typing import Any
 
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
-from tarmac.client.client import decode_json
+from tarmac.client.requests import decode_json
 from tarmac.client.targets.target import dynamic, encode
 from tarmac.client.targets.untyped import EVENTS
 from tarmac.controllers.scheduler.preemptions import AT_ONCE

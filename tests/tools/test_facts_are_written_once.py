@@ -15,7 +15,7 @@ from tools.house_rules import tracked
     [
         (r'"(Succeeded|Failed)",\s*"(Succeeded|Failed)"', "api/kubernetes/core/pods/phases.py"),
         (r'"net\.ipv4\.ip_unprivileged_port_start"', "api/kubernetes/core/pods/security.py"),
-        (r"^Amounts = ", "decide/scheduling/amounts.py"),
+        (r"^Amounts = ", "decide/amounts.py"),
         (r"= (dict|Mapping)\[str, Quantity\]$", "api/shared.py"),
         (r"^class Histogram\b", "base/metrics.py"),
         (r'RequestInfo\("use"', "server/admission/rights.py"),

@@ -35,9 +35,9 @@ from tarmac.server.security.reviews import Reviews
 from tarmac.server.security.users import User
 from tarmac.sim.faults.draws import FaultInjector
 from tarmac.sim.faults.link import ServerLink
+from tarmac.sim.faults.replica import Replica
 from tarmac.sim.history import HistoryStore
 from tarmac.sim.loop import VirtualClock, VirtualLoop
-from tarmac.sim.replica import Replica
 from tarmac.sim.seeds import stream
 
 USER = User("somebody", groups=("system:masters", "system:authenticated"))

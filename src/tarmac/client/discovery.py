@@ -12,7 +12,8 @@ from typing import Any
 
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, NotFound
-from tarmac.client.client import Client, decode_json
+from tarmac.client.client import Client
+from tarmac.client.requests import decode_json
 from tarmac.client.targets.target import Target, dynamic
 
 AGGREGATED = {"accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"}

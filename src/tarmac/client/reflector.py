@@ -24,9 +24,10 @@ from tarmac.api.status import ApiError, BadRequest, Gone, Invalid
 from tarmac.base.cooperative import CooperativeWork
 from tarmac.base.log import log
 from tarmac.client.backoff import Backoff
-from tarmac.client.client import Client, Query
+from tarmac.client.client import Client
 from tarmac.client.envelope import envelope_of, is_newer
 from tarmac.client.errors import ClientError, Disconnected, GarbledReply
+from tarmac.client.requests import Query
 from tarmac.client.resources import PAGE, ResourceClient
 from tarmac.client.targets.target import Target
 from tarmac.client.watch import Change, Watch, watch

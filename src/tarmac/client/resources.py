@@ -14,9 +14,9 @@ import msgspec
 
 from tarmac.api.schema import Json, JsonObject
 from tarmac.api.status import Conflict, Invalid
-from tarmac.client.client import JSON_BODY, JSON_ONLY, Client, Query
 from tarmac.client.envelope import EnvelopeMetadata, decode_list, metadata_of
 from tarmac.client.errors import GarbledReply
+from tarmac.client.requests import JSON_BODY, JSON_ONLY, Query, RequestClient
 from tarmac.client.targets.target import Target, encode
 from tarmac.client.watch import Watch, watch
 
@@ -50,7 +50,7 @@ class ResourceClient(Generic[T]):
     Every method raises ApiError for refusals and TransportError when the response is lost.
     """
 
-    def __init__(self, client: Client, target: Target[T]) -> None:
+    def __init__(self, client: RequestClient, target: Target[T]) -> None:
         self.client = client
         self.target = target
 

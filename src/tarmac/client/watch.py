@@ -14,9 +14,9 @@ from typing import Literal, NamedTuple, cast
 
 import msgspec
 
-from tarmac.client.client import JSON_ONLY, Client, Query, decode_json, refuse
 from tarmac.client.envelope import EnvelopeMetadata, decode_event, metadata_of
 from tarmac.client.errors import Disconnected, GarbledReply, from_status
+from tarmac.client.requests import JSON_ONLY, Query, RequestClient, decode_json, refuse
 from tarmac.client.transport import Chunks, LineSplitter, WatchNotice
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -45,7 +45,7 @@ Watch = AsyncIterator[Change]
 
 @asynccontextmanager
 async def watch(
-    client: Client, path: str, query: Query, headers: Mapping[str, str] = JSON_ONLY
+    client: RequestClient, path: str, query: Query, headers: Mapping[str, str] = JSON_ONLY
 ) -> AsyncGenerator[Watch]:
     """Open a watch. Raises ApiError when the server refuses it.
 

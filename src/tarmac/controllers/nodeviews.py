@@ -9,7 +9,7 @@ from tarmac.api.egress.names import Address, node_digits
 from tarmac.api.schema import JsonObject
 from tarmac.client.cache import Item
 from tarmac.decide.egress.reading import node_addresses, node_view
-from tarmac.decide.egress.views import NodeView
+from tarmac.decide.pooled.nodeview import NodeView
 
 
 class NodeViews:

@@ -22,6 +22,7 @@ from tarmac.client.client import Client
 from tarmac.client.resources import Propagation
 from tarmac.client.targets.typed import MACHINE_IMAGES
 from tarmac.client.targets.untyped import DEPLOYMENTS, INSTANCES, PODS, RESOURCE_QUOTAS, WORKLOADS
+from tarmac.sim.nodes.draws import PLENTY, RARE, SCARCE
 from tarmac.sim.nodes.settings import CRASH_AFTER, PANIC_AFTER
 
 NAMESPACE = "default"
@@ -37,8 +38,6 @@ _REQUESTS: JsonObject = {
 }
 _WAYS: tuple[Propagation, ...] = ("Background", "Background", "Foreground", "Orphan")
 _LIMITED = ("pods", "count/instances.compute.datumapis.com", "requests.cpu", BLOCKIO)
-SCARCE, PLENTY, RARE = "slow", "fast", "idle"
-"""Classes: limited on each node, unlimited everywhere, and offered in some cities only."""
 _CLASSES = ("", SCARCE, SCARCE, PLENTY, RARE)
 SHARED = "500m"
 _SIZES = (SHARED, "1", "1", "2")  # with whole numbers a container has exclusive CPUs

@@ -8,7 +8,7 @@ from tarmac.base.cpuset import CPUSet
 from tarmac.decide.allocatable.ledger import node_ledger, objections, sized
 from tarmac.decide.allocatable.reservations import Reservations, Reserved, oversubscription_of, reserved_amounts
 from tarmac.decide.allocatable.thresholds import DEFAULT_HARD, thresholds
-from tarmac.decide.scheduling.amounts import Amounts
+from tarmac.decide.amounts import Amounts
 
 CAPACITY = {"cpu": 104_000, "memory": 10 << 30, "ephemeral-storage": 100 << 30, "pods": 110}
 LENT = (0, 1000, 1500, 4000, 5000)

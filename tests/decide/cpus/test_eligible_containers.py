@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tarmac.api.schema import JsonObject
 from tarmac.base.cpuset import CPUSet
 from tarmac.decide.cpus.assigning import assign
-from tarmac.decide.cpus.exclusive import exclusive_cpus, exclusive_peak
 from tarmac.decide.cpus.packing import NotEnough
+from tarmac.decide.exclusivecpus import exclusive_cpus, exclusive_peak
 from tests.decide.cpus.machines import siblings
 from tests.decide.cpus.pods import container, pod, sidecar
 

@@ -22,9 +22,9 @@ from tarmac.decide.egress.candidates import (
 from tarmac.decide.egress.gateways import gateway_spec, sharing
 from tarmac.decide.egress.status import owner_of
 from tarmac.decide.egress.syncing import sync_pairs
-from tarmac.decide.egress.views import NodeView
 from tarmac.decide.pooled.candidates import outside_interface
 from tarmac.decide.pooled.members import next_voters
+from tarmac.decide.pooled.nodeview import NodeView
 from tests.decide.egress.making import address_class, source_ip
 from tests.decide.egress.worlds import node
 

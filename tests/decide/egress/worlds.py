@@ -10,7 +10,8 @@ from tarmac.api.egress.names import Address
 from tarmac.api.egress.nodefacts import NodeFacts, OutsideInterface
 from tarmac.api.egress.sourceip import SourceIP, SourceIPClaim, SourceIPClass
 from tarmac.decide.egress.claims import allows, is_held_by
-from tarmac.decide.egress.views import EgressPod, EndpointView, NodeView, PortView, ServiceView, age
+from tarmac.decide.egress.views import EgressPod, EndpointView, PortView, ServiceView, age
+from tarmac.decide.pooled.nodeview import NodeView
 from tests.decide.egress.making import address_class, bound, source_ip
 
 GATEWAY = {"submariner.io/gateway": "true"}

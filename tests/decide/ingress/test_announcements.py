@@ -13,7 +13,6 @@ from tarmac.api.ingress.addresspool import AddressPool
 from tarmac.api.ingress.bgppeer import BGPPeer
 from tarmac.api.ingress.publicaddress import PublicAddress
 from tarmac.decide import reasons
-from tarmac.decide.egress.views import NodeView
 from tarmac.decide.ingress.announcing import (
     address_finding,
     anycast_cities,
@@ -25,6 +24,7 @@ from tarmac.decide.ingress.announcing import (
 )
 from tarmac.decide.ingress.claims import IngressClaim
 from tarmac.decide.ingress.pools import current_sessions, peer_finding, pool_findings, speakers
+from tarmac.decide.pooled.nodeview import NodeView
 from tarmac.decide.verdict import Refusal
 
 GATEWAY = {"submariner.io/gateway": "true"}

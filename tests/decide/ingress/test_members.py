@@ -8,8 +8,8 @@ from typing import Any
 from tarmac.api.declare import Time, decode, encode
 from tarmac.api.ingress.addresspool import AddressPool
 from tarmac.api.ingress.publicaddress import AnnouncingNode, PublicAddress
-from tarmac.decide.egress.views import NodeView
 from tarmac.decide.ingress.members import address_members, candidates, owner_of
+from tarmac.decide.pooled.nodeview import NodeView
 from tests.decide.egress.worlds import node
 
 HOLDER = {"kind": "Service", "namespace": "default", "name": "web", "uid": "u1"}

@@ -21,7 +21,7 @@ from tarmac.api.kubernetes.core.pods.podresources import pod_amounts, qos_class
 from tarmac.api.schema import JsonObject
 from tarmac.base.quantity import Quantity
 from tarmac.decide.allocatable.weights import shares
-from tarmac.decide.scheduling.amounts import CPU, MEMORY
+from tarmac.decide.amounts import CPU, MEMORY
 
 GUARANTEED_SCORE = -997
 BEST_EFFORT_SCORE = 1000

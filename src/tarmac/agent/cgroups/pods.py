@@ -22,7 +22,7 @@ from tarmac.api.kubernetes.resourcenames import HUGE_PAGES
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.decide.allocatable.weights import MIN_SHARES, shares
-from tarmac.decide.scheduling.amounts import CPU, MEMORY
+from tarmac.decide.amounts import CPU, MEMORY
 
 _LEVELS: Final = {"Guaranteed": "", "Burstable": "/burstable", "BestEffort": "/besteffort"}
 _PREFIX: Final = "pod"

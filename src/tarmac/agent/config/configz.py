@@ -15,7 +15,7 @@ from tarmac.base.duration import format_duration
 from tarmac.base.gates import merge_gates
 from tarmac.base.quantity import Format, Quantity
 from tarmac.decide.allocatable.reservations import Reserved
-from tarmac.decide.scheduling.amounts import shown
+from tarmac.decide.amounts import shown
 
 
 def in_effect(config: AgentConfig) -> JsonObject:

@@ -22,11 +22,11 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.cpuset import CPUSet
 from tarmac.base.log import log
 from tarmac.decide.allocatable.podentries import CPUS_ANNOTATION
+from tarmac.decide.amounts import CPU
 from tarmac.decide.cpus.assigning import NotEnough, assign, refused
-from tarmac.decide.cpus.exclusive import exclusive_cpus
 from tarmac.decide.cpus.pools import shared_pool
 from tarmac.decide.cpus.topology import Topology
-from tarmac.decide.scheduling.amounts import CPU
+from tarmac.decide.exclusivecpus import exclusive_cpus
 
 INFEASIBLE = 'Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"'
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")

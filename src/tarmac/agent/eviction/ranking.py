@@ -14,7 +14,7 @@ from tarmac.api.kubernetes.core.pods.podresources import pod_amounts
 from tarmac.api.schema import JsonObject
 from tarmac.decide.allocatable.reservations import STORAGE
 from tarmac.decide.allocatable.thresholds import ALLOCATABLE_MEMORY, MEMORY_AVAILABLE, PID_AVAILABLE
-from tarmac.decide.scheduling.amounts import MEMORY, shown
+from tarmac.decide.amounts import MEMORY, shown
 
 _INODE_SIGNALS: Final = "inodesFree"
 _SYSTEM_CRITICAL: Final = 2_000_000_000

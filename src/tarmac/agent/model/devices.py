@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from tarmac.decide.scheduling.amounts import Amounts
+from tarmac.decide.amounts import Amounts
 from tarmac.runtimes.interface import Device, Mount
 
 

@@ -23,7 +23,7 @@ from tarmac.client.events import EventType
 from tarmac.decide.allocatable.nodestatus import three_decimals
 from tarmac.decide.allocatable.reservations import PID, Reservations
 from tarmac.decide.allocatable.weights import shares
-from tarmac.decide.scheduling.amounts import CPU, MEMORY, Amounts, shown
+from tarmac.decide.amounts import CPU, MEMORY, Amounts, shown
 
 _RETRY_INTERVAL = 60.0
 _log = log("cgroups")

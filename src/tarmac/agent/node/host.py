@@ -11,8 +11,8 @@ from pathlib import Path
 
 from tarmac.agent.stats.topology import topology
 from tarmac.decide.allocatable.reservations import STORAGE
+from tarmac.decide.amounts import CPU, MEMORY, PODS, Amounts
 from tarmac.decide.cpus.topology import Topology
-from tarmac.decide.scheduling.amounts import CPU, MEMORY, PODS, Amounts
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
 

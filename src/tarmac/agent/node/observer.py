@@ -16,7 +16,7 @@ from tarmac.agent.node.sizes import NodeSizes
 from tarmac.agent.node.status import NodeStatusFacts
 from tarmac.api.kubernetes.core.nodedevices import NodeDevices
 from tarmac.api.schema import JsonObject
-from tarmac.decide.scheduling.amounts import Amounts
+from tarmac.decide.amounts import Amounts
 from tarmac.runtimes.interface import Image, RuntimeStatus
 
 

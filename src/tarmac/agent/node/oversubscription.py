@@ -6,7 +6,7 @@ from tarmac.client.events import EventType
 from tarmac.decide.allocatable.accounts import NodeLedger
 from tarmac.decide.allocatable.nodestatus import three_decimals
 from tarmac.decide.allocatable.reservations import KUBE, SYSTEM
-from tarmac.decide.scheduling.amounts import CPU, shown
+from tarmac.decide.amounts import CPU, shown
 
 REASON = "CPUOverSubscription"
 

@@ -30,7 +30,7 @@ from tarmac.client.informer import Informers
 from tarmac.client.targets.untyped import NODES
 from tarmac.decide import reasons
 from tarmac.decide.allocatable.nodestatus import three_decimals
-from tarmac.decide.scheduling.amounts import CPU
+from tarmac.decide.amounts import CPU
 
 WHILE_UNREADY = 1.0
 _log = log("agent")

@@ -13,7 +13,7 @@ from tarmac.api.kubernetes.core.nodeclasses import NOTHING, OfferedClasses
 from tarmac.decide.allocatable.accounts import NodeLedger, NodeSize, PodEntry
 from tarmac.decide.allocatable.ledger import node_ledger, objections, sized
 from tarmac.decide.allocatable.reservations import PID, Reservations
-from tarmac.decide.scheduling.amounts import Amounts
+from tarmac.decide.amounts import Amounts
 
 
 class NodeSizes:

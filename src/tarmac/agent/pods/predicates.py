@@ -17,8 +17,8 @@ from tarmac.api.kubernetes.core.pods.podresources import pod_amounts
 from tarmac.api.kubernetes.core.pods.security import SAFE_SYSCTLS
 from tarmac.api.schema import JsonObject
 from tarmac.base.quantity import Quantity
+from tarmac.decide.amounts import MEMORY, PODS, Amounts, add, amounts_of
 from tarmac.decide.scheduling import requests_of
-from tarmac.decide.scheduling.amounts import MEMORY, PODS, Amounts, add, amounts_of
 from tarmac.decide.scheduling.nodeterms import choice_of
 
 _NATIVE: Final = ("cpu", "memory", "ephemeral-storage", PODS)

@@ -16,7 +16,7 @@ from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.client.events import EventType
 from tarmac.decide.allocatable.reservations import NOTHING, Reservations, Reserved
-from tarmac.decide.scheduling.amounts import CPU, shown
+from tarmac.decide.amounts import CPU, shown
 
 Tell = Callable[[EventType, str, str], None]
 """Records an event of the node: type, reason, message."""

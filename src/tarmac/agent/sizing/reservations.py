@@ -29,7 +29,7 @@ from tarmac.decide.allocatable.reservations import (
     reserved_amounts,
 )
 from tarmac.decide.allocatable.thresholds import Threshold, thresholds
-from tarmac.decide.scheduling.amounts import CPU, shown
+from tarmac.decide.amounts import CPU, shown
 
 FILE = "file"
 FLAG = "flag"

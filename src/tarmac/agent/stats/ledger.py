@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from tarmac.agent.stats.summary import UNLABELLED, Sample
 from tarmac.decide.allocatable.accounts import NodeLedger, ResourceAccount
 from tarmac.decide.allocatable.reservations import EVICTION, KUBE, RESERVABLE, SYSTEM
-from tarmac.decide.scheduling.amounts import CPU
+from tarmac.decide.amounts import CPU
 
 
 def ledger_metrics(ledger: Callable[[], NodeLedger]) -> Callable[[], Iterator[Sample]]:

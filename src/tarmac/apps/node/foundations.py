@@ -38,8 +38,8 @@ from tarmac.base.gates import SANDBOXED_GPUS
 from tarmac.base.log import log
 from tarmac.base.signals import Signal
 from tarmac.decide.allocatable.nodestatus import three_decimals
+from tarmac.decide.amounts import MEMORY
 from tarmac.decide.cpus.pools import exclusive_capacity, reserved_pool
-from tarmac.decide.scheduling.amounts import MEMORY
 from tarmac.runtimes.cri import CriRuntime
 from tarmac.runtimes.handlercheck import HandlerCheck, check_handlers
 from tarmac.runtimes.interface import Runtime

@@ -25,7 +25,7 @@ from tarmac.base.clock import Clock
 from tarmac.client.events import InvolvedObject, Recorder
 from tarmac.decide.allocatable.accounts import NodeLedger
 from tarmac.decide.allocatable.podentries import pod_entries
-from tarmac.decide.scheduling.amounts import MEMORY
+from tarmac.decide.amounts import MEMORY
 from tarmac.volumes.interface import Volumes
 
 

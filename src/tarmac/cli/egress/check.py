@@ -21,8 +21,9 @@ from tarmac.cli.rendering.text import paragraph, table
 from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.objects import BadObject
-from tarmac.client.client import JSON_ONLY, Client
+from tarmac.client.client import Client
 from tarmac.client.http import HttpConfig
+from tarmac.client.requests import JSON_ONLY
 from tarmac.client.targets.typed import EXTERNAL_SERVICES, FORWARDERS, GATEWAYS
 from tarmac.decide.egress.compiling import dial_port
 from tarmac.decide.egress.connections import gateways_of, joined, relays_of

@@ -18,7 +18,8 @@ from typing import Final
 from tarmac.api.status import BadRequest, NotFound
 from tarmac.base.clock import rfc3339
 from tarmac.cli.logs.lines import LineCutter, LogLine, LogSource, earlier, key_of, sort_key
-from tarmac.client.client import Client, Query, refuse
+from tarmac.client.client import Client
+from tarmac.client.requests import Query, refuse
 from tarmac.client.targets.untyped import PODS
 
 OVERLAP: Final = 1.0

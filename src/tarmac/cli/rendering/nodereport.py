@@ -9,8 +9,8 @@ from tarmac.decide.allocatable.accounts import ClassAccount, NodeLedger, PodEntr
 from tarmac.decide.allocatable.nodestatus import CPU_OVERSUBSCRIPTION, three_decimals
 from tarmac.decide.allocatable.report import NodeReport
 from tarmac.decide.allocatable.reservations import PID
-from tarmac.decide.cpus.exclusive import CPU_EXCLUSIVE
-from tarmac.decide.scheduling.amounts import CPU, shown
+from tarmac.decide.amounts import CPU, shown
+from tarmac.decide.exclusivecpus import CPU_EXCLUSIVE
 
 _NODES = (
     "NODE", "CITY", "CPU", "RESERVED", "OVERSUB", "ALLOCATABLE", "EXCLUSIVE", "COMMITTED", "USED", "PRESSURE",

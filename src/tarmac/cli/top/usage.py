@@ -15,7 +15,7 @@ from tarmac.api.kubernetes.core.pods.phases import is_terminal
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import parse_rfc3339
 from tarmac.decide.allocatable.report import node_city
-from tarmac.decide.scheduling.amounts import CPU, MEMORY, Amounts, add, amounts_of
+from tarmac.decide.amounts import CPU, MEMORY, Amounts, add, amounts_of
 from tarmac.decide.scheduling.demand import requests_of
 
 MAX_AGE: Final = 60.0

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from tarmac.cli.rendering.text import table
 from tarmac.cli.top.usage import Usage
-from tarmac.decide.scheduling.amounts import CPU, MEMORY
+from tarmac.decide.amounts import CPU, MEMORY
 
 _METRICS: Final = ("CPU", "CPU%", "MEMORY", "MEMORY%")
 _HEADERS: Final = {

@@ -16,8 +16,9 @@ from urllib.parse import urlsplit
 
 from tarmac.api.repositories import BYTES, PULL, PUSH, REGISTRY, TOKENS_PATH, Repository
 from tarmac.base.clock import Clock
-from tarmac.client.client import Client, query_string
+from tarmac.client.client import Client
 from tarmac.client.http import HttpConfig
+from tarmac.client.requests import query_string
 from tarmac.client.transport import ClientRequest
 
 _TIMEOUT: Final = 60.0

@@ -13,7 +13,8 @@ from tarmac.cli.rendering.explanation import explanation_text
 from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.objects import EXPLAINED, Json, bare_name, parse_object
-from tarmac.client.client import JSON_ONLY, Client
+from tarmac.client.client import Client
+from tarmac.client.requests import JSON_ONLY
 
 _read = msgspec.json.Decoder(Explanation).decode
 

@@ -17,7 +17,8 @@ from tarmac.controllers.egress.caches import EgressCaches
 from tarmac.controllers.endpointslices import BY_SERVICE, service_of
 from tarmac.decide.egress.model import EgressModel
 from tarmac.decide.egress.reading import allowed_from, pod_view, service_view
-from tarmac.decide.egress.views import EgressPod, NodeView, ServiceView
+from tarmac.decide.egress.views import EgressPod, ServiceView
+from tarmac.decide.pooled.nodeview import NodeView
 
 BY_NAMESPACE = "namespace"
 

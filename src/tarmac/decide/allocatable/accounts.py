@@ -8,8 +8,8 @@ from typing import Final, Literal
 
 from tarmac.base.cpuset import CPUSet
 from tarmac.decide.allocatable.reservations import Holding
+from tarmac.decide.amounts import Amounts
 from tarmac.decide.qosclasses.counting import Place
-from tarmac.decide.scheduling.amounts import Amounts
 
 UNEXPLAINED: Final = "unexplained"
 """The purpose of a holding on a node that does not report its reservations."""

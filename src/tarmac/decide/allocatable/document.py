@@ -7,7 +7,7 @@ from tarmac.decide.allocatable.accounts import ClassAccount, PodEntry, ResourceA
 from tarmac.decide.allocatable.nodestatus import three_decimals
 from tarmac.decide.allocatable.report import NodeReport
 from tarmac.decide.allocatable.reservations import PID
-from tarmac.decide.scheduling.amounts import shown
+from tarmac.decide.amounts import shown
 
 
 def node_document(report: NodeReport) -> JsonObject:

@@ -32,8 +32,8 @@ from tarmac.decide.allocatable.accounts import (
 )
 from tarmac.decide.allocatable.reservations import EVICTION, KUBE, PID, STORAGE, SYSTEM, Holding, Reservations
 from tarmac.decide.allocatable.thresholds import MEMORY_AVAILABLE, NODEFS_AVAILABLE, Threshold
+from tarmac.decide.amounts import CPU, MEMORY, PODS, Amounts, add, shown
 from tarmac.decide.qosclasses.counting import Place
-from tarmac.decide.scheduling.amounts import CPU, MEMORY, PODS, Amounts, add, shown
 
 HUGE_PAGES: Final = "hugepages"
 UNHEALTHY: Final = "unhealthy"

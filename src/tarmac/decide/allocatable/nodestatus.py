@@ -19,8 +19,8 @@ from tarmac.decide.allocatable.accounts import UNEXPLAINED, NodeLedger, NodeSize
 from tarmac.decide.allocatable.ledger import huge_pages, node_ledger, unhealthy
 from tarmac.decide.allocatable.podentries import pod_entries
 from tarmac.decide.allocatable.reservations import EVICTION, KUBE, PID, SYSTEM, Holding
-from tarmac.decide.cpus.exclusive import CPU_EXCLUSIVE
-from tarmac.decide.scheduling.amounts import CPU, MEMORY, Amounts, amounts_of, shown, whole
+from tarmac.decide.amounts import CPU, MEMORY, Amounts, amounts_of, shown, whole
+from tarmac.decide.exclusivecpus import CPU_EXCLUSIVE
 
 CPU_OVERSUBSCRIPTION: Final = "cpu oversubscription"
 OPTIONAL: Final = (CPU_OVERSUBSCRIPTION, CPU_EXCLUSIVE)

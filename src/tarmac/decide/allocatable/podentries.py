@@ -19,8 +19,8 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.cpuset import CPUSet
 from tarmac.decide.allocatable.accounts import PodEntry
 from tarmac.decide.allocatable.weights import MIN_SHARES, shares
+from tarmac.decide.amounts import CPU
 from tarmac.decide.qosclasses.counting import places
-from tarmac.decide.scheduling.amounts import CPU
 from tarmac.decide.scheduling.demand import requests_of
 
 CPUS_ANNOTATION: Final = "node.tarmac/cpus"

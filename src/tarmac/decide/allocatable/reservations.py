@@ -14,7 +14,7 @@ from typing import Final
 from tarmac.base.cpuset import CPUSet
 from tarmac.base.quantity import Quantity
 from tarmac.decide.allocatable.thresholds import Threshold
-from tarmac.decide.scheduling.amounts import CPU, MEMORY
+from tarmac.decide.amounts import CPU, MEMORY
 
 STORAGE: Final = "ephemeral-storage"
 PID: Final = "pid"

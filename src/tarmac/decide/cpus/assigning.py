@@ -11,9 +11,9 @@ from __future__ import annotations
 from tarmac.api.kubernetes.core.pods.podresources import is_sidecar
 from tarmac.api.schema import JsonObject
 from tarmac.base.cpuset import CPUSet
-from tarmac.decide.cpus.exclusive import exclusive_cpus
 from tarmac.decide.cpus.packing import NotEnough, take
 from tarmac.decide.cpus.topology import Topology
+from tarmac.decide.exclusivecpus import exclusive_cpus
 
 __all__ = ["NotEnough", "assign", "refused"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from tarmac.base.cpuset import CPUSet
 from tarmac.decide.allocatable.reservations import Reservations
+from tarmac.decide.amounts import CPU
 from tarmac.decide.cpus.packing import take
 from tarmac.decide.cpus.topology import Topology
-from tarmac.decide.scheduling.amounts import CPU
 
 
 def reserved_count(reservations: Reservations) -> int:

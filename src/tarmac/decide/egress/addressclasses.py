@@ -9,7 +9,7 @@ from tarmac.api.shared import IPFamily
 from tarmac.decide import reasons
 from tarmac.decide.egress.candidates import candidates, partners, voters
 from tarmac.decide.egress.claims import RESTING, holders, phase_of
-from tarmac.decide.egress.views import NodeView
+from tarmac.decide.pooled.nodeview import NodeView
 from tarmac.decide.pooled.overlap import RangeOwner, overlapped_by_older
 from tarmac.decide.pooled.ranges import Ranges
 from tarmac.decide.rollup.conditions import Finding

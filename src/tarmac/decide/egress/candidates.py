@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from tarmac.api.egress.names import LABEL_GATEWAY
 from tarmac.api.egress.sourceip import ClassLocation, SourceIPClassSpec
-from tarmac.decide.egress.views import NodeView
 from tarmac.decide.pooled import members
 from tarmac.decide.pooled.candidates import MAX_VIRTUAL, able_to_encrypt, linked_gateways
+from tarmac.decide.pooled.nodeview import NodeView
 from tarmac.decide.pooled.permissions import selects
 from tarmac.decide.pooled.ranges import digest
 from tarmac.decide.verdict import Verdict

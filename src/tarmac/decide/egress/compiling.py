@@ -23,7 +23,8 @@ from tarmac.api.shared import Protocol
 from tarmac.decide.egress.numbers import next_transit, transit_address, transit_number
 from tarmac.decide.egress.sourceresolution import ResolvedSource, SourcePod
 from tarmac.decide.egress.sources import Resolution
-from tarmac.decide.egress.views import NodeView, PortView
+from tarmac.decide.egress.views import PortView
+from tarmac.decide.pooled.nodeview import NodeView
 
 # Allocation of transit addresses, under which connections travel between nodes.
 #

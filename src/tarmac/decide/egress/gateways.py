@@ -9,8 +9,8 @@ from tarmac.api.egress.sourceip import AddressLimits, SourceIP, SourceIPClass
 from tarmac.base.quantity import Quantity
 from tarmac.decide.egress.candidates import partners, voters
 from tarmac.decide.egress.compiling import GatewayPart
-from tarmac.decide.egress.views import NodeView
 from tarmac.decide.pooled.members import Members, gateway_node, next_members
+from tarmac.decide.pooled.nodeview import NodeView
 
 
 def rules_of(namespace: str, name: str) -> Callable[[GatewayRule], bool]:

@@ -23,7 +23,8 @@ from tarmac.decide.egress.claims import allows, holders, is_held_by
 from tarmac.decide.egress.gateways import sharing
 from tarmac.decide.egress.sourceresolution import carried_at
 from tarmac.decide.egress.status import owner_of
-from tarmac.decide.egress.views import EgressPod, NodeView, ServiceView, age
+from tarmac.decide.egress.views import EgressPod, ServiceView, age
+from tarmac.decide.pooled.nodeview import NodeView
 from tarmac.decide.verdict import Verdict
 
 

@@ -24,8 +24,9 @@ from tarmac.api.networking.names import (
 )
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import parse_rfc3339
-from tarmac.decide.egress.views import EgressPod, EndpointView, NodeView, PortView, ServiceView
+from tarmac.decide.egress.views import EgressPod, EndpointView, PortView, ServiceView
 from tarmac.decide.nodes import UNSCHEDULABLE
+from tarmac.decide.pooled.nodeview import NodeView
 
 
 def service_view(service: JsonObject, slices: Iterable[JsonObject]) -> ServiceView:

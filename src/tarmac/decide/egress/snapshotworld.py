@@ -22,7 +22,8 @@ from tarmac.decide.egress.model import EgressModel
 from tarmac.decide.egress.pool import SourceIPPool
 from tarmac.decide.egress.reading import allowed_from, node_addresses, node_view, pod_view, service_view
 from tarmac.decide.egress.status import owner_of
-from tarmac.decide.egress.views import EgressPod, NodeView, ServiceView, age
+from tarmac.decide.egress.views import EgressPod, ServiceView, age
+from tarmac.decide.pooled.nodeview import NodeView
 from tarmac.decide.snapshot.egressobjects import (
     EXTERNAL_SERVICES,
     FORWARDERS,

@@ -15,7 +15,8 @@ from tarmac.api.egress.names import ANNOTATION_ALLOWED_FROM, Address, object_nam
 from tarmac.api.egress.sourceip import SourceIP, SourceIPClass
 from tarmac.decide import reasons
 from tarmac.decide.egress.claims import is_held_by
-from tarmac.decide.egress.views import EgressLookup, EndpointView, NodeView, PortView, ServiceView, age
+from tarmac.decide.egress.views import EgressLookup, EndpointView, PortView, ServiceView, age
+from tarmac.decide.pooled.nodeview import NodeView
 from tarmac.decide.verdict import Refusal
 
 

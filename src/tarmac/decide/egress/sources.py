@@ -23,7 +23,8 @@ from tarmac.decide import reasons
 from tarmac.decide.egress.candidates import can_tunnel
 from tarmac.decide.egress.openings import Key, Opening, Openings, Remembered, name_of
 from tarmac.decide.egress.sourceresolution import ResolvedSource, SourcePod, admitted, granted_service, lets_in
-from tarmac.decide.egress.views import EgressLookup, EgressPod, EndpointView, NodeView, PortView
+from tarmac.decide.egress.views import EgressLookup, EgressPod, EndpointView, PortView
+from tarmac.decide.pooled.nodeview import NodeView
 from tarmac.decide.verdict import Refusal
 
 _CHUNK: Final = 64  # endpoints between two points at which resolving may be suspended

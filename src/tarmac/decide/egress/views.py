@@ -11,26 +11,8 @@ from typing import Protocol
 
 from tarmac.api.egress.externalservice import ExternalService
 from tarmac.api.egress.names import Address
-from tarmac.api.egress.nodefacts import NodeFacts
 from tarmac.api.egress.sourceip import SourceIP, SourceIPClaim, SourceIPClass
-
-
-@dataclass(frozen=True, slots=True)
-class NodeView:
-    """A node. `facts` is None if its agent does not take part in egress.
-
-    `cordoned_at` is the Unix time of the cordon; None until the node controller has recorded it.
-    """
-
-    name: str
-    address: str = ""
-    city: str = ""
-    location: str = ""
-    ready: bool = True
-    cordoned: bool = False
-    cordoned_at: float | None = None
-    labels: Mapping[str, str] = field(default_factory=dict[str, str])
-    facts: NodeFacts | None = None
+from tarmac.decide.pooled.nodeview import NodeView
 
 
 @dataclass(frozen=True, slots=True)

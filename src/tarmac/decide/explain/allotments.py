@@ -13,9 +13,9 @@ from tarmac.decide import reasons
 from tarmac.decide.allocatable.accounts import PodEntry
 from tarmac.decide.allocatable.podentries import pod_entries
 from tarmac.decide.allocatable.weights import shares
-from tarmac.decide.cpus.exclusive import CPU_EXCLUSIVE
+from tarmac.decide.amounts import CPU, amounts_of
+from tarmac.decide.exclusivecpus import CPU_EXCLUSIVE
 from tarmac.decide.explain.answer import told, yes
-from tarmac.decide.scheduling.amounts import CPU, amounts_of
 from tarmac.decide.snapshot.snapshot import NODES, Snapshot
 from tarmac.decide.verdict import Refusal
 

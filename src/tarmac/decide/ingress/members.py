@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from tarmac.api.ingress.addresspool import AddressPool, announcement
 from tarmac.api.ingress.publicaddress import AnnouncingNode, PublicAddress
-from tarmac.decide.egress.views import NodeView
 from tarmac.decide.ingress.binding import holders, phase_of
 from tarmac.decide.ingress.selecting import is_gateway
 from tarmac.decide.pooled.candidates import MAX_VIRTUAL, able_to_encrypt, linked_gateways
 from tarmac.decide.pooled.members import Members, next_members, resigned, voters
+from tarmac.decide.pooled.nodeview import NodeView
 from tarmac.decide.pooled.pool import RESTING
 from tarmac.decide.pooled.ranges import digest
 from tarmac.decide.verdict import Verdict

@@ -10,11 +10,11 @@ from tarmac.api.ingress.addresspool import AddressPool, PoolSummary, announcemen
 from tarmac.api.ingress.bgppeer import BGPPeer, PeerNode
 from tarmac.api.ingress.publicaddress import PublicAddress
 from tarmac.decide import reasons
-from tarmac.decide.egress.views import NodeView
 from tarmac.decide.ingress.announcing import gateways
 from tarmac.decide.ingress.binding import holders, phase_of
 from tarmac.decide.ingress.selecting import has_session, is_announced_to
 from tarmac.decide.pooled.candidates import outside_interface
+from tarmac.decide.pooled.nodeview import NodeView
 from tarmac.decide.pooled.pool import RESTING
 from tarmac.decide.pooled.ranges import MAX_COUNTED, Ranges
 from tarmac.decide.rollup.conditions import Finding

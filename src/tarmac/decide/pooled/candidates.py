@@ -10,7 +10,7 @@ from tarmac.api.egress.addressrules import bounds_of
 from tarmac.api.egress.names import LABEL_GATEWAY, Address
 from tarmac.api.egress.nodefacts import NodeFacts, interface_addresses
 from tarmac.decide import reasons
-from tarmac.decide.egress.views import NodeView
+from tarmac.decide.pooled.nodeview import NodeView
 from tarmac.decide.pooled.ranges import Offered
 from tarmac.decide.verdict import Refusal, Verdict
 

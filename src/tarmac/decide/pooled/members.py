@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, S
 from typing import NamedTuple
 
 from tarmac.api.egress.forwarding import GatewayNode
-from tarmac.decide.egress.views import NodeView
+from tarmac.decide.pooled.nodeview import NodeView
 
 MAX_VOTERS = 5
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from tarmac.decide.cpus.exclusive import CPU_EXCLUSIVE
+from tarmac.decide.amounts import CPU, PODS, Amounts, described
+from tarmac.decide.exclusivecpus import CPU_EXCLUSIVE
 from tarmac.decide.qosclasses.counting import Place
 from tarmac.decide.scheduling import Cluster, Demand, Pod, open_nodes, places_left, room_at
-from tarmac.decide.scheduling.amounts import CPU, PODS, Amounts, described
 from tarmac.decide.scheduling.holders import holders_of, to_delete
 
 _WHOLE_CPU: Final = 1000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tarmac.api.compute.scaling import MetricSpec, MetricTarget
 from tarmac.base.quantity import NANO, Quantity
+from tarmac.decide.amounts import CPU, shown
 from tarmac.decide.scaling.metrics import ExternalReading, Reading, ResourceReading, Use, metric_name
-from tarmac.decide.scheduling.amounts import CPU, shown
 
 
 def measured(metric: MetricSpec, reading: Reading) -> str:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tarmac.decide.cpus.exclusive import CPU_EXCLUSIVE
-from tarmac.decide.scheduling.amounts import PODS, Amounts
+from tarmac.decide.amounts import PODS, Amounts
+from tarmac.decide.exclusivecpus import CPU_EXCLUSIVE
 from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.filters.taints import KEEPS_OFF
 from tarmac.decide.scheduling.nodeinfo import NodeInfo

@@ -13,9 +13,8 @@ from typing import Final
 
 from tarmac.decide.scheduling.census import Census
 from tarmac.decide.scheduling.demand import Pod
-from tarmac.decide.scheduling.nodeinfo import Node, NodeInfo
+from tarmac.decide.scheduling.nodeinfo import Node, NodeInfo, NodePool
 from tarmac.decide.scheduling.nodeterms import HOSTNAME
-from tarmac.decide.scheduling.pool import NodePool
 
 # A label with more values than this is nearly unique per node, and pools of one node are useless.
 _MAX_VALUES: Final = 64

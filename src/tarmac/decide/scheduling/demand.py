@@ -19,8 +19,8 @@ from tarmac.api.kubernetes.core.pods.podresources import pod_amounts
 from tarmac.api.mirrorpods import is_mirror
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
-from tarmac.decide.cpus.exclusive import CPU_EXCLUSIVE, exclusive_peak
-from tarmac.decide.scheduling.amounts import CPU, MEMORY, PODS, Amounts, amounts_of, whole_amounts
+from tarmac.decide.amounts import CPU, MEMORY, PODS, Amounts, amounts_of, whole_amounts
+from tarmac.decide.exclusivecpus import CPU_EXCLUSIVE, exclusive_peak
 from tarmac.decide.scheduling.nodeterms import NodeChoice, any_of, choice_of
 from tarmac.decide.scheduling.podterms import PodTerm, Spread, pod_term, spread_of
 from tarmac.decide.scheduling.qosclasses import ClassDemand, class_demand, class_key

@@ -6,24 +6,21 @@ the size of the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tarmac.api.compute.names import GPUS_SANDBOXABLE
 from tarmac.api.kubernetes.core.nodedevices import NO_DEVICES, NodeDevices, node_devices
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
 from tarmac.base.quantity import Quantity
-from tarmac.decide.cpus.exclusive import CPU_EXCLUSIVE
+from tarmac.decide.amounts import CPU, MEMORY, PODS, Amounts, amounts_of, whole
+from tarmac.decide.exclusivecpus import CPU_EXCLUSIVE
 from tarmac.decide.qosclasses.counting import Place
-from tarmac.decide.scheduling.amounts import CPU, MEMORY, PODS, Amounts, amounts_of, whole
 from tarmac.decide.scheduling.demand import Pod, Port
 from tarmac.decide.scheduling.levels import FULL, UNLIMITED, level_of
 from tarmac.decide.scheduling.qosclasses import NO_CLASSES, ClassDemand, ClassOffer, offer_of
-
-if TYPE_CHECKING:
-    from tarmac.decide.scheduling.pool import NodePool
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,3 +195,69 @@ def _step(counts: dict[Any, int], key: object, change: int) -> None:
         counts[key] = count
     else:
         del counts[key]
+
+
+class NodePool:
+    """A pool of equivalent nodes, which differ only in their pods, in buckets by free capacity.
+
+    All nodes of a pool have the same Location, taints, runtimes and values of the labels that pods select by. A filter
+    on those runs once per pool, not once per node. The emptiest nodes are tried first and nodes that are certainly too
+    full are skipped, so the cost of finding a node is the same in a pool of a hundred nodes and of thousands.
+
+    `order` lists the levels that have nodes, emptiest first.
+    """
+
+    __slots__ = ("buckets", "key", "order", "size")
+
+    def __init__(self, key: tuple[object, ...]) -> None:
+        self.key = key
+        self.buckets: dict[int, list[NodeInfo]] = {}
+        self.order: list[int] = []
+        self.size = 0
+
+    def __iter__(self) -> Iterator[NodeInfo]:
+        for level in self.order:
+            yield from self.buckets[level]
+
+    @property
+    def example(self) -> NodeInfo:
+        """Any node of the pool, for properties that all of them share."""
+        return self.buckets[self.order[0]][0]
+
+    def add(self, info: NodeInfo) -> None:
+        """Add a node."""
+        self.size += 1
+        info.pool = self
+        self._put(info)
+
+    def remove(self, info: NodeInfo) -> None:
+        """Remove a node."""
+        self.size -= 1
+        info.pool = None
+        self._take(info)
+
+    def refresh(self, info: NodeInfo) -> None:
+        """Move a node to the bucket of its current level, after its pods have changed."""
+        if info.current_level() != info.level:
+            self._take(info)
+            self._put(info)
+
+    def _put(self, info: NodeInfo) -> None:
+        info.level = info.current_level()
+        bucket = self.buckets.get(info.level)
+        if bucket is None:
+            bucket = self.buckets[info.level] = []
+            self.order = sorted(self.buckets, reverse=True)
+        info.slot = len(bucket)
+        bucket.append(info)
+
+    def _take(self, info: NodeInfo) -> None:
+        """Remove a node from its bucket in O(1): the bucket's last node moves into the gap."""
+        bucket = self.buckets[info.level]
+        last = bucket.pop()
+        if last is not info:
+            bucket[info.slot] = last
+            last.slot = info.slot
+        if not bucket:
+            del self.buckets[info.level]
+            self.order = sorted(self.buckets, reverse=True)

@@ -21,8 +21,7 @@ from tarmac.decide.scheduling.demand import Demand, Pod
 from tarmac.decide.scheduling.explain import explain, refusals_by_node
 from tarmac.decide.scheduling.filters import LABELS, NODE_FILTERS, POD_FILTERS, POOL_FILTERS, Check, Filter
 from tarmac.decide.scheduling.levels import LeastLevel
-from tarmac.decide.scheduling.nodeinfo import NodeInfo
-from tarmac.decide.scheduling.pool import NodePool
+from tarmac.decide.scheduling.nodeinfo import NodeInfo, NodePool
 from tarmac.decide.scheduling.preemption import Guard, PreemptionCandidate, Started, best, candidates
 from tarmac.decide.scheduling.scorers import DEMAND_SCORERS, POD_SCORERS, Score, Scorer
 from tarmac.decide.verdict import Refusal, Verdict

@@ -19,7 +19,7 @@ from tarmac.api.networking.interfaces import decode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.schema import JsonObject
 from tarmac.base.quantity import Quantity
-from tarmac.decide.cpus.exclusive import CPU_EXCLUSIVE, exclusive_peak
+from tarmac.decide.exclusivecpus import CPU_EXCLUSIVE, exclusive_peak
 from tarmac.decide.qosclasses.counting import Place, Places, places
 from tarmac.sim.checker.replay import DEPLOYMENTS, INSTANCES, LEASES, NODES, PODS, QUOTAS, Mirror, ObjectChange
 

@@ -22,9 +22,9 @@ from tarmac.sim.faults.draws import (
     NODE_DEATH,
     FaultInjector,
 )
+from tarmac.sim.faults.replica import Replica
 from tarmac.sim.loop import VirtualClock
 from tarmac.sim.nodes.fleet import SimulatedNodes
-from tarmac.sim.replica import Replica
 from tarmac.store.interface import Store
 
 _SOON = 40  # number of requests within which an armed crash happens

@@ -30,9 +30,9 @@ from tarmac.base import names
 from tarmac.decide.allocatable.ledger import node_ledger, objections, sized
 from tarmac.decide.allocatable.nodestatus import sizes_in_status
 from tarmac.decide.allocatable.reservations import STORAGE, Reservations
+from tarmac.decide.amounts import CPU, MEMORY, PODS, Amounts, amounts_of
 from tarmac.decide.cpus.pools import exclusive_capacity, reserved_pool
 from tarmac.decide.cpus.topology import Topology
-from tarmac.decide.scheduling.amounts import CPU, MEMORY, PODS, Amounts, amounts_of
 from tarmac.sim.nodes.model import NodeModel
 from tarmac.sim.nodes.settings import STORAGE_OF_A_NODE, NodeShape
 

@@ -11,8 +11,9 @@ from typing import Any
 from tarmac.base.randomness import Randomness
 from tarmac.sim.nodes.configuration import ClassLimit, SimNodeConfig, model_of
 from tarmac.sim.nodes.model import NodeModel
-from tarmac.sim.users import PLENTY, RARE, SCARCE
 
+SCARCE, PLENTY, RARE = "slow", "fast", "idle"
+"""Classes: limited on each node, unlimited everywhere, and offered in some cities only."""
 _CPUS = 32
 
 

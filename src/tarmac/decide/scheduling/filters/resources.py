@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tarmac.decide import reasons
-from tarmac.decide.scheduling.amounts import PODS, available, described
+from tarmac.decide.amounts import PODS, available, described
 from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.demand import Pod
 from tarmac.decide.scheduling.filters.rule import Brief, Check, Why

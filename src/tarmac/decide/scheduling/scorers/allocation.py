@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.decide.scheduling.amounts import CPU, MEMORY
+from tarmac.decide.amounts import CPU, MEMORY
 from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.demand import Pod
 from tarmac.decide.scheduling.nodeinfo import NodeInfo

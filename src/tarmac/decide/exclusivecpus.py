@@ -14,7 +14,7 @@ from tarmac.api.kubernetes.resourcenames import quantity
 from tarmac.api.schema import JsonObject
 from tarmac.base.quantity import NANO
 
-_CPU, _MEMORY = "cpu", "memory"  # not imported from scheduling, which imports this module
+_CPU, _MEMORY = "cpu", "memory"  # not imported from amounts, which imports this module
 
 CPU_EXCLUSIVE: Final = "cpu exclusive"
 """Key in a node's capacity: the number of CPUs that can be exclusive."""

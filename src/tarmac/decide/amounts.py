@@ -11,7 +11,7 @@ from typing import Final
 
 from tarmac.api.shared import ResourceList
 from tarmac.base.quantity import NANO, Format, Quantity
-from tarmac.decide.cpus.exclusive import CPU_EXCLUSIVE
+from tarmac.decide.exclusivecpus import CPU_EXCLUSIVE
 
 CPU = "cpu"
 MEMORY = "memory"
