@@ -50,6 +50,7 @@ check: setup ## formatting, lint, strict types, import direction, house rules
 	.venv/bin/lint-imports
 	$(PY) -m tools.house_rules
 	$(PY) -m tools.words
+	$(PY) -m tools.names
 	$(PY) -m tools.dashboard --check
 
 test-tools: setup node-parts machine-images

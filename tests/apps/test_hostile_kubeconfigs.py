@@ -90,7 +90,7 @@ def link_to_itself(file: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [pipe, endless, folder, link_to_itself])
-async def test_what_is_no_file_is_not_waited_for(
+async def test_kubeconfigs_that_are_no_file_are_left_unchanged(
     layout: Layout, tmp_path: Path, make: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     make(tmp_path / "config")

@@ -20,7 +20,7 @@ _DEFAULT_PRECEDENCE: Final = 1000
 _MAX_PRECEDENCE: Final = 10000
 _METHODS: Final = ("ByNamespace", "ByUser")
 _VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch")
-_EVERY: Final = "*"
+_EVERYTHING: Final = "*"
 # kind of a subject -> its field
 _SUBJECTS: Final = {"ServiceAccount": "serviceAccount", "User": "user", "Group": "group"}
 
@@ -129,7 +129,7 @@ def _validate_subject(subject: JsonObject, path: str, errors: FieldErrors) -> No
 
 def _validate_account(account: JsonObject, path: str, errors: FieldErrors) -> None:
     name, namespace = account.get("name", ""), account.get("namespace", "")
-    if name not in ("", _EVERY):
+    if name not in ("", _EVERYTHING):
         checks.dns_subdomain(name, f"{path}.name", errors)
     if namespace:
         checks.dns_label(namespace, f"{path}.namespace", errors)
@@ -171,9 +171,9 @@ def _validate_verbs(verbs: Sequence[str], path: str, errors: FieldErrors) -> Non
 
 def _alone(values: Sequence[str], path: str, noun: str, errors: FieldErrors) -> bool:
     """Return True if the values have the wildcard, which must stand alone."""
-    if _EVERY in values and len(values) > 1:
+    if _EVERYTHING in values and len(values) > 1:
         errors.invalid(path, values, f"if '*' is present, must not specify other {noun}")
-    return _EVERY in values
+    return _EVERYTHING in values
 
 
 def _each(values: Sequence[str], said: Callable[[str], list[str]], path: str, errors: FieldErrors) -> None:
