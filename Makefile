@@ -66,7 +66,8 @@ endif
 	@$(PY) -m tools.gobuild kubectl >/dev/null # also where there is one: a newcomer without is offered it
 	@test -d tests/__pycache__ || env -u PYTHONDONTWRITEBYTECODE $(PYTEST) --collect-only -qq >/dev/null || true # compiled once, not by each worker; the run itself reports errors
 ifeq ($(PEERS),1)
-	@$(PY) -m tools.gobuild kube-apiserver etcd kube-scheduler sample-device-plugin >/dev/null
+	@$(PY) -m tools.gobuild kube-apiserver etcd kube-scheduler sample-device-plugin helm >/dev/null
+	@$(PY) -m tools.charts traefik >/dev/null
 	@$(PY) -m tools.fetch_kubernetes_controllers >/dev/null
 endif
 

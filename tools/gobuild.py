@@ -61,6 +61,13 @@ PROGRAMS = {
     "sample-device-plugin": Program(
         "kubernetes", "k8s.io/kubernetes/test/images/sample-device-plugin", "1.35.8", "about 1 minute"
     ),
+    "helm": Program(
+        "helm",
+        "helm.sh/helm/v3/cmd/helm",
+        "3.19.0",
+        "about 3 minutes",
+        "-s -w -X helm.sh/helm/v3/internal/version.version=v3.19.0",
+    ),
     "etcd": Program("etcd", "go.etcd.io/etcd/server/v3", "3.6.8", "about 1 minute"),
 }
 
@@ -97,8 +104,8 @@ def build(name: str) -> Path:
     def compile_into(folder: Path) -> None:
         say(f"building {name} {program.version} from source: {program.takes}, once")
         subprocess.run(
-            [find_go(), "build", "-mod=readonly", "-trimpath", f"-ldflags={program.ldflags}", "-o", str(folder / name),
-             program.package],
+            [find_go(), "build", "-mod=readonly", "-trimpath", f"-ldflags={program.ldflags}", "-o",
+             str(folder / name), program.package],
             cwd=ROOT / "third_party" / program.module,
             env={**os.environ, "GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"},
             check=True,

@@ -65,7 +65,6 @@ REPORTERS = 32
 RETRY_SECONDS = 5.0  # retry interval for missing objects that a pod refers to
 SANDBOX_CHANGED = "Pod sandbox changed, it will be killed and re-created."
 _KILLED = 137
-_ENDINGS = {0: "completed", _KILLED: "killed"}
 _LOOPS = 4  # number of crashes of a pod in a temporary crash loop
 _decode = msgspec.json.Decoder(JsonObject).decode
 
@@ -517,7 +516,7 @@ class SimulatedNodes:
         self._end(pod, _KILLED, "Error")
 
     def _end(self, pod: SimulatedPod, code: int, reason: str) -> None:
-        self.happened[_ENDINGS.get(code, "crashed")] += 1
+        self.happened["completed" if code == 0 else "killed" if code == _KILLED else "crashed"] += 1
         if pod.end(code, reason, self._now()):
             if pod.crashes:
                 self._events.backs_off(pod)
