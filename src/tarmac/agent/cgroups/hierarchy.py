@@ -188,6 +188,7 @@ def give_cpus(group: Path, cpus: CPUSet) -> None:
     try:
         attempt(group / "cpuset.cpus", str(cpus))
     except CgroupError:
+        # The container may have ended between the listing and the write.
         if group.exists():
             raise
 
@@ -218,6 +219,7 @@ def below(folder: Path) -> list[Path]:
 def rmdir_tree(folder: Path) -> bool:
     """Remove a group and its child groups; False if one is still in use."""
     try:
+        # Children first: the kernel removes only groups without children.
         for group in (*reversed(below(folder)), folder):
             group.rmdir()
     except FileNotFoundError:

@@ -39,6 +39,7 @@ class PinningRuntime(ForwardingRuntime):
         cpus = self._cpus.of_container(uid, config.name)
         config = replace(config, resources=replace(config.resources, cpuset_cpus=str(cpus)))
         made = await super().create_container(sandbox_id, config, sandbox)
+        # After the create, with the CPUs it was given: `start_container` updates it if they have changed since.
         self._cpus_at_creation[made] = cpus
         self._placement.add_container(made, uid, config.name)
         return made

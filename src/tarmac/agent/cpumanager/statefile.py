@@ -49,6 +49,7 @@ class StateFile:
         """Return the assignments, if the file exists and is of the static policy. Raises BadConfig."""
         try:
             state = msgspec.json.decode(read_state(self._path, _MAX_BYTES), type=_State)
+            # A file cut short by a power loss could decode as a shorter one, and its CPUs be assigned twice.
             if state.checksum != _checksum(state):
                 raise ValueError("checksum does not match")
             if state.policy_name != STATIC:
@@ -72,6 +73,7 @@ class StateFile:
         entries = {uid: {name: str(cpus) for name, cpus in own.items()} for uid, own in assignments.items()}
         state = _State(STATIC, str(shared), entries)
         state.checksum = _checksum(state)
+        # By a rename: a kill during the write leaves the assignments that running containers rely on.
         replace_state(self._path, msgspec.json.encode(state))
 
     def remove(self) -> None:

@@ -42,6 +42,8 @@ class Unpinning:
         while self.needed():
             try:
                 await self.widen()
+                # Only after all containers are wide: the file is what makes the next agent finish the rest after a
+                # kill.
                 self._file.remove()
             except (RuntimeFault, CgroupError, OSError) as error:
                 _log.debug("CPU pinning cannot be removed yet, will retry", why=str(error))
@@ -50,6 +52,7 @@ class Unpinning:
 
     async def widen(self) -> None:
         """Place all pods on all CPUs. Raises RuntimeFault, CgroupError."""
+        # Groups before the runtime: a container cannot get CPUs that its parent group lacks.
         for path in self._groups.paths().values():
             self._hierarchy.pin(path, self._online, {})
         for each in await self._runtime.containers():

@@ -114,6 +114,7 @@ class NameServer:
         async with asyncio.TaskGroup() as group:
 
             def readable() -> None:
+                # Runs in the loop, not in a task: a flood of datagrams would hold it without the limits below.
                 begun = loop.time()
                 try:
                     for _ in range(BATCH_SIZE):
@@ -124,6 +125,8 @@ class NameServer:
                     return
                 except OSError as error:
                     loop.remove_reader(listening)
+                    # Set once: the reader is removed before, or the next call would set the result of a finished
+                    # future.
                     broken.set_result(error)
 
             loop.add_reader(listening, readable)
@@ -131,6 +134,7 @@ class NameServer:
                 error = await broken
             finally:
                 loop.remove_reader(listening)
+                # The group waits for its tasks: a forwarded question would delay the end by its timeouts.
                 for task in waiting:
                     task.cancel()
         raise error
@@ -146,6 +150,7 @@ class NameServer:
         answer = self.at_once(query, networks, query.size)
         if answer is not None:
             _send(listening, answer, sender)
+        # Above it the question is dropped, as UDP may: a pod that floods must not begin a task for each.
         elif len(waiting) < MAX_FORWARDED:
             task = group.create_task(self._later(listening, query, networks, sender))
             waiting.add(task)
@@ -167,6 +172,7 @@ class NameServer:
         room = asyncio.Semaphore(MAX_CONNECTIONS)
         async with asyncio.TaskGroup() as group:
             while True:
+                # Before the accept: connections beyond the limit wait in the kernel, without a descriptor of ours.
                 await room.acquire()
                 try:
                     accepted, _ = await loop.sock_accept(listening)
@@ -174,6 +180,8 @@ class NameServer:
                     broken = error
                     break
                 task = group.create_task(self._connection(network, accepted))
+                # In a callback, not at the end of the task: a task that is cancelled before its first step would keep
+                # the slot.
                 task.add_done_callback(lambda _: room.release())
         raise broken
 

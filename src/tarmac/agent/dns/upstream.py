@@ -101,6 +101,7 @@ class Upstream:
         for _ in range(MAX_ROUNDS):
             for server in self._servers:
                 reply = await self._ask(server, question, edns)
+                # A failure is not cached: the resolver may recover before the next question.
                 if reply is not None and reply.code != SERVER_FAILURE:
                     self._cache.put((question, edns), reply)
                     return CachedReply(reply, 0)
@@ -108,10 +109,12 @@ class Upstream:
         return CachedReply(failed, 0) if failed is not None else None
 
     async def _ask(self, server: tuple[str, int], question: Question, edns: bool) -> UpstreamReply | None:
+        # Random, so that a forged reply must guess it; with the port of a socket per question that takes 32 bits.
         number = int(self._randomness.uuid()[:4], 16)
         packet = write_query(number, question, edns)
         try:
             async with asyncio.timeout(self._timeout):
+                # One timeout covers both transports: a resolver that is slow over TCP would otherwise double the wait.
                 reply = await _over_udp(server, packet, number, question)
                 return await _over_tcp(server, packet, number, question) if reply.truncated else reply
         except (OSError, TimeoutError, MalformedPacket, asyncio.IncompleteReadError):

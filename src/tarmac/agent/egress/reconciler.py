@@ -112,6 +112,7 @@ class EgressReconciler:
         busy = not self._idle and (unsettled or self._named or not self._without_rules)
         for _ in range(_LINK_CHECKS if busy else 1):
             if await self._wait(self._wake.wait(), REPAIR_INTERVAL / _LINK_CHECKS if busy else None):
+                # After the wake-up: one Gateway changes many objects, which one pass applies together.
                 await self._clock.sleep(DEBOUNCE)
                 return True
             # Lost or restored: a node without its external link has no rules that the periodic check would cover.
@@ -125,6 +126,7 @@ class EgressReconciler:
         An address without a successor stays in the kernel until its lease ends. A host that shuts down goes on with its
         rules until its pods have ended; it takes no part in leases any more.
         """
+        # Before the await: a pass that runs during it would campaign for the addresses again.
         self._handed_over = True
         await self._leases.hand_over()
         await self._leases.close()
@@ -141,12 +143,15 @@ class EgressReconciler:
             # Before acknowledging: the next agent process must know at least the state that peers rely on.
             await self._source.save(kept)
         compiled = await self._compiled(objects, address)
+        # First without addresses whose rules go: they must be handed over before their packets are dropped.
         await self._serve(address, self._configs(objects, compiled.ownable & self._ownable))
         await self._apply(compiled.state)
+        # Only now with new ones: an owner announces an address, and its rules must be in force by then.
         self._ownable = compiled.ownable - self._failures.keys()
         await self._serve(address, self._configs(objects, self._ownable))
         self._idle = objects.empty and kept is not None and not self._failures
         if kept is not None:
+            # After the rules: controllers move voters and peers once this node has acknowledged.
             self._acknowledge(objects, compiled)
 
     async def _serve(self, address: str, configs: Mapping[str, AddressConfig]) -> None:
@@ -185,6 +190,7 @@ class EgressReconciler:
                 each.address: error for each in state.sources
             }
         self._record(failures, now)
+        # Also after a failure: the next pass compares with what was attempted, and retries because of `_failures`.
         self._applied, self._failures = state, failures
         self._check_at = now + CHECK_INTERVAL
 

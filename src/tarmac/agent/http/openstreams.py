@@ -54,6 +54,7 @@ class OpenStreams:
         begin = answer.start
 
         def start(client: asyncio.Transport, rest: bytes) -> None:
+            # Registered after it has begun: an upgrade that fails to begin has no stream to end.
             begin(client, rest)
             self._add(request, _Open(client.abort, client.is_closing))
 
@@ -99,6 +100,7 @@ class OpenStreams:
                 if not self._open[right]:
                     return
                 refusal = await self._refusal(request)
+                # Only a failure to ask is tolerated for a while: a definite refusal ends the streams at once.
                 if refusal is None or refusal.status != 500:
                     answered = self._clock.monotonic()
                 if refusal is not None and (

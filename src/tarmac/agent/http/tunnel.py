@@ -80,12 +80,14 @@ class ServerTunnels:
                 self._match(await self._servers(), listener)
                 await self._clock.sleep(POLL_INTERVAL)
         finally:
+            # Tunnels end before the listener: it must not adopt a stream while it stops.
             self._match((), listener)
             await self._tasks.close()
             await listener.stop(grace=1.0)
 
     def _match(self, servers: Sequence[str], listener: Listener) -> None:
         for gone in [url for url in self._tunnels if url not in servers]:
+            # Popped at once: a server that returns in the next list gets a new tunnel, not the ending one.
             self._tunnels.pop(gone).cancel()
         for url in servers:
             if url not in self._tunnels:
@@ -103,6 +105,8 @@ class ServerTunnels:
                 continue
             except (OSError, ConnectionBroken, ProtocolViolation) as error:
                 _log.debug("tunnel cannot be opened, will retry", server=url, error=str(error))
+            # Only after a tunnel that lasted: a server that accepts and hangs up at once would be dialled without
+            # pause.
             if self._clock.monotonic() - began > _RESET_AFTER:
                 pause = _MIN_DELAY
             await self._clock.sleep(pause * self._randomness.uniform(0.5, 1.0))
@@ -126,6 +130,7 @@ class ServerTunnels:
         try:
             await tunnel.lost
         finally:
+            # Also on cancellation: after `detach` nothing else closes this connection.
             tunnel.close()
 
     async def _serve(self, url: str, token: str, listener: Listener) -> None:
@@ -139,6 +144,7 @@ class ServerTunnels:
             reply.close()
             _log.warning("stream cannot be opened", server=url, status=reply.status)
             return
+        # Without an await in between: bytes that arrive before the listener is attached would be lost.
         listener.adopt(*reply.detach())
 
     async def _ask(self, url: str, path: str, headers: list[tuple[str, str]]) -> StreamedReply:
@@ -209,6 +215,7 @@ class _Tunnel(asyncio.Protocol):
 
     def _on_piece(self, piece: MessageChunk) -> None:
         self._message = piece.data if piece.first else self._message + piece.data
+        # Checked for each piece: a message without end would grow here until the node has no memory.
         if len(self._message) > _MAX_MESSAGE:
             raise ProtocolViolation("a message that is too long")
         token = _read(self._message).get("open") if piece.last else None

@@ -49,6 +49,7 @@ class Heartbeat:
     async def renew(self) -> None:
         """Renew once. Raises ApiError, ClientError."""
         node = self._node()
+        # A Lease without the Node as its owner would stay for ever after the node has gone.
         if node is None:
             return
         lease = self._known or await self._read()
@@ -57,6 +58,7 @@ class Heartbeat:
             return
         spec = {**(lease.get("spec") or {}), **self._spec()}
         try:
+            # Updated from the last response without a read: a heartbeat costs one request.
             self._known = await self._leases.update({**lease, "spec": spec})
         except (Conflict, NotFound):
             self._known = None  # written by another client, or deleted: read it again on the next attempt

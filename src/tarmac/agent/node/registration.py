@@ -61,6 +61,7 @@ async def _try(client: Client, node: JsonObject) -> JsonObject:
         created = await nodes.create(node)
     except (AlreadyExists, Forbidden) as refusal:
         try:
+            # Read, not assumed: the Node may have been deleted between the two requests.
             existing = await nodes.get(name)
         except NotFound:
             raise refusal from None  # forbidden, and there is no Node
@@ -83,6 +84,7 @@ def _missing(node: JsonObject, existing: JsonObject) -> JsonObject:
     awaited = TOKEN_OF_NODE in notes
     if awaited and node["spec"] and not any(((existing.get("status") or {}).get("nodeInfo") or {}).values()):
         known = (existing.get("spec") or {}).get("taints") or []
+        # Added to the known ones: administrators may have tainted the Node before this agent started.
         own = [each for each in node["spec"].get("taints") or () if each not in known]
         patch["spec"] = {**node["spec"], "taints": [*known, *own]}
     return patch

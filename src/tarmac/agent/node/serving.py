@@ -85,6 +85,8 @@ class ServingCertificate:
         while True:
             subject = await self._known_subject()
             async with background(self._rotation(subject).run(current), "rotation of the serving certificate") as work:
+                # Leaving the block cancels the rotation: an old one would replace the pair with one for the old
+                # addresses.
                 await self._until_moved(subject, work)
             # The node has other addresses: the certificate lacks them, and is requested anew at once.
             current = ""
@@ -113,6 +115,7 @@ class ServingCertificate:
     def _changed(self) -> None:
         _log.info("serving certificate signed by the cluster")
         self._use(self._signed)
+        # After the files are chosen: hooks load them at once.
         for hook in self._hooks:
             hook()
 

@@ -67,6 +67,7 @@ class PodCheckpoints:
         """Write queued checkpoints until cancelled."""
         while True:
             await self._filled.wait()
+            # Gathers the changes of a pod that starts: its status changes several times within a second.
             await self._clock.sleep(DELAY)
             # No await from here on: a pod that is queued later sets the event again.
             self._filled.clear()
@@ -81,6 +82,7 @@ class PodCheckpoints:
         path = self._paths.definition(pod.uid)
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
+            # Replaced by a rename: a kill during the write leaves the previous version readable.
             replace_state(path, data)
         except OSError as error:
             _log.warning("pod checkpoint write failed", pod=pod.key, error=str(error))

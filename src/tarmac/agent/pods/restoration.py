@@ -170,6 +170,7 @@ class UndecidedPods:
     async def run(self) -> None:
         """After a restore of the store, report the running pods until the server has decided about all."""
         while True:
+            # The event stays set until the server has decided: each round reports again.
             await self._restoration.began.wait()
             await self._synced()
             try:
@@ -185,6 +186,7 @@ class UndecidedPods:
             elif self._is_wanted(self._workers[uid].pod):
                 self._unknown.discard(uid)
         running = [_reported(each) for each in self._workers.values() if not each.pod.static and not each.over]
+        # Taken before the report: a pod that is held during it was not reported, and waits for the next round.
         waiting = {pod.key: uid for uid, pod in self._held.items()}
         answer = await self._restoration.tell(RunningReport("", running, list(waiting)))
         # Only those still unknown: a pod may have been confirmed while the report was in flight.

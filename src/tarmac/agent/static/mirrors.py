@@ -70,6 +70,7 @@ class MirrorPodManager:
         await self._owned.close()
 
     def _schedule(self, key: str) -> None:
+        # One request at a time for each name: a delete and a create that overtake each other would leave no mirror.
         if key in self._tasks:
             self._pending.add(key)
             return
@@ -78,6 +79,7 @@ class MirrorPodManager:
 
     def _finished(self, key: str, done: asyncio.Task[None]) -> None:
         """Reconcile again if there were changes meanwhile."""
+        # Before the next schedule, which would otherwise see this task and only mark the key as pending again.
         del self._tasks[key]
         if key in self._pending and not done.cancelled():
             self._pending.discard(key)
@@ -87,6 +89,7 @@ class MirrorPodManager:
         wanted, known = self._wanted.get(key), self._known.get(key)
         try:
             if known is not None and not (wanted is not None and _shows(known, wanted)):
+                # With the uid: a mirror that was replaced since the watch showed it must stay.
                 await self._pods.delete(known.name, known.namespace, grace=0, uid=known.uid)
             elif wanted is not None and known is None:
                 await self._pods.create(self._mirror(wanted))

@@ -88,6 +88,7 @@ class StatusWriter:
         elif version != report.version and (not report.version or is_newer(version, report.version)):
             report.pod, report.version = pod, version
             if pod.status != report.base:
+                # Another client has changed the status: the next patch must restore what this node reports.
                 report.base, report.sent = pod.status, None
                 self._start(report)
 
@@ -121,12 +122,15 @@ class StatusWriter:
 
     def _start(self, report: _Report) -> None:
         if not report.writing and report.wanted is not None and (report.delete or report.wanted != report.sent):
+            # Set before the task begins: a second `submit` in this turn of the loop would begin another writer.
             report.writing = True
             self._tasks.begin(self._write(report), f"status of {report.pod.key}")
 
     async def _write(self, report: _Report) -> None:
         backoff = Backoff(self._client.randomness, FIRST_RETRY, MAX_RETRY)
         try:
+            # One request at a time for each pod: two in flight could arrive in the other order, and the older status
+            # stay.
             while await self._once(report, backoff):
                 pass
         finally:
@@ -139,6 +143,7 @@ class StatusWriter:
             if wanted is not None and wanted != report.sent:
                 await self._patch(report, wanted)
                 return True
+            # After the last status: the deletion removes the object that the status is written to.
             if report.delete:
                 # With the uid: a new pod may have the name by now.
                 await self._pods.delete(report.pod.name, report.pod.namespace, grace=0, uid=report.pod.uid)
@@ -171,6 +176,8 @@ class StatusWriter:
                 pod.name, patch, pod.namespace, type="strategic", subresource="status", uid=pod.uid
             )
             self.writes += 1
+            # From the response, not from the watch, which lags: a second patch against the old base would undo this
+            # one.
             report.pod = AgentPod({**pod.raw, "metadata": answer["metadata"]})
             report.base = answer.get("status") or {}
             report.version = answer["metadata"]["resourceVersion"]
