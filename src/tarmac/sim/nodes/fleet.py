@@ -5,8 +5,7 @@ One watch over pods serves all nodes, and the event loop's timers move pods alon
 back-off.
 
 A node may be *dead* (its pods are lost), *cut off* (its pods run on; it receives and reports nothing) or *without an
-agent* (its pods run on; none is started or stopped). In each case it misses changes, so a returning node lists its pods
-again, as after a restart.
+agent* (its pods run on; none is started or stopped). In each case it misses changes: back again, it lists its pods.
 """
 
 from __future__ import annotations

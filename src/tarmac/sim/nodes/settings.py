@@ -114,7 +114,7 @@ def duration_of(text: str) -> float:
         return 1.0
 
 
-class Ending(NamedTuple):
+class PodExit(NamedTuple):
     """How the programs of a pod end, so many seconds after they have started."""
 
     delay: float
@@ -122,9 +122,9 @@ class Ending(NamedTuple):
     reason: str
 
 
-def ending_of(annotations: Mapping[str, str], restarts: int) -> Ending | None:
+def ending_of(annotations: Mapping[str, str], restarts: int) -> PodExit | None:
     """Return the end that the annotations of a pod ask for, which has restarted so often."""
     times = annotations.get(CRASHES, "")
     if CRASH_AFTER in annotations and (not times.isdecimal() or restarts < int(times)):
-        return Ending(duration_of(annotations[CRASH_AFTER]), 1, "Error")
-    return Ending(duration_of(annotations[EXIT_AFTER]), 0, "Completed") if EXIT_AFTER in annotations else None
+        return PodExit(duration_of(annotations[CRASH_AFTER]), 1, "Error")
+    return PodExit(duration_of(annotations[EXIT_AFTER]), 0, "Completed") if EXIT_AFTER in annotations else None
