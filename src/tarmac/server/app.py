@@ -138,6 +138,7 @@ class ApiServer:
 
     async def start(self) -> None:
         """Start the tasks for watch deadlines and for expiry of Events. The store must have been started."""
+        # Subscribes before requests are served: an Event that is written earlier would never expire.
         self._expiry.start()
         self._tasks.begin(self._hub.run(), "deadlines of watches")
         self._tasks.begin(self._expiry.run(), "expiry of events")
@@ -177,6 +178,8 @@ class ApiServer:
         except Exception as full:
             return self._record(request, began, failure(request, full))
         if waiting is not None:
+            # A client with invalid credentials waits like every other: refusals at once would let a flood of them hold
+            # the loop.
             return self._refuse_in_turn(waiting, request, began, spent, answer)
         fairness.spend(request, spent)
         fairness.leave(request)
@@ -193,6 +196,7 @@ class ApiServer:
     def _handle_for(self, user: User, request: Request, began: float, resumed: float) -> Answer | Awaitable[Answer]:
         """Answer in the turn of the user. `resumed` is the time since which the request uses the loop."""
         request.user = user
+        # Only after authentication: the listener gives the bodies of an authenticated connection the larger share.
         request.authenticated = user is not ANONYMOUS
         try:
             waiting = self._gates.fairness.enter(request)
@@ -228,11 +232,13 @@ class ApiServer:
             await waiting
         except Exception as error:
             return self._record(request, began, failure(request, error))
+        # The time of waiting is not charged: only from here does the request use the loop.
         return await _resolved(self._answer_now(request, began, self._clock.monotonic()))
 
     async def _answer_later(self, awaitable: Awaitable[Answer], request: Request, began: float) -> Answer:
         metrics, info = self._metrics, request.info
         reading = info.verb in _READS
+        # Paired with the finally below: a client that disconnects cancels this coroutine at its await.
         metrics.in_flight(reading, 1)
         try:
             answer = await self._metered(awaitable, request)
@@ -252,6 +258,8 @@ class ApiServer:
             if (waiting := fairness.pause(request)) is not None:
                 await waiting
         except BaseException:
+            # A coroutine that never starts has to be closed: what it was given stays referenced otherwise, and a
+            # warning is logged.
             if isinstance(awaitable, Coroutine):
                 awaitable.close()
             raise
@@ -288,6 +296,7 @@ class ApiServer:
         audit = self._gates.audit
         audit.record(request, answer)
         if isinstance(answer, UpgradeResponse) and answer.tells_end:
+            # Registered before the response is sent: a connection that breaks at once still ends in the audit log.
             answer.over = lambda: audit.record_end(request, answer)
         return answer
 

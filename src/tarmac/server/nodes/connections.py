@@ -70,6 +70,7 @@ class NodeProxy:
 
 async def _fetched(route: NodeRoute, target: str, most: int) -> bytes:
     try:
+        # Covers the body too: a node that stops in the middle of it would hold the request for ever.
         async with asyncio.timeout(_FETCH_TIMEOUT):
             reply = await send(route, "GET", target, [("Connection", "close")])
             body = await reply.read(most)

@@ -49,6 +49,7 @@ class RestoredPods:
 
     async def people(self, request: Request) -> Response:
         """Answer requests to `RESTORED_PATH`; the authorizer has granted access. Raises ApiError."""
+        # Before the list: with a shared store, another server may have settled a conflict that this one still shows.
         await caught_up(self._store)
         if request.path != RESTORED_PATH:
             raise NotFound("the server could not find the requested resource", details={})
@@ -74,6 +75,7 @@ class RestoredPods:
         if decision.action == "remove":
             with suppress(Missing, Overwritten):
                 removed = conflict._replace(removed=True)
+                # Compared with the revision that was read: an adoption by another operator meanwhile wins.
                 await self._store.update(RUNNING, entry.name, removed.encoded(), entry.revision)
             return {"done": f"{where} is ended on {conflict.node}"}
         if decision.action != "adopt":

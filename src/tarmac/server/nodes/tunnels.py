@@ -95,6 +95,7 @@ class NodeTunnels:
 
     def dial(self, node: str) -> Dial | None:
         """Return a route to the node if it has a tunnel to this or a different process of this server, or None."""
+        # The newest: an older one may be dead without having been noticed.
         others, tunnel = self._others, self._nodes[node][-1] if node in self._nodes else None
         holder = others.holder(node) if others is not None and tunnel is None else None
         if tunnel is None and holder is None:
@@ -156,6 +157,7 @@ class NodeTunnels:
         token = self._randomness.token(16)
         if self._others is not None:
             token = f"{self._others.index}-{token}"
+        # Registered before the request: the stream may arrive before `ask` returns.
         arriving = self._wanted[node, token] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(OPEN_TIMEOUT):
@@ -185,8 +187,10 @@ class NodeTunnels:
             tunnel = _Tunnel(transport, lambda: self._lost(node, tunnel))
             if node not in self._nodes:
                 self._changed(node, True)
+            # Beside older ones: a node reconnects before the server notices that its last tunnel is dead.
             self._nodes.setdefault(node, []).append(tunnel)
             _log.info("tunnel opened", node=node)
+            # Last: bytes received with the upgrade may close the tunnel at once, which looks it up in the list.
             tunnel.start(rest)
 
         return UpgradeResponse(start, headers)
@@ -207,6 +211,7 @@ class NodeTunnels:
             # Only this tunnel: a reconnected node has its newer one in the same list and must not be reported as lost.
             known.remove(tunnel)
             _log.info("tunnel lost", node=node, left=len(known))
+        # Reported once, for the last tunnel: peers would otherwise take the node for lost while it reconnects.
         if not known and self._nodes.pop(node, None) is not None:
             self._changed(node, False)
 

@@ -60,6 +60,7 @@ class Authenticator:
         self._issuers = Issuers(store, clock) if issuers is None else issuers
         self._clock = clock
         self._tokens = tokens
+        # Drops an entry when an object that it rests on changes; the expiry alone would let a revoked token live on.
         self._known = CredentialCache(store, clock)
         self._known_passwords = CredentialCache(store, clock)  # separate: some are valid for the registry only
         self._impersonation = Impersonation(authorizer)
@@ -79,6 +80,7 @@ class Authenticator:
     def at_once(self, request: Request) -> User:
         """Authenticate synchronously, for callers that cannot await. Raises KeysNeeded too."""
         take_token(request)
+        # After the credential: the rights to impersonate are those of the real user.
         return self._impersonation.identity(request, request.user or self._requester(request))
 
     def recognises(self, request: Request) -> bool:
@@ -183,12 +185,16 @@ class Authenticator:
         except ValueError as error:
             raise Unauthorized(f"Unauthorized: the client certificate names nobody: {error}") from error
         expires = certificate.not_valid_after_utc.timestamp()
+        # The handshake checked this once, but a connection may outlive its certificate.
         if expires <= self._clock.now():
             return None
+        # Checked before the result is cached, and among the conditions it rests on: a later revocation drops it.
         holds = self._revocations.checked(subject.common_name, certificate)
         if self._authorities is not None:
             further, old = self._authorities.checked(subject.common_name, certificate)
             holds += further
+            # Cached for less: the use of an old authority has to be recorded again while it lasts, or it would be
+            # retired too early.
             expires = min(expires, self._clock.now() + WRITE_INTERVAL) if old else expires
         fingerprint = f"X509SHA256={hashlib.sha256(der).hexdigest()}"
         extra = {"authentication.kubernetes.io/credential-id": (fingerprint,)}

@@ -123,12 +123,14 @@ class StoredRecord:
     @property
     def begun(self) -> bool:
         """True if there is a record: before the first rotation, no step is ever due."""
+        # The visible record, not the latest accepted one: a record that fails to become durable begins nothing.
         return self._store.get(BUCKET, self._name) is not None
 
     async def change(self, change: Callable[[KeyRecord], KeyRecord]) -> bool:
         """Apply a change and write it; retry after a write conflict. Return False if nothing changed."""
         while True:
             entry, record = self._current()
+            # Called again after each conflict: it must decide on the record it is given, not on an earlier one.
             wanted = change(record)
             if wanted == record:
                 return False

@@ -111,6 +111,7 @@ async def remove(call: WriteCall, name: str, key: str, options: DeleteOptions) -
     """Delete or mark one object. Return its last or marked version, and whether it was removed."""
     storage = call.storage
     for _ in range(_MAX_ATTEMPTS):
+        # Read in each attempt, with everything decided on it: a lost race may have added a finalizer.
         entry = storage.head(key)
         if entry is None:
             raise storage.not_found(name)
@@ -128,6 +129,7 @@ async def _remove(call: WriteCall, name: str, entry: Entry, options: DeleteOptio
     _admit(call, name, obj)
     plan = _plan(storage, obj, options)
     if plan == "pending":
+        # The version that the answer shows may not be durable yet; a crash would take it back.
         await until_visible(store, entry)
         return entry, False
     if plan == "marked":
@@ -144,6 +146,7 @@ async def _remove(call: WriteCall, name: str, entry: Entry, options: DeleteOptio
         entry = await store.update(storage.bucket, entry.name, storage.encode(obj), entry.revision)
     if options.dry_run:
         return entry, True
+    # With the revision: a finalizer that another server adds meanwhile keeps the object.
     return await store.delete(storage.bucket, entry.name, entry.revision), True
 
 

@@ -76,10 +76,12 @@ async def update(storage: ResourceStorage, rules: UpdateRules, request: Request)
         return new
 
     creates = storage.strategy.allow_create_on_update and not call.info.subresource
+    # A create by another request in between makes `create_object` fail with AlreadyExists, never overwrite.
     if creates and storage.head(call.key) is None:
         obj = read_object(call)
         check_name(call, obj)
         _check_uid(call, obj, "")
+        # The object is gone, so no version can be the current one; a create with one is refused.
         obj["metadata"].pop("resourceVersion", None)
         return storage.answer(request, await create_object(call, obj), 201, call.warnings)
     entry = await rewrite(call, change, rules)
@@ -119,6 +121,7 @@ async def _rewrite(call: WriteCall, change: Change, rules: UpdateRules, guards: 
             raise storage.not_found(call.info.name)
         # Warnings of a lost attempt are about a version that was never replaced.
         call.warnings.clear()
+        # Decoded anew in each attempt: admission and strategies modify the objects of a lost one.
         old = storage.load(entry)
         new = change(old, entry)
         try:

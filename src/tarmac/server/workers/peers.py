@@ -63,6 +63,7 @@ class _Link:
         self.nodes: set[str] = set()
 
     def hear(self, news: WorkerNews, now: float) -> None:
+        # Additions first: a line may report a node that came and went since the last one.
         self.nodes |= {*news.came}
         self.nodes -= {*news.went}
         if news.ready is not None:
@@ -84,6 +85,8 @@ class WorkerPeers:
         self.count = count
         self.folder = folder
         self._clock = clock
+        # Every peer counts as alive until `SETTLE_SECONDS` have passed: workers that start together would all be the
+        # lowest.
         self._links = {other: _Link(clock.monotonic()) for other in range(count) if other != index}
 
     async def run(self) -> None:
@@ -151,10 +154,12 @@ class WorkerPeers:
         if reply.status != 101:
             reply.close()
             raise NotFound("nobody asked for this stream", details={})
+        # From here the response owns the connection, and its `abandon` closes it.
         return response_of(reply)
 
     async def gathered(self, what: str) -> dict[int, Any]:
         """Fetch a path from every live peer; peers that do not answer in time are left out."""
+        # A snapshot: links may be lost while the answers are awaited.
         others = [other for other, link in self._links.items() if link.alive]
         found = await asyncio.gather(*(self._fetched(other, what) for other in others))
         return {other: each for other, each in zip(others, found, strict=True) if each is not None}
@@ -206,10 +211,12 @@ class WorkerPeers:
             reply.close()
             return
         hearing = _Hearing(*reply.detach(), lambda news: link.hear(news, self._clock.monotonic()))
+        # Only now: news that arrived with the upgrade is heard before the link counts as alive.
         link.alive = True
         try:
             await hearing.lost
         finally:
+            # Also on cancellation: the peer would go on sending to a worker that has stopped.
             hearing.close()
 
 
@@ -244,6 +251,7 @@ class _Hearing(asyncio.Protocol):
 
     def _end(self, error: Exception | None) -> None:
         self._transport.abort()
+        # A malformed line ends the link, and `connection_lost` follows: the first reason counts.
         if self.lost.done():
             return
         if error is None:

@@ -131,7 +131,6 @@ class LeaseParticipant:
         """The state for the next agent process. It must be on disk before any message that depends on it is sent."""
         found = self._voter.epochs
         for address, candidate in self._candidates.items():
-            # The highest of both roles: an agent that restarts with a lower epoch could promise an address twice.
             found[address] = max(found.get(address, 0), candidate.epoch)
         owners = {
             address: Owner(known.epoch, known.owner, config.candidates[known.owner].address)
@@ -146,7 +145,6 @@ class LeaseParticipant:
         gone = self._candidates.keys() - configs.keys()
         for address in sorted(gone):
             self._activate(address)
-            # Removed before the release is sent: an answer to it must find no candidate that would renew.
             self._execute(self._candidates.pop(address).give_up())
             self._active.pop(address, None)
         self.configs = dict(configs)
