@@ -9,12 +9,14 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tarmac.apps.control_plane import Address, Running, control_plane, local_transport
+from tarmac.apps.control_plane import Address, Chosen, Running, control_plane, local_transport
 from tarmac.apps.layout import Layout
 from tarmac.base.clock import SystemClock
+from tarmac.base.gates import WAY_IN
 from tarmac.client.client import Client
 from tarmac.client.http import HttpConfig, HttpTransport
 from tarmac.client.kubeconfig import load
+from tarmac.controllers.context import Settings
 from tarmac.server.security.users import User
 from tests.client.model_server import ModelServer
 from tests.support.peer import Peer
@@ -28,9 +30,10 @@ async def model() -> AsyncGenerator[Client]:
 
 
 @asynccontextmanager
-async def our_server(directory: Path) -> AsyncGenerator[Running]:
+async def our_server(directory: Path, *features: str) -> AsyncGenerator[Running]:
     layout = Layout(directory, directory / "pki", directory / "secrets.key", "memory://")
-    async with control_plane(layout, Address("127.0.0.1", 0)) as running:
+    chosen = Chosen(settings=Settings(way_in=WAY_IN in features))
+    async with control_plane(layout, Address("127.0.0.1", 0), chosen, features=features) as running:
         yield running
 
 

@@ -136,9 +136,9 @@ class Attacker:
 
 
 @asynccontextmanager
-async def serving(folder: Path) -> AsyncGenerator[Wire]:
-    """Serve until the block ends."""
-    async with our_server(folder) as running:
+async def serving(folder: Path, *features: str) -> AsyncGenerator[Wire]:
+    """Serve until the block ends. `features`: gates that are on."""
+    async with our_server(folder, *features) as running:
         admin = Client(local_transport(running.server, ADMIN))
         yield Wire(running.listener.port, Pki(folder / "pki", SystemClock()), admin, folder, running.store)
 
