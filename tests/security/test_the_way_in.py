@@ -28,7 +28,8 @@ GATEWAY = {"submariner.io/gateway": "true", "topology.datum.net/location": "dfw"
 OTHER: Json = {"name": "n2", "location": "dfw", "announcing": True, "via": "eth1"}
 MINE: Json = {"name": "n1", "location": "dfw", "announcing": True}
 EVIL = {"name": "n1", "address": "1.2.3.4", "publicKey": "A" * 43 + "="}
-FACTS = '{"interfaces":[{"name":"e","addresses":[' + ",".join(f'"203.0.113.{n}/28"' for n in range(1, 15)) + "]}]}"
+ALL = '{"interfaces":[{"name":"e","addresses":[' + ",".join(f'"203.0.113.{n}/28"' for n in range(1, 15)) + "]}]}"
+FACTS = {ANNOTATION_NODE_FACTS: ALL}
 ESTABLISHED: Json = {"name": "n2", "state": "Established"}
 
 
@@ -134,7 +135,7 @@ PATCHES: dict[str, tuple[str, str, Json]] = {
     "the status of a pool": ("n1", f"{POOL}/status", {"status": {"conditions": []}}),
     "the label of gateways": ("n3", "/api/v1/nodes/n3", {"metadata": {"labels": {"submariner.io/gateway": "true"}}}),
     "another's gateway label": ("n1", "/api/v1/nodes/n2", {"metadata": {"labels": {"submariner.io/gateway": None}}}),
-    "all addresses of the pool": ("n1", "/api/v1/nodes/n1", {"metadata": {"annotations": {ANNOTATION_NODE_FACTS: FACTS}}}),
+    "all addresses of the pool": ("n1", "/api/v1/nodes/n1", {"metadata": {"annotations": FACTS}}),
     "words without end": ("n1", f"{ADDRESS}/status", nodes(OTHER, {**MINE, "via": "x" * 2000})),
     "a reason without end": ("n1", f"{ADDRESS}/status", nodes(OTHER, {**MINE, "reason": "x" * 200})),
     "a time that is none": ("n1", f"{ADDRESS}/status", nodes(OTHER, {**MINE, "since": "9999-99-99"})),

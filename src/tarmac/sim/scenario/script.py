@@ -115,10 +115,10 @@ def read(path: Path) -> Scenario:
         scenario = msgspec.convert(yaml.safe_load(path.read_text()), Scenario)
     except UnicodeDecodeError as error:
         raise ScenarioError(f"{path}: not UTF-8: {error}") from error
-    except yaml.YAMLError as error:
-        raise ScenarioError(f"{path}: not YAML: {error}") from error
     except msgspec.ValidationError as error:
         raise ScenarioError(f"{path}: {error}") from error
+    except (RecursionError, ValueError, yaml.YAMLError) as error:  # ValueError: a day such as 2026-99-99
+        raise ScenarioError(f"{path}: not YAML: {error}") from error
     try:
         scenario.models()
     except BadNodeConfig as error:
@@ -161,7 +161,7 @@ def manifests(given: JsonObject | str, folder: Path) -> list[JsonObject]:
         found = [each for each in yaml.safe_load_all((folder / given).read_text()) if each]
     except UnicodeDecodeError as error:
         raise ScenarioError(f"{given}: not UTF-8: {error}") from error
-    except yaml.YAMLError as error:
+    except (RecursionError, ValueError, yaml.YAMLError) as error:
         raise ScenarioError(f"{given}: not YAML: {error}") from error
     if not all(isinstance(each, dict) for each in found):
         raise ScenarioError(f"{given}: holds something that is no object")
