@@ -21,6 +21,7 @@ from tarmac.cli.logs.lines import LogLine, LogSource, key_of
 
 HOLD_SECONDS: Final = 0.25
 MAX_HELD: Final = 50_000
+MAX_HELD_SIZE: Final = 64 * 1024 * 1024  # characters: a line may have a million
 _BATCH_SIZE: Final = 500
 
 Shown = tuple[LogSource, LogLine]
@@ -95,14 +96,14 @@ class Hold:
         self._show = show
         self._heap: list[tuple[str, LogSource, int, LogLine]] = []
         self._arrivals: deque[tuple[float, str]] = deque()
-        self._count = 0
+        self._count = self._size = 0
         self._came = asyncio.Event()
         self._begun = asyncio.Event()
 
     @property
     def full(self) -> bool:
         """True if readers should pause until lines are shown."""
-        return len(self._heap) >= MAX_HELD
+        return len(self._heap) >= MAX_HELD or self._size >= MAX_HELD_SIZE
 
     def add(self, source: LogSource, lines: Sequence[LogLine]) -> None:
         """Add lines in the order of their stream."""
@@ -110,6 +111,7 @@ class Hold:
             return
         for line in lines:
             self._count += 1
+            self._size += len(line.text)
             heapq.heappush(self._heap, (line.key, source, self._count, line))
         self._arrivals.append((self._clock.monotonic() + HOLD_SECONDS, lines[-1].key))
         self._came.set()
@@ -134,6 +136,7 @@ class Hold:
         self._arrivals.clear()
         self._show([(source, line) for _, source, _, line in sorted(self._heap)])
         self._heap.clear()
+        self._size = 0
 
     def _show_due(self) -> None:
         """Show lines that were held long enough, and every earlier one."""
@@ -143,5 +146,6 @@ class Hold:
         due: list[Shown] = []
         while self._heap and self._heap[0][0] <= newest:
             _, source, _, line = heapq.heappop(self._heap)
+            self._size -= len(line.text)
             due.append((source, line))
         self._show(due)

@@ -7,23 +7,35 @@ container may have restarted in between; then the output of its previous run is 
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Final
+from typing import Final, TypeVar
 
 from tarmac.api.status import BadRequest, NotFound
 from tarmac.base.clock import rfc3339
 from tarmac.cli.logs.lines import LineCutter, LogLine, LogSource, earlier, key_of, sort_key
 from tarmac.client.client import Client
+from tarmac.client.errors import Disconnected
 from tarmac.client.requests import Query, refuse
 from tarmac.client.targets.untyped import PODS
 
 OVERLAP: Final = 1.0
 """Maximum deviation, in seconds, of a log's order from its times."""
+
+MAX_RECENT: Final = 32 * 1024 * 1024
+"""Characters that are kept to recognise repeated lines. A hostile node writes them all within the overlap."""
+
+SILENCE_TIMEOUT: Final = 30.0
+"""Seconds without any data until a log that is not followed counts as broken: the other logs wait for it."""
+
+
+_COST: Final = 200  # of a line, whatever its length
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +62,7 @@ class LogStream:
         self._since_opened = ""  # the server's time at the first response
         self._oldest = self._newest = ""
         self._recent: deque[LogLine] = deque()
+        self._recent_size = 0
 
     async def read(self) -> AsyncIterator[list[LogLine]]:
         """Yield lines from the last position to the end of the log. Raises ApiError, ClientError."""
@@ -82,12 +95,24 @@ class LogStream:
                 self.began, self._opened = True, self._client.clock.monotonic()
                 self._since_opened = _date(reply.headers.get("date", "")) or rfc3339(self._client.clock.now())
                 self._oldest = sort_key(self._since_opened)
-            async for chunk in reply.chunks:
+            async for chunk in self._in_time(reply.chunks):
                 if isinstance(chunk, bytes) and (lines := cutter.of(chunk)):
                     yield lines
         # Only after a complete response: the rest of a broken one is read again.
         if lines := cutter.rest():
             yield lines
+
+    async def _in_time(self, chunks: AsyncIterator[T]) -> AsyncGenerator[T]:
+        """Yield the chunks. Raises Disconnected if a log that is not followed falls silent."""
+        while True:
+            try:
+                async with asyncio.timeout(None if self.asked.follow else SILENCE_TIMEOUT):
+                    chunk = await anext(chunks)
+            except StopAsyncIteration:
+                return
+            except TimeoutError:
+                raise Disconnected(f"no data for {SILENCE_TIMEOUT:g} seconds") from None
+            yield chunk
 
     def _query(self, since: str) -> Query:
         asked = self.asked
@@ -124,9 +149,11 @@ class LogStream:
                 newest = line.key
         self._newest = newest
         begin = earlier(newest, OVERLAP) if newest else ""
-        while self._recent and self._recent[0].key < begin:
-            self._recent.popleft()
-        self._recent.extend(lines[bisect_left(lines, begin, key=key_of) :])
+        kept = lines[bisect_left(lines, begin, key=key_of) :]
+        self._recent.extend(kept)
+        self._recent_size += sum(map(_size, kept))
+        while self._recent and (self._recent[0].key < begin or self._recent_size > MAX_RECENT):
+            self._recent_size -= _size(self._recent.popleft())
         return lines
 
 
@@ -151,9 +178,13 @@ class _Repeats:
         return bool(left)
 
 
+def _size(line: LogLine) -> int:
+    return len(line.text) + _COST
+
+
 def _date(text: str) -> str:
     """Convert the time of an HTTP header to RFC 3339; empty if invalid."""
     try:
         return rfc3339(parsedate_to_datetime(text).timestamp())
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         return ""
