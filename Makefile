@@ -18,7 +18,7 @@ AS_ROOT := $(filter 0,$(shell id -u))
 AS_ASKED = $(if $(findstring --registry,$(ARGS)),registry) \
     $(if $(findstring --with-kubernetes-controllers,$(ARGS)),kubernetes-controllers)
 
-.PHONY: setup node-parts machine-images registry kubernetes-controllers run package gpu-trial pictures quick test test-tools check bench soak lock format
+.PHONY: setup node-parts machine-images registry kubernetes-controllers run package gpu-trial pictures quick test test-tools check bench conformance soak lock format
 
 setup: ## everything `run` needs: system packages when root, virtual environment, generated tables
 	@tools/setup.sh
@@ -97,6 +97,9 @@ test: test-tools ## every test; PEERS=1 adds those against a real kube-apiserver
 
 bench: test-tools ## a table of costs and ratios; PEERS=1 adds the column of the real thing
 	$(PEER_PATHS) $(PY) -m benchmarks $(ARGS)
+
+conformance: setup kubernetes-controllers ## Kubernetes' conformance specs of the server, about 45 minutes; flags go into ARGS
+	@$(PY) -m tests.conformance $(ARGS)
 
 # A part of it: make soak ARGS=tests/store.
 soak: test-tools ## the long version of every test that kills, damages or draws at random; says first how long it takes

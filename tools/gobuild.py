@@ -28,6 +28,7 @@ class Program:
     version: str
     takes: str
     ldflags: str = "-s -w"
+    verb: tuple[str, ...] = ("build",)
 
     @property
     def key(self) -> str:
@@ -57,6 +58,14 @@ PROGRAMS = {
         "1.35.8",
         "about 5 minutes",
         _KUBERNETES_FLAGS,
+    ),
+    "e2e.test": Program(
+        "kubernetes-e2e",
+        "k8s.io/kubernetes/test/e2e",
+        "1.35.8",
+        "about 8 minutes",
+        _KUBERNETES_FLAGS,
+        verb=("test", "-c", "-vet=off"),
     ),
     "sample-device-plugin": Program(
         "kubernetes", "k8s.io/kubernetes/test/images/sample-device-plugin", "1.35.8", "about 1 minute"
@@ -104,7 +113,7 @@ def build(name: str) -> Path:
     def compile_into(folder: Path) -> None:
         say(f"building {name} {program.version} from source: {program.takes}, once")
         subprocess.run(
-            [find_go(), "build", "-mod=readonly", "-trimpath", f"-ldflags={program.ldflags}", "-o",
+            [find_go(), *program.verb, "-mod=readonly", "-trimpath", f"-ldflags={program.ldflags}", "-o",
              str(folder / name), program.package],
             cwd=ROOT / "third_party" / program.module,
             env={**os.environ, "GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"},
