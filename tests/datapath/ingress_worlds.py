@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from tarmac.datapath.egress import OutsideLink, Transport
+from tarmac.datapath.egress import EncryptedPeer, OutsideLink, Transport
 from tarmac.datapath.ingress import IngressAddress, IngressState, LocalBackend, OpenPort
 from tarmac.datapath.interface import NetworkState, NodeNetworks
 from tarmac.datapath.linux.naming import outside_mac, virtual_mac
@@ -121,6 +121,7 @@ class IngressWorld:
         self.segment = IngressSegment(world) if isinstance(world, RealWorld) else None
         self._servers: list[asyncio.AbstractServer | asyncio.DatagramTransport] = []
         self._talking: list[asyncio.StreamWriter] = []
+        self.encrypted: dict[int, tuple[EncryptedPeer, ...]] = {}  # by node: those that it reaches encrypted
         self._fake_port = 40_000
 
     async def begin(self) -> None:
@@ -145,7 +146,8 @@ class IngressWorld:
     async def apply(self, *ways: Way, nodes: Sequence[int] = (1, 2, 3, 4)) -> None:
         """Have public addresses on nodes, endpoints' nodes first."""
         for node in nodes:
-            assert not await self.world.node(node).ingress.apply(state(node, *ways))
+            wanted = replace(state(node, *ways), encrypted=self.encrypted.get(node, ()))
+            assert not await self.world.node(node).ingress.apply(wanted)
 
     def carry(self, node: int, *addresses: str, seconds: float = 60.0) -> None:
         """A node owns addresses from now on."""

@@ -10,8 +10,6 @@ import base64
 import os
 import signal
 import socket
-import struct
-import subprocess
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
@@ -20,11 +18,10 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from tarmac.datapath.egress import EgressState, EncryptedPeer, Means
-from tarmac.datapath.linux.egress import encryption, wireguard
+from tarmac.datapath.egress import EgressState, EncryptedPeer
+from tarmac.datapath.linux.egress import encryption
 from tarmac.datapath.linux.egress.encryption import TABLE
 from tarmac.datapath.linux.egress.wireguard import WireGuardPrograms
-from tarmac.runtimes.parts import PartMissing, find_program
 from tests.datapath.conftest import real_world
 from tests.datapath.egress_worlds import (
     DIAL,
@@ -37,6 +34,7 @@ from tests.datapath.egress_worlds import (
     external_world,
     source,
 )
+from tests.datapath.wireguard import Wire, encrypting
 from tests.datapath.worlds import RealWorld
 
 pytestmark = [pytest.mark.root]
@@ -52,10 +50,7 @@ class Cities:
     def __init__(self, lan: ExternalWorld, world: RealWorld, programs: WireGuardPrograms) -> None:
         self.lan, self.world, self.service, self._programs = lan, world, ALL, programs
         self.keys = {number: X25519PrivateKey.generate() for number in CITY}
-        self._eye = world.lab.inside(
-            world.lab.folder / "wire", lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-        )
-        self._eye.setblocking(False)
+        self._wire = Wire(world.lab)
         for number in CITY:
             self.identify(number)
 
@@ -87,21 +82,13 @@ class Cities:
 
     def on_the_wire(self) -> set[tuple[int, int, int]]:
         """Who has sent to whom, by number, and to which port of UDP, since the last time."""
-        found: set[tuple[int, int, int]] = set()
-        while True:
-            try:
-                frame = self._eye.recv(2048)
-            except BlockingIOError:
-                return found
-            if frame[12:14] == b"\x08\x00" and frame[23] == socket.IPPROTO_UDP and frame[26:29] == frame[30:33]:
-                at = 14 + (frame[14] & 15) * 4
-                found.add((frame[29], frame[33], struct.unpack_from(">H", frame, at + 2)[0]))
+        return self._wire.seen()
 
     def process(self, number: int) -> int:
         return int((self.world.lab.folder / f"run-{number}" / "wireguard.pid").read_text())
 
     async def close(self) -> None:
-        self._eye.close()
+        self._wire.close()
         for number in CITY:
             await self.world.node(number).external.remove()
 
@@ -114,27 +101,14 @@ def is_alive(process: int) -> bool:
         return False
 
 
-def kernel_has_driver() -> bool:
-    command = ["unshare", "--net", "ip", "link", "add", "trial", "type", "wireguard"]
-    return subprocess.run(command, capture_output=True, timeout=10).returncode == 0
-
-
 @pytest.fixture(params=["userspace", "kernel"])
 async def cities(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Cities]:
-    means: Means = request.param
-    try:
-        programs = WireGuardPrograms(find_program("wg"), find_program("wireguard-go"))
-    except PartMissing as missing:
-        pytest.fail(f"{missing} (python -m tools.node_parts)")
-    if means == "kernel" and not kernel_has_driver():
-        pytest.skip("NOT RUN: this kernel has no driver for WireGuard (`ip link add type wireguard` fails)")
-    if means == "userspace":
-        monkeypatch.setattr(wireguard, "_kernel_has_driver", lambda *_: False)
+    programs = encrypting(request.param, monkeypatch)
     world = real_world()
     async with external_world(world) as lan:
         made = Cities(lan, world, programs)
         try:
-            assert await world.node(1).external.means() == means
+            assert await world.node(1).external.means() == request.param
             await lan.apply(ALL)
             lan.carry(3, SOURCE1, SOURCE2, SOURCE6)
             yield made

@@ -24,7 +24,7 @@ from tarmac.datapath.linux.egress import encryption, wireguard
 from tarmac.datapath.linux.egress.encryption import TABLE
 from tarmac.datapath.linux.egress.wireguard import WireGuardPrograms
 from tarmac.runtimes.parts import PartMissing, find_program
-from tests.datapath.test_egress_encryption import kernel_has_driver
+from tests.datapath.wireguard import kernel_has_driver
 from tests.datapath.worlds import RealWorld, nic
 
 pytestmark = [pytest.mark.root]

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tarmac.datapath.egress import OutsideLink, Transport
+from tarmac.datapath.egress import EncryptedPeer, OutsideLink, Transport
 
 MAX_NODES = 255
 """Nodes that packets of public addresses are exchanged with, per node."""
@@ -61,9 +61,9 @@ class IngressState:
     """The whole desired state of public addresses on a node.
 
     `ranges` are those of all pools: the node's own packets to them never leave by another route. `peers` are the nodes
-    that may send packets of clients here. `networks` has the ranges of each Network with endpoints here, draining
-    ones included: a client with such an address would be taken for an instance, and gets the address that represents
-    the node.
+    that may send packets of clients here; those in `encrypted` too, and only through the encrypted link. `networks` has
+    the ranges of each Network with endpoints here, draining ones included: a client with such an address would be taken
+    for an instance, and gets the address that represents the node.
     """
 
     node_address: str
@@ -71,6 +71,7 @@ class IngressState:
     ranges: tuple[str, ...] = ()
     peers: tuple[str, ...] = ()
     networks: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    encrypted: tuple[EncryptedPeer, ...] = ()
 
     @property
     def empty(self) -> bool:

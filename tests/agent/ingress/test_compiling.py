@@ -14,8 +14,8 @@ from tarmac.api.declare import decode
 from tarmac.api.ingress.addresspool import AddressPool
 from tarmac.api.ingress.publicaddress import PublicAddress
 from tarmac.api.networking.tunnelendpoint import TunnelEndpoint
-from tarmac.datapath.egress import OutsideLink
-from tarmac.datapath.ingress import IngressState, LocalBackend, OpenPort
+from tarmac.datapath.egress import EncryptedPeer, OutsideLink
+from tarmac.datapath.ingress import MAX_NODES, IngressState, LocalBackend, OpenPort
 from tarmac.decide import reasons
 from tarmac.decide.reach.facts import SliceFacts, decode_slice
 
@@ -234,3 +234,85 @@ def test_leases_concern_candidates_and_voters():
         assert list(configs[ADDRESS].candidates) == ["n1"]
         assert list(configs[ADDRESS].voters) == ["n2"]
     assert lease_configs("n3", [object_], {ADDRESS}) == {}
+
+
+def encrypting(name: str, at: str, location: str, encryption: str = "kernel") -> TunnelEndpoint:
+    return msgspec.structs.replace(tunnel_end(name, at, location), encryption=encryption, public_key=f"key-{name}")
+
+
+WIDE = {
+    "n1": encrypting("n1", "198.18.0.1", "dfw"),
+    "n2": encrypting("n2", "198.18.0.2", "dfw"),
+    "far": encrypting("far", "198.18.0.9", "lhr", "userspace"),
+    "sea": encrypting("sea", "198.18.0.8", "sea"),
+}
+
+
+def test_endpoints_of_other_locations_are_used_without_any_here_and_reached_encrypted():
+    near, far, sea = (
+        endpoint(*each) for each in (("n2", "10.128.16.5"), ("far", "10.128.32.5"), ("sea", "10.128.48.5"))
+    )
+    both = replace(OBJECTS, endpoints=WIDE, slices=[a_slice(near, far, sea)])
+    assert port_of(both).nodes == (("198.18.0.2", 1),), "the own Location comes first"
+    compiled = compile_ingress(HERE, both)
+    assert compiled.state.encrypted == (EncryptedPeer("198.18.0.8", "key-sea"), EncryptedPeer("198.18.0.9", "key-far"))
+    assert compiled.state.peers == ("198.18.0.1", "198.18.0.2", "198.18.0.8", "198.18.0.9")
+    assert compiled.state.addresses[0].answerers == ("198.18.0.2", "198.18.0.8", "198.18.0.9")
+    elsewhere = replace(both, slices=[a_slice(far, sea)])
+    assert port_of(elsewhere).nodes == (("198.18.0.9", 1),), "of the other Locations the first by name"
+    ending = endpoint("n2", "10.128.16.5", ready=False, serving=True)
+    assert port_of(replace(both, slices=[a_slice(ending, sea)])).nodes == (("198.18.0.8", 1),)
+
+
+def test_a_node_that_cannot_encrypt_is_not_reached_from_another_location():
+    far = endpoint("far", "10.128.32.5")
+    for lacking in ("n1", "far"):
+        ends = WIDE | {lacking: msgspec.structs.replace(WIDE[lacking], encryption="none")}
+        objects = replace(OBJECTS, endpoints=ends, slices=[a_slice(far)])
+        assert port_of(objects).nodes == ()
+        assert "198.18.0.9" not in compile_ingress(HERE, objects).state.peers
+    unkeyed = WIDE | {"far": msgspec.structs.replace(WIDE["far"], public_key="")}
+    assert port_of(replace(OBJECTS, endpoints=unkeyed, slices=[a_slice(far)])).nodes == ()
+
+
+def test_with_more_nodes_than_there_are_numbers_those_here_and_those_with_endpoints_are_kept():
+    many = {f"x{n:03}": encrypting(f"x{n:03}", f"198.18.{1 + n // 200}.{1 + n % 200}", "ams") for n in range(300)}
+    objects = replace(OBJECTS, endpoints=WIDE | many, slices=[a_slice(endpoint("x299", "10.128.32.5"))])
+    peers = compile_ingress(HERE, objects).state.peers
+    assert len(peers) == MAX_NODES + 1
+    assert {"198.18.0.1", "198.18.0.2", WIDE["n2"].addresses[0], many["x299"].addresses[0]} <= set(peers)
+
+
+def workload_slice(*endpoints: dict[str, Any], uid: str = "w1", port: int = 8080, **labels: str) -> SliceFacts:
+    raw = {
+        "metadata": {
+            "name": f"hello-{uid}-{port}",
+            "namespace": "shop",
+            "labels": {"networking.datumapis.com/address": ADDRESS, "compute.datumapis.com/workload-uid": uid} | labels,
+            "annotations": {"networking.datumapis.com/network": NETWORK},
+        },
+        "addressType": "IPv4",
+        "endpoints": list(endpoints),
+        "ports": [{"port": port, "name": f"http-tcp-{port}", "protocol": "TCP"}],
+    }
+    return decode_slice(msgspec.json.encode(raw))
+
+
+def test_an_address_of_a_workload_leads_to_the_same_ports_of_its_instances():
+    holder = {"kind": "Workload", "namespace": "shop", "name": "hello", "uid": "w1"}
+    here, far = endpoint("n1", "10.128.0.5"), endpoint("far", "10.128.32.5")
+    objects = replace(
+        OBJECTS,
+        addresses=[address(claimRef=holder)],
+        services={},
+        endpoints=WIDE,
+        slices=[workload_slice(here, far), workload_slice(far, port=9090), workload_slice(here, uid="w2", port=7)],
+    )
+    (found,) = compile_ingress(HERE, objects).state.addresses
+    backend = LocalBackend(NETWORK, "10.128.0.5", 8080)
+    assert found.ports == (
+        OpenPort("TCP", 8080, (("198.18.0.1", 1),), (backend,)),
+        OpenPort("TCP", 9090, (("198.18.0.9", 1),)),
+    ), "the slice of another Workload does not count"
+    foreign = replace(objects, places=set())
+    assert compile_ingress(HERE, foreign).state.addresses[0].ports[0].backends == (), "no pod here has this address"

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from tarmac.agent.egress.compiling import Interfaces, NoOutsideInterface, outside_of
-from tarmac.agent.ingress.facts import SERVICE_NAME, IngressService, pool_ranges
+from tarmac.agent.ingress.facts import IngressService, Place, holder_key, pool_ranges, references, slice_key
+from tarmac.agent.ingress.tunnelends import TunnelEnds, tunnel_ends
 from tarmac.agent.network.compiler.state import is_address
 from tarmac.api.ingress.addresspool import AddressPool, announcement
 from tarmac.api.ingress.publicaddress import PublicAddress
@@ -20,16 +21,12 @@ from tarmac.api.networking.names import ANNOTATION_NETWORK
 from tarmac.api.networking.tunnelendpoint import TunnelEndpoint
 from tarmac.datapath import ingress as wanted
 from tarmac.datapath.egress import Transport
-from tarmac.datapath.ingress import MAX_NODES, IngressState, LocalBackend, OpenPort
+from tarmac.datapath.ingress import IngressState, LocalBackend, OpenPort
 from tarmac.decide import reasons
-from tarmac.decide.ingress.targets import LOCAL, IngressEndpoint, Leads, usable, weights
+from tarmac.decide.ingress.targets import ANYCAST, LOCAL, IngressEndpoint, Leads, usable, weights
 from tarmac.decide.reach.facts import SliceFacts
 
 _FAMILIES: Final = {"IPv4": 4, "IPv6": 6}
-
-
-Place = tuple[str, str, str]
-"""A namespace, and a Network and an address there of one of its pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,116 +76,125 @@ class _Target(NamedTuple):
     serving: bool
 
 
+class _Port(NamedTuple):
+    """A port of a holder, by the name that it has in slices."""
+
+    name: str
+    protocol: str
+    number: int
+
+
+class _Holder(NamedTuple):
+    """A Service or Workload that holds an address, with its slices. A Workload has no `service`."""
+
+    namespace: str
+    ports: Sequence[_Port]
+    slices: Sequence[SliceFacts]
+    service: IngressService | None = None
+
+    @property
+    def leads(self) -> Leads:
+        """The traffic policy."""
+        if self.service is None:
+            return ANYCAST
+        return LOCAL if self.service.local else "Cluster"
+
+
 def compile_ingress(here: LocalNode, objects: IngressObjects) -> CompiledIngress:
     """Compute the node's whole desired state of public addresses."""
     if objects.empty:
         return CompiledIngress(IngressState(here.address))
-    ends = _tunnel_ends(here, objects.endpoints)
-    slices = _by_service(objects.slices)
+    slices = _by_holder(objects.slices)
+    holders = {each.metadata.name: list(_holders(each, objects.services, slices)) for each in objects.addresses}
+    concerned = {each.node_name for one in objects.slices for each in one.endpoints or () if each.node_name}
+    concerned |= {each.name for address in objects.addresses for each in address.spec.candidates}
+    ends = tunnel_ends(here.name, here.address, here.location, objects.endpoints, concerned)
     found: list[wanted.IngressAddress] = []
     ownable, told = set[str](), dict[str, str]()
     for each in sorted(objects.addresses, key=lambda one: one.spec.address):
         pool = objects.pools.get(each.spec.pool_name)
-        if pool is None or not is_address(each.spec.address):
+        if pool is None or not is_address(each.spec.address) or not holders[each.metadata.name]:
             continue
-        made = _address(here, each, objects.services, slices, ends, objects.places)
-        if made is None:
-            continue
+        made = _address(here, each.spec.address, holders[each.metadata.name], ends, objects.places)
         made, reason = _on_its_segment(here, each, pool, made)
         if made.outside is not None and not reason:
             ownable.add(made.address)
         told[made.address] = reason
         found.append(made)
     # Also those without a backend: draining endpoints answer the connections that they have.
-    used = {each.network for each in _held_here(here, objects, slices)}
+    used = {network for one in objects.addresses for network in _networks_here(here, one, holders, objects.places)}
     state = IngressState(
         here.address,
         tuple(found),
         pool_ranges(objects.pools.values()),
-        tuple(sorted(set(ends.values()))),
+        tuple(sorted(set(ends.addresses.values()))),
         {network: tuple(here.networks[network]) for network in sorted(used & here.networks.keys())},
+        ends.encrypted,
     )
     return CompiledIngress(state, frozenset(ownable), told)
 
 
-def _held_here(
-    here: LocalNode,
-    objects: IngressObjects,
-    slices: Mapping[str, Sequence[SliceFacts]],
-) -> Iterator[_Target]:
-    """Yield the endpoints on this node of all held addresses."""
-    for address in objects.addresses:
-        version = 6 if ":" in address.spec.address else 4
-        for service in holders(address, objects.services):
-            for port in service.spec.ports or ():
-                for each in _targets(port.name, version, slices.get(service.key, ())):
-                    if (
-                        each.node == here.name
-                        and (service.metadata.namespace, each.network, each.address) in objects.places
-                    ):
-                        yield each
+def _networks_here(
+    here: LocalNode, address: PublicAddress, holders: Mapping[str, Sequence[_Holder]], places: Set[Place]
+) -> Iterator[str]:
+    """Yield the Networks of an address's endpoints on this node."""
+    for holder in holders[address.metadata.name]:
+        for port in holder.ports:
+            for each in _targets(port.name, _version(address.spec.address), holder.slices):
+                if each.node == here.name and (holder.namespace, each.network, each.address) in places:
+                    yield each.network
 
 
-def holders(address: PublicAddress, services: Mapping[str, IngressService]) -> Iterator[IngressService]:
-    """Yield the Services that hold an address, the first in line first. One made again under its name does not."""
-    spec = address.spec
-    for each in (spec.claim_ref, *spec.shared_by):
-        service = services.get(f"{each.namespace}/{each.name}") if each and each.kind == "Service" else None
-        if each is not None and service is not None and each.uid and service.metadata.uid == each.uid:
-            yield service
+def _holders(
+    address: PublicAddress, services: Mapping[str, IngressService], slices: Mapping[str, Sequence[SliceFacts]]
+) -> Iterator[_Holder]:
+    """Yield the holders of an address, the first in line first. A Service made again under its name is none."""
+    for each in references(address):
+        mine = slices.get(holder_key(each), ())
+        if each.kind == "Workload":
+            yield _Holder(each.namespace, _declared(mine), mine)
+        elif (service := services.get(holder_key(each))) is not None and service.metadata.uid == each.uid:
+            ports = [_Port(port.name, port.protocol, port.port) for port in service.spec.ports or ()]
+            yield _Holder(each.namespace, ports, mine, service)
 
 
-def _tunnel_ends(here: LocalNode, endpoints: Mapping[str, TunnelEndpoint]) -> dict[str, str]:
-    """Return the tunnel ends of the nodes at this node's Location, by name.
-
-    Packets of clients are not encrypted, so they do not leave the Location.
-    """
-    six = ":" in here.address
-    found: dict[str, str] = {}
-    for name, each in sorted(endpoints.items()):
-        own = next((one for one in each.addresses if (":" in one) == six and is_address(one)), "")
-        # Two nodes that claim one address: the first by name has it, as in all other compilations.
-        if own and each.location == here.location and own not in found.values() and name != here.name:
-            found[name] = own
-    return dict(list(found.items())[:MAX_NODES]) | {here.name: here.address}
+def _declared(slices: Iterable[SliceFacts]) -> list[_Port]:
+    """Return the ports of a Workload: a connection goes to the same port of an endpoint."""
+    named = (own for each in slices for own in each.ports or () if own.port)
+    return sorted({_Port(own.name, own.protocol, own.port) for own in named if own.port})
 
 
-def _by_service(slices: Iterable[SliceFacts]) -> dict[str, list[SliceFacts]]:
+def _by_holder(slices: Iterable[SliceFacts]) -> dict[str, list[SliceFacts]]:
     found: dict[str, list[SliceFacts]] = {}
     for each in sorted(slices, key=lambda one: (one.metadata.namespace, one.metadata.name)):
-        name = (each.metadata.labels or {}).get(SERVICE_NAME, "")
-        if name:
-            found.setdefault(f"{each.metadata.namespace}/{name}", []).append(each)
+        if key := slice_key(each):
+            found.setdefault(key, []).append(each)
     return found
 
 
+def _version(address: str) -> int:
+    return 6 if ":" in address else 4
+
+
 def _address(
-    here: LocalNode,
-    address: PublicAddress,
-    services: Mapping[str, IngressService],
-    slices: Mapping[str, Sequence[SliceFacts]],
-    ends: Mapping[str, str],
-    places: Set[Place],
-) -> wanted.IngressAddress | None:
-    """Return the address with its ports; None without a holder."""
+    here: LocalNode, address: str, holders: Iterable[_Holder], ends: TunnelEnds, places: Set[Place]
+) -> wanted.IngressAddress:
+    """Return the address with its ports."""
     ports: dict[tuple[str, int], OpenPort] = {}
-    answerers, held, version = set[str](), False, 6 if ":" in address.spec.address else 4
-    for service in holders(address, services):
-        held = True
-        for each in service.spec.ports or ():
-            if (each.protocol, each.port) in ports:
+    answerers, version = set[str](), _version(address)
+    for holder in holders:
+        for each in holder.ports:
+            if (each.protocol, each.number) in ports:
                 continue  # of an earlier holder
             targets = [
                 one
-                for one in _targets(each.name, version, slices.get(service.key, ()))
-                if one.node != here.name or (service.metadata.namespace, one.network, one.address) in places
+                for one in _targets(each.name, version, holder.slices)
+                if one.node != here.name or (holder.namespace, one.network, one.address) in places
             ]
-            answerers |= {ends[one.node] for one in targets if one.node in ends}
-            ports[each.protocol, each.port] = _port(here, service, each.protocol, each.port, targets, ends, version)
-    if not held:
-        return None
+            answerers |= {ends.addresses[one.node] for one in targets if one.node in ends.addresses}
+            ports[each.protocol, each.number] = _port(here, holder, each, targets, ends, version)
     made = tuple(ports[key] for key in sorted(ports))
-    return wanted.IngressAddress(address.spec.address, made, tuple(sorted(answerers)))
+    return wanted.IngressAddress(address, made, tuple(sorted(answerers)))
 
 
 def _targets(port: str, version: int, slices: Sequence[SliceFacts]) -> Iterator[_Target]:
@@ -207,28 +213,26 @@ def _targets(port: str, version: int, slices: Sequence[SliceFacts]) -> Iterator[
 
 
 def _port(
-    here: LocalNode,
-    service: IngressService,
-    protocol: str,
-    number: int,
-    targets: Iterable[_Target],
-    ends: Mapping[str, str],
-    version: int,
+    here: LocalNode, holder: _Holder, port: _Port, targets: Iterable[_Target], ends: TunnelEnds, version: int
 ) -> OpenPort:
-    known = [each for each in targets if each.node in ends]
-    endpoints = {each: IngressEndpoint(each.node, here.location, each.ready, each.serving) for each in known}
-    leads: Leads = LOCAL if service.local else "Cluster"
-    chosen = weights(leads, here.name, here.location, list(endpoints.values()))
+    known = [each for each in targets if each.node in ends.addresses]
+    endpoints = {
+        each: IngressEndpoint(each.node, ends.locations[each.node], each.ready, each.serving) for each in known
+    }
+    chosen = weights(holder.leads, here.name, here.location, list(endpoints.values()))
     able = usable(list(endpoints.values()))
     backends = {
         LocalBackend(each.network, each.address, each.port)
         for each, endpoint in endpoints.items()
         if each.node == here.name and endpoint in able
     }
-    transport: Transport = "UDP" if protocol == "UDP" else "SCTP" if protocol == "SCTP" else "TCP"
-    nodes = tuple(sorted((ends[node], weight) for node, weight in chosen.items()))
-    affinity = service.spec.session_affinity == "ClientIP"
-    return OpenPort(transport, number, nodes, tuple(sorted(backends)), service.clients(version), affinity=affinity)
+    transport: Transport = "UDP" if port.protocol == "UDP" else "SCTP" if port.protocol == "SCTP" else "TCP"
+    nodes = tuple(sorted((ends.addresses[node], weight) for node, weight in chosen.items()))
+    made = OpenPort(transport, port.number, nodes, tuple(sorted(backends)))
+    if holder.service is None:
+        return made
+    affinity = holder.service.spec.session_affinity == "ClientIP"
+    return replace(made, clients=holder.service.clients(version), affinity=affinity)
 
 
 def _on_its_segment(

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from ipaddress import ip_address, ip_network, summarize_address_range
 from typing import Final
 
 import msgspec
 
+from tarmac.api.compute.names import LABEL_WORKLOAD_UID
 from tarmac.api.ingress.addresspool import AddressPool
-from tarmac.decide.reach.facts import Fields, Metadata, ServicePortFacts
+from tarmac.api.ingress.names import LABEL_ADDRESS
+from tarmac.api.ingress.publicaddress import HolderReference, PublicAddress
+from tarmac.decide.reach.facts import Fields, Metadata, ServicePortFacts, SliceFacts
+
+Place = tuple[str, str, str]
+"""A namespace, and a Network and an address there of one of its pods."""
 
 _OLD_RANGES: Final = "service.beta.kubernetes.io/load-balancer-source-ranges"
 SERVICE_NAME: Final = "kubernetes.io/service-name"
@@ -76,3 +82,23 @@ def pool_ranges(pools: Iterable[AddressPool]) -> tuple[str, ...]:
             except (ValueError, TypeError):
                 continue
     return tuple(sorted(found))
+
+
+def slice_key(each: SliceFacts) -> str:
+    """Return the key of the Service or Workload that a slice is of; empty if it is of neither."""
+    labels, namespace = each.metadata.labels or {}, each.metadata.namespace
+    if name := labels.get(SERVICE_NAME, ""):
+        return f"{namespace}/{name}"
+    uid = labels.get(LABEL_WORKLOAD_UID, "")
+    return f"{namespace}/workload/{uid}" if uid and LABEL_ADDRESS in labels else ""
+
+
+def holder_key(holder: HolderReference) -> str:
+    """Return the key of a holder, by which its slices are found."""
+    return f"{holder.namespace}/{holder.name if holder.kind == 'Service' else f'workload/{holder.uid}'}"
+
+
+def references(address: PublicAddress) -> Iterator[HolderReference]:
+    """Yield the holders of an address that are bound to it, the first in line first."""
+    spec = address.spec
+    return (each for each in (spec.claim_ref, *spec.shared_by) if each is not None and each.kind and each.uid)

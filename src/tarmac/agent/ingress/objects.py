@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from tarmac.agent.egress.leases.checkpoint import replace_file
-from tarmac.agent.ingress.compiling import IngressObjects, Place
-from tarmac.agent.ingress.facts import SERVICE_NAME, IngressService, read_service
+from tarmac.agent.ingress.compiling import IngressObjects
+from tarmac.agent.ingress.facts import IngressService, Place, holder_key, read_service, references, slice_key
 from tarmac.api.declare import decoder
 from tarmac.api.ingress.addresspool import AddressPool
 from tarmac.api.ingress.publicaddress import PublicAddress
@@ -56,7 +56,7 @@ class IngressObjectSource:
     def __init__(self, informers: Informers, node: str, path: Path, changed: Callable[[], None]) -> None:
         self._path, self._changed, self._feeds = path, changed, list[Feed]()
         self._saved = b""  # digest of the checkpoint's content
-        self._used: set[str] = set()  # Services that hold addresses
+        self._used: set[str] = set()  # keys of Services and Workloads that hold addresses
 
         def kept(
             target: Target[Any],
@@ -73,7 +73,7 @@ class IngressObjectSource:
         self._addresses = kept(PUBLIC_ADDRESSES, _without_status)
         self._pools = kept(ADDRESS_POOLS, _without_pool_status)
         self._services = kept(SERVICES, read_service)
-        self._slices = kept(ENDPOINT_SLICES, _of_service, self._slice_changed)
+        self._slices = kept(ENDPOINT_SLICES, _held_slice, self._slice_changed)
         self._endpoints = kept(TUNNEL_ENDPOINTS, decoder(TunnelEndpoint), self._endpoint_changed)
         self._own_pods = informers.informer(PODS, fields=f"spec.nodeName={node}")
         self._pods = Kept[NetworkPod](lambda change: member_of(change.raw), self._pod_changed)
@@ -97,16 +97,11 @@ class IngressObjectSource:
         if not addresses and not pools:
             self._used = set()
             return IngressObjects()
-        named = {
-            f"{each.namespace}/{each.name}"
-            for address in addresses
-            for each in (address.spec.claim_ref, *address.spec.shared_by)
-            if each is not None and each.kind == "Service"
-        }
-        self._used = named
-        services = {key: each for key, each in self._services.by_key.items() if key in named}
-        slices = [each for each in self._slices.by_key.values() if _service_of(each) in services]
-        namespaces = {each.metadata.namespace for each in services.values()}
+        held = [each for address in addresses for each in references(address)]
+        self._used = {holder_key(each) for each in held}
+        services = {key: each for key, each in self._services.by_key.items() if key in self._used}
+        slices = [each for each in self._slices.by_key.values() if slice_key(each) in self._used]
+        namespaces = {each.namespace for each in held}
         places = {
             (pod.namespace, own.network, address.partition("/")[0])
             for pod in self._pods.by_key.values()
@@ -155,8 +150,8 @@ class IngressObjectSource:
         self._pods.changed(Change("DELETED" if new is None else "MODIFIED", item.metadata, item.raw))
 
     def _slice_changed(self, _: str, old: SliceFacts | None, new: SliceFacts | None) -> None:
-        # Slices change all over the cluster: only those of Services with addresses count.
-        if any(each is not None and _service_of(each) in self._used for each in (old, new)):
+        # Slices change all over the cluster: only those of holders of addresses count.
+        if any(each is not None and slice_key(each) in self._used for each in (old, new)):
             self._changed()
 
     def _endpoint_changed(self, _: str, old: TunnelEndpoint | None, new: TunnelEndpoint | None) -> None:
@@ -185,15 +180,10 @@ def _without_pool_status(raw: bytes) -> AddressPool:
     return found
 
 
-def _of_service(raw: bytes) -> SliceFacts | None:
+def _held_slice(raw: bytes) -> SliceFacts | None:
     found = decode_slice(raw)
-    return found if _service_of(found) else None
-
-
-def _service_of(each: SliceFacts) -> str:
-    name = (each.metadata.labels or {}).get(SERVICE_NAME, "")
-    return f"{each.metadata.namespace}/{name}" if name else ""
+    return found if slice_key(found) else None
 
 
 def _place(endpoint: TunnelEndpoint) -> tuple[object, ...]:
-    return endpoint.addresses, endpoint.location
+    return endpoint.addresses, endpoint.location, endpoint.encryption, endpoint.public_key

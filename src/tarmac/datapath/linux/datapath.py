@@ -67,7 +67,7 @@ class LinuxDatapath:
         self.tunnels.private_key = private_key
         self.external = LinuxEgressDatapath(run_dir, self._folder, self._known_host, self._run, self.tunnels)
         self.external.state_sync.program = conntrackd
-        self.ingress = LinuxIngressDatapath(run_dir, self._folder, self._known_host, self._run)
+        self.ingress = LinuxIngressDatapath(run_dir, self._folder, self._known_host, self._run, self.tunnels)
         if wireguard is not None:
             self.external.encryption.wireguard.programs = wireguard
 
@@ -327,8 +327,9 @@ class LinuxDatapath:
 
     def _remove_all(self) -> None:
         assert self._host is not None, "the host is known before it is changed"
-        self.external.remove_now()
+        # Before the rules that forbid plaintext, which go with external services.
         self.ingress.remove_now()
+        self.external.remove_now()
         self._remove(list(self._routers))
         self._host.remove()
         # Fails while a namespace is left in it: then the removal is incomplete, and must not look done.

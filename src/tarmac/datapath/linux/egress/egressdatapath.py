@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+from tarmac.api.networking.ports import EXTERNAL_PORT
 from tarmac.datapath.egress import (
     Arrival,
     Departure,
@@ -66,9 +67,9 @@ class LinuxEgressDatapath:
     async def apply(self, state: EgressState) -> Mapping[str, Exception]:
         """Make the node match the state; return failures by ExternalService or address."""
         # Plaintext to peers is blocked before rules route to them, and unblocked for old peers only once no rule does.
-        await self.encryption.begin(state.node_address, state.peers)
+        await self.encryption.begin(EXTERNAL_PORT, state.node_address, state.peers)
         failures = await self._run(lambda: self._apply(state))
-        await self.encryption.settle(state.node_address, state.peers)
+        await self.encryption.settle(EXTERNAL_PORT, state.node_address, state.peers)
         # Last, and optional: addresses are served even if sharing fails.
         await self.state_sync.ensure(state.node_address, "" if state.empty else state.partner)
         return self._unencrypted(state) | failures
@@ -128,7 +129,7 @@ class LinuxEgressDatapath:
     async def remove(self) -> None:
         """Remove everything."""
         await self._run(self._remove_own)
-        await self.encryption.settle("", ())
+        await self.encryption.settle(EXTERNAL_PORT, "", ())
 
     def close(self) -> None:
         """Close sockets, in the datapath's thread; the kernel state stays as it is."""
@@ -174,7 +175,7 @@ class LinuxEgressDatapath:
         self._host().admit(_senders(sound), _answerers(sound))
         egress = self._egress_namespace()
         mtu = self._host().mtu(0, state.node_address)
-        encrypted = {each: mtu - overhead(each) for each in self.encryption.encrypted()}
+        encrypted = {each: mtu - overhead(each) for each in self.encryption.encrypted(EXTERNAL_PORT)}
         networks = self._connected(egress, forwardings, mtu, min(encrypted.values(), default=mtu), failures)
         # The legs are connected by now: routes back to transit addresses lead through them.
         failures |= egress.ensure(sound, _transits(forwardings, sources), encrypted)

@@ -1,14 +1,14 @@
-"""Sends tunnels between nodes through WireGuard: that of external services, and those of Networks that request it.
+"""Sends tunnels between nodes through WireGuard: those of external services, of public addresses, and of Networks.
 
-There is one link in the node's own namespace, with a peer for each node that either user needs. Tunnel packets of
-external services enter the link by a policy rule for their address and port, those of instances by a mark that depends
-on the number of their Network (`tables/encrypted`). Received packets have the peer's address as their source, since
-WireGuard accepts no other.
+There is one link in the node's own namespace, with a peer for each node that any user needs. Tunnels of external
+services and of public addresses have a port each, and their packets enter the link by a policy rule for address and
+port; those of instances by a mark that depends on the number of their Network (`tables/encrypted`). Received packets
+have the peer's address as their source, since WireGuard accepts no other.
 
 Rules that forbid plaintext come first and go last, so that no failure in between lets a packet out unencrypted: a node
 that cannot be reached encrypted is closed. Peers are added before packets are routed to them (`begin`), and removed
-afterwards (`settle`). The kernel holds the state: until both users have called, a new agent keeps the rules and peers
-that an earlier one made for the other user.
+afterwards (`settle`). The kernel holds the state: until all users have called, a new agent keeps the rules and peers
+that an earlier one made for the other users.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from subprocess import SubprocessError
 from typing import Final, Protocol, TypeVar
 
-from tarmac.api.networking.ports import EXTERNAL_PORT
+from tarmac.api.networking.ports import EXTERNAL_PORT, INGRESS_PORT
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.log import log
 from tarmac.datapath.egress import EncryptedPeer, InstanceTunnels, Means
@@ -67,16 +67,17 @@ class Encryption:
     def __init__(self, run_dir: Path, host: Callable[[], Host], run: Run, clock: Clock | None = None) -> None:
         self.wireguard = WireGuardLink(encrypted_link(str(run_dir)), run_dir / "wireguard.pid")
         self.private_key, self.failed = b"", ""
-        self._table = f"{host_table(str(run_dir))}-encrypted"
-        self._instances_table = f"{host_table(str(run_dir))}-tunnels"
+        own = host_table(str(run_dir))
+        self._tables = {EXTERNAL_PORT: f"{own}-encrypted", INGRESS_PORT: f"{own}-encrypted-ingress"}
+        self._instances_table = f"{own}-tunnels"
         self._host, self._run = host, run
         self._clock = clock or SystemClock()
         self._lock = asyncio.Lock()
         self._rules: Nftables | None = None
-        self._closed: frozenset[str] | None = None  # None while the state of the kernel is unknown
+        self._closed: dict[int, frozenset[str]] = {}  # by port; without an entry the state of the kernel is unknown
         self._keys: dict[str, str] = {}  # public key -> first address that used it
         self._address = ""
-        self._egress: Peers | None = None  # None until set by the user
+        self._users: dict[int, Peers] = {}  # by port; without an entry the user has not called yet
         self._instances: InstanceTunnels | None = None
         self._opened: object = None  # configuration that the link was last opened for
         self._retry_at = 0.0
@@ -93,23 +94,23 @@ class Encryption:
                 self._available = await self._run(self._means)
             return self._available
 
-    async def begin(self, node_address: str, peers: Peers) -> None:
-        """Exchange tunnel packets with these nodes only encrypted, and still with the previous ones.
+    async def begin(self, port: int, node_address: str, peers: Peers) -> None:
+        """Exchange packets of the tunnel at a port with these nodes only encrypted, and still with the previous ones.
 
         An exception means that plaintext cannot be ruled out; if only encryption fails, those nodes are closed.
         """
         async with self._lock:
             # Peers of an earlier process too: until rules no longer route to them, their packets must stay encrypted.
-            known = {address: EncryptedPeer(address) for address in await self._run(self.encrypted)}
-            known |= {each.address: each for each in (*(self._egress or ()), *peers)}
+            known = {address: EncryptedPeer(address) for address in await self._run(lambda: self.encrypted(port))}
+            known |= {each.address: each for each in (*self._users.get(port, ()), *peers)}
             if peers:
-                self._address, self._egress = node_address, tuple(sorted(known.values()))
+                self._address, self._users[port] = node_address, tuple(sorted(known.values()))
                 await self._ensure()
 
-    async def settle(self, node_address: str, peers: Peers) -> None:
-        """Remove all peers but these, now that no packets are routed to them."""
+    async def settle(self, port: int, node_address: str, peers: Peers) -> None:
+        """Remove all peers of the tunnel at a port but these, now that no packets are routed to them."""
         async with self._lock:
-            self._address, self._egress = node_address or self._address, tuple(sorted(peers))
+            self._address, self._users[port] = node_address or self._address, tuple(sorted(peers))
             await self._ensure()
 
     async def lead(self, node_address: str, wanted: InstanceTunnels) -> None:
@@ -133,15 +134,15 @@ class Encryption:
                 return {}
             return await self._run(self._transferred)
 
-    def encrypted(self) -> frozenset[str]:
-        """Return the nodes that packets go to encrypted, also set up by an earlier process.
+    def encrypted(self, port: int) -> frozenset[str]:
+        """Return the nodes that packets of the tunnel at a port go to encrypted, also set up by an earlier process.
 
         In the datapath's thread.
         """
-        if self._closed is None:
+        if port not in self._closed:
             with _netlink() as netlink:
-                self._closed = _routed_peers(netlink)
-        return self._closed
+                self._closed[port] = _routed_peers(netlink, port)
+        return self._closed[port]
 
     def remove_now(self) -> None:
         """Remove everything, in the datapath's thread."""
@@ -159,23 +160,31 @@ class Encryption:
             return self.wireguard.means(netlink)
 
     def _peers(self) -> Peers:
-        """Return the peers of both users. If both name one and only one has a key for it, use that one."""
-        named = (*(self._egress or ()), *(self._instances.peers if self._instances else ()))
+        """Return the peers of all users. If several name one and only one has a key for it, use that one."""
+        named = [each for peers in self._users.values() for each in peers]
+        named += self._instances.peers if self._instances else ()
         return tuple(sorted({each.address: each for each in sorted(named)}.values()))
+
+    def _awaits_users(self) -> bool:
+        """Return True if a user that has not called yet may need what an earlier agent made for it.
+
+        In the datapath's thread.
+        """
+        return self._instances is None or any(self.encrypted(port) for port in self._tables.keys() - self._users.keys())
 
     async def _ensure(self) -> None:
         # Order: forbid plaintext, open or end the link, and only then lift rules that are not needed any more.
         await self._run(self._close)
         peers = self._peers()
         # A user that has not called since the start may still need the link of the earlier agent.
-        if peers or self._egress is None or self._instances is None:
+        if peers or await self._run(self._awaits_users):
             await self._ensure_link(peers)
         else:
             await self._run(self._end)
         await self._run(self._release)
 
     async def _ensure_link(self, peers: Peers) -> None:
-        wanted = self._address, peers, self._egress, self._instances
+        wanted = self._address, peers, dict(self._users), self._instances
         waits = bool(self.failed) and self._clock.monotonic() < self._retry_at
         if self._opened == wanted and (waits or (not self.failed and await self._run(self._is_intact))):
             return
@@ -200,19 +209,21 @@ class Encryption:
     def _close(self) -> None:
         """Forbid plaintext for everything that is requested."""
         rules, link, wanted = self._nftables(), self.wireguard.name, self._instances
-        if self._egress:
-            addresses = frozenset(each.address for each in self._egress)
-            rules.ensure([encrypted(self._table, link, addresses)])
-            # After the rules are in force: it decides where packets are expected to be encrypted.
-            self._closed = addresses
+        for port, peers in self._users.items():
+            if peers:
+                addresses = frozenset(each.address for each in peers)
+                rules.ensure([encrypted(self._tables[port], link, port, addresses)])
+                # After the rules are in force: it decides where packets are expected to be encrypted.
+                self._closed[port] = addresses
         if wanted is not None and wanted.numbers:
             rules.ensure([instances(self._instances_table, link, wanted.always, wanted.between, wanted.plain)])
 
     def _release(self) -> None:
         """Remove the rules of a user without requests, now that its packets are not routed into the link any more."""
-        if self._egress == ():
-            self._nftables().remove("inet", self._table)
-            self._closed = frozenset()
+        for port, peers in self._users.items():
+            if not peers:
+                self._nftables().remove("inet", self._tables[port])
+                self._closed[port] = frozenset()
         if self._instances is not None and not self._instances.numbers:
             self._nftables().remove("inet", self._instances_table)
 
@@ -256,11 +267,14 @@ class Encryption:
     def _wanted_rules(self, netlink: Netlink) -> set[RoutingRule]:
         """Return the wanted rules; for a user that has not called yet, the present ones."""
         present = present_rules(netlink)
-        external = {RoutingRule(_PRIORITY, TABLE, to=each.address, port=EXTERNAL_PORT) for each in self._egress or ()}
-        if self._egress is None:
-            external = {each for each in present if each.to}
+        to_peers = {each for each in present if each.to and each.port not in self._users}
+        to_peers |= {
+            RoutingRule(_PRIORITY, TABLE, to=each.address, port=port)
+            for port, peers in self._users.items()
+            for each in peers
+        }
         leads = bool(self._instances.numbers) if self._instances is not None else _LEAD in present
-        return external | ({_LEAD} if leads else set())
+        return to_peers | ({_LEAD} if leads else set())
 
     def _route_rules(self) -> None:
         with _netlink() as netlink:
@@ -268,7 +282,7 @@ class Encryption:
 
     def _route_peers(self, peers: Peers) -> None:
         node_address, said = self._address, self._distinct(peers)
-        if self._egress is None or self._instances is None:
+        if self._awaits_users():
             known = {each.address for each in peers} | {each.public_key for each in said}
             # A user that has not called yet may need peers of the earlier agent: they stay until it does.
             kept = self.wireguard.configured()
@@ -310,21 +324,25 @@ class Encryption:
         self._opened = None
         with _netlink() as netlink:
             there = links.link(netlink, self.wireguard.name) is not None
-            if there or self.encrypted() or self.wireguard.has_program or present_rules(netlink):
+            routed = any(map(self.encrypted, self._tables))
+            if there or routed or self.wireguard.has_program or present_rules(netlink):
                 ensure_rules(netlink, ())
                 self.wireguard.remove(netlink)
 
     def _remove_all(self, netlink: Netlink) -> None:
         ensure_rules(netlink, ())
         self.wireguard.remove(netlink)
-        for table in (self._table, self._instances_table):
+        for table in (*self._tables.values(), self._instances_table):
             self._nftables().remove("inet", table)
-        self._closed, self._egress, self._instances, self._opened = frozenset(), None, None, None
+        self._closed = {}
+        self._users, self._instances, self._opened = {}, None, None
 
 
-def _routed_peers(netlink: Netlink) -> frozenset[str]:
-    """Return the nodes that rules route packets of external services to through the link."""
-    return frozenset(each.to for each in present_rules(netlink) if each.table == TABLE and each.to)
+def _routed_peers(netlink: Netlink, port: int) -> frozenset[str]:
+    """Return the nodes that rules route packets of the tunnel at a port to through the link."""
+    return frozenset(
+        each.to for each in present_rules(netlink) if each.table == TABLE and each.to and each.port == port
+    )
 
 
 @contextmanager

@@ -10,9 +10,10 @@ from dataclasses import replace
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 
+from tarmac.api.networking.ports import INGRESS_PORT
 from tarmac.datapath.ingress import MAX_NODES, IngressAddress, IngressState, OpenPort
 from tarmac.datapath.linux import namespaces
-from tarmac.datapath.linux.egress.encryption import Run
+from tarmac.datapath.linux.egress.encryption import Encryption, Run, overhead
 from tarmac.datapath.linux.host import Host
 from tarmac.datapath.linux.ingress.door import Door
 from tarmac.datapath.linux.ingress.namespace import IngressNamespace
@@ -25,19 +26,26 @@ Failures = dict[str, Exception]
 class LinuxIngressDatapath:
     """Public addresses of a node; `run` runs work in the datapath's thread, where `host` is known."""
 
-    def __init__(self, run_dir: Path, routers: Path, host: Callable[[], Host], run: Run) -> None:
+    def __init__(
+        self, run_dir: Path, routers: Path, host: Callable[[], Host], run: Run, encryption: Encryption
+    ) -> None:
         self._path, self._routers = run_dir / "ingress" / "netns", routers
-        self._host, self._run = host, run
+        self._host, self._run, self._encryption = host, run, encryption
         self._ingress: IngressNamespace | None = None
         self._doors: dict[str, Door] = {}
 
     async def apply(self, state: IngressState) -> Mapping[str, Exception]:
         """Make the node match the state; return failures by address."""
-        return await self._run(lambda: self._apply(state))
+        # Plaintext to these nodes is blocked before rules route to them, and unblocked only once no rule does.
+        await self._encryption.begin(INGRESS_PORT, state.node_address, state.encrypted)
+        failures = await self._run(lambda: self._apply(state))
+        await self._encryption.settle(INGRESS_PORT, state.node_address, state.encrypted)
+        return self._unencrypted(state) | failures
 
     async def mend(self) -> Sequence[str]:
         """Repair external changes; return the repaired parts."""
-        return await self._run(self._mend)
+        mended = await self._run(self._mend)
+        return [*mended, "encryption"] if await self._encryption.mend() else mended
 
     def carry(self, seconds: Mapping[str, float]) -> None:
         """Serve addresses for so many seconds."""
@@ -66,6 +74,7 @@ class LinuxIngressDatapath:
     async def remove(self) -> None:
         """Remove everything."""
         await self._run(self.remove_now)
+        await self._encryption.settle(INGRESS_PORT, "", ())
 
     def close(self) -> None:
         """Close sockets, in the datapath's thread; the kernel state stays as it is."""
@@ -109,7 +118,7 @@ class LinuxIngressDatapath:
         for name, door in self._known_doors():
             door.receive(_receptions(addresses, name))
         # After the doors: the node that chooses this one must find the translation in place.
-        failures |= ingress.ensure(sound, legs)
+        failures |= ingress.ensure(sound, legs, self._mtu(state.node_address))
         used = {router_name(network) for network in legs}
         for name, door in self._known_doors():
             if name not in used:
@@ -117,6 +126,21 @@ class LinuxIngressDatapath:
                 self._doors.pop(name).close()
         ingress.keep_only(legs.values())
         return failures
+
+    def _unencrypted(self, state: IngressState) -> Failures:
+        """Return failures of addresses with endpoints at other Locations only, while encryption fails."""
+        if not self._encryption.failed:
+            return {}
+        far = {each.address for each in state.encrypted}
+        failure = OSError(f"tunnels to other Locations are closed: {self._encryption.failed}")
+        nodes = {each.address: {node for port in each.ports for node, _ in port.nodes} for each in state.addresses}
+        return {address: failure for address, of in nodes.items() if of and of <= far}
+
+    def _mtu(self, node_address: str) -> int:
+        """Return the largest packet of clients that passes to every node."""
+        # One route leads to all nodes, so its size is that of the narrowest way.
+        encrypted = self._encryption.encrypted(INGRESS_PORT)
+        return self._host().mtu(0, node_address) - (overhead(node_address) if encrypted else 0)
 
     def _mend(self) -> Sequence[str]:
         mended = [name for name, door in self._known_doors() if door.mend()]
@@ -132,7 +156,7 @@ class LinuxIngressDatapath:
     def _connected(self, ingress: IngressNamespace, state: IngressState, failures: Failures) -> dict[str, str]:
         """Connect router namespaces; return their links by Network. A failure concerns only the addresses there."""
         found: dict[str, str] = {}
-        mtu = self._host().mtu(0, state.node_address)
+        mtu = self._mtu(state.node_address)
         wanted = {each for address in state.addresses for each in _networks(address)}
         # Also without a backend: draining endpoints answer the connections that they have.
         wanted |= {each for each in state.networks if namespaces.exists(self._routers / router_name(each))}

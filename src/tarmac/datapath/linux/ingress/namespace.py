@@ -142,13 +142,16 @@ class IngressNamespace:
         ]
         self._netlink.request([links.deletion(each.index) for each in unused])
 
-    def ensure(self, state: IngressState, legs: Mapping[str, str]) -> dict[str, Exception]:
-        """Make links, routes and rules match; return failures by address. `legs` has a link's name by Network."""
+    def ensure(self, state: IngressState, legs: Mapping[str, str], mtu: int) -> dict[str, Exception]:
+        """Make links, routes and rules match; return failures by address.
+
+        `legs` has a link's name by Network, `mtu` is the size of the tunnel.
+        """
         own, failures = state.node_address, dict[str, Exception]()
         self._netlink.request([links.setting(_LOOPBACK)])
         self._host.lead_to_ingress(self._path, self._netlink, state.ranges)
         nodes = numbered((tunnel_mac(INGRESS_VNI, each) for each in state.peers if each != own), self._nodes, MAX_NODES)
-        tunnel = self._tunnel(state)
+        tunnel = self._tunnel(state, mtu)
         numbers = numbered(legs.values(), known_legs(self._netlink), MAX_LEGS - 1)
         self._numbers = numbered((each.address for each in state.addresses), self._numbers, VIRTUAL - 1)
         exits = self._exits(state, failures)
@@ -213,8 +216,8 @@ class IngressNamespace:
         if before != tables:
             conntrack.forget(self._conntrack, _misled(tables))
 
-    def _tunnel(self, state: IngressState) -> links.Link:
-        own, mtu = state.node_address, self._host.mtu(0, state.node_address)
+    def _tunnel(self, state: IngressState, mtu: int) -> links.Link:
+        own = state.node_address
         made = ensure_tunnel(self._host, self._path, self._netlink, INGRESS_VNI, mtu, own, INGRESS_PORT)
         assert made is not None, "it has a number"
         peers = [Remote(node, ()) for node in state.peers if node != own]

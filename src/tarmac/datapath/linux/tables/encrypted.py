@@ -3,9 +3,10 @@
 They never use another link, regardless of the routes into the encrypted one; and that link carries nothing else: a peer
 behind it is a node, and still has no access to other ports of this one.
 
-Packets of external services are matched by destination node. Packets of instances are matched by the number of their
-Network, since Networks share a port and differ in their requirements. In a Network that is encrypted between Locations,
-all packets are encrypted except those to nodes known to be near: an unknown node is closed, not trusted.
+Packets of external services and of public addresses are matched by destination node. Packets of instances are matched
+by the number of their Network, since Networks share a port and differ in their requirements. In a Network that is
+encrypted between Locations, all packets are encrypted except those to nodes known to be near: an unknown node is
+closed, not trusted.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Set
 from typing import Final
 
-from tarmac.api.networking.ports import EXTERNAL_PORT, TUNNEL_PORT
+from tarmac.api.networking.ports import EXTERNAL_PORT, INGRESS_PORT, TUNNEL_PORT
 from tarmac.datapath.linux.nftables import Table
 from tarmac.datapath.linux.tables.host import NETWORK_NUMBER
 from tarmac.datapath.linux.tables.text import FAMILIES, WORDS, chain, in_order, version
@@ -22,16 +23,16 @@ MARK: Final = 0x7461726D
 """Mark of instances' packets that must use the link, for the policy rule that routes them there."""
 
 
-def encrypted(name: str, link: str, nodes: Iterable[str]) -> Table:
-    """Return the table of external services, given the encrypted link and the nodes."""
+def encrypted(name: str, link: str, port: int, nodes: Iterable[str]) -> Table:
+    """Return the table of the tunnel at a port, given the encrypted link and the nodes."""
     ours, known = f'"{link}"', set(nodes)
     incoming, outgoing = list[str](), list[str]()
     for family in FAMILIES:
         listed = ", ".join(in_order({node for node in known if version(node) == family}))
         if listed:
             word = WORDS[family]
-            incoming.append(f"iifname != {ours} udp dport {EXTERNAL_PORT} {word} saddr {{ {listed} }} drop")
-            outgoing.append(f"oifname != {ours} udp dport {EXTERNAL_PORT} {word} daddr {{ {listed} }} drop")
+            incoming.append(f"iifname != {ours} udp dport {port} {word} saddr {{ {listed} }} drop")
+            outgoing.append(f"oifname != {ours} udp dport {port} {word} daddr {{ {listed} }} drop")
     return Table("inet", name, _chains(ours, incoming, outgoing))
 
 
@@ -62,7 +63,10 @@ def _except(nodes: Set[str]) -> str:
 
 
 def _chains(ours: str, incoming: list[str], outgoing: list[str]) -> str:
-    only = [f"iifname {ours} udp dport {{ {TUNNEL_PORT}, {EXTERNAL_PORT} }} accept", f"iifname {ours} drop"]
+    only = [
+        f"iifname {ours} udp dport {{ {TUNNEL_PORT}, {EXTERNAL_PORT}, {INGRESS_PORT} }} accept",
+        f"iifname {ours} drop",
+    ]
     passing = [f"iifname {ours} drop", f"oifname {ours} drop"]
     return (
         chain("incoming", [*incoming, *only], "filter hook input priority -1")
