@@ -77,6 +77,7 @@ async def adopt(
         await store.update(_PODS, key, value, present.revision)
     else:
         if present is not None:  # a different pod: watchers must see its deletion
+            # With the revision that was read: a pod that changed meanwhile is not the one the user decided about.
             await store.delete(_PODS, key, present.revision)
         # A kill between the delete and this line leaves no pod of that name; the conflict entry stays, so the adoption
         # can be repeated.
@@ -89,7 +90,9 @@ def _admitted(
 ) -> JsonObject:
     """Return the pod as it may be stored. Raises ApiError with the invalid fields."""
     pod: JsonObject = msgspec.json.decode(msgspec.json.encode(conflict.pod))
+    # Decoded by the server's own schema: the report is a node's word, and the node may be hostile.
     check_object(resource, pod, "Ignore")
+    # From the conflict, not from the report: a node must not have a pod adopted onto another one.
     pod["spec"]["nodeName"] = conflict.node
     resource.strategy.default(pod)
     errors = FieldErrors()
@@ -144,6 +147,7 @@ async def _give_owner(reader: Reader, catalog: Catalog, pod: JsonObject) -> str:
         )
     resource = catalog.find("compute.datumapis.com", "v1alpha", "instances")
     assert resource is not None, "instances are always served"
+    # Fails if its controller has made one meanwhile; the repeated adoption then finds that one.
     await reader.store.create(_INSTANCES, key, encode_object(made, resource))
     return "its Instance was made again of its deployment's template"
 

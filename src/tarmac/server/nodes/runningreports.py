@@ -60,12 +60,14 @@ class RunningReports:
             raise Forbidden(f'only the node "{node}" may say what runs there', details={})
         if request.method != "POST":
             raise MethodNotAllowed(NO_METHOD, details={})
+        # Before decoding: small values take many times the size of their text in memory.
         check_extent(request.body, _MAX_VALUES)
         report = decoded(request, _Report)
         for field, told in (("pods", report.pods), ("waiting", report.waiting)):
             if len(told) > _MAX_PODS:
                 raise BadRequest(f"{field}: no node runs {len(told)} pods; the limit is {_MAX_PODS}")
         pods = await self._decode_pods(report.pods)
+        # Before the comparison: pods that another server stored meanwhile would count as unknown to the store.
         await caught_up(self._store)
         uid = self._uid(node)
         # The record of the restore decides. The annotation of a Node is only a notice to its agent and proves nothing.
@@ -76,6 +78,7 @@ class RunningReports:
         going = await self._compare(node, pods, closed=answered)
         if not answered:
             await self._remember(node, report.restored, uid)
+        # After the comparison: conflicts of this report hold back the same names on this node, too.
         taken = conflict_keys(self._store)
         held = [key for key in report.waiting if key in taken]
         return Response(200, msgspec.json.encode(RunningAnswer(self._is_settled(), held, going)))

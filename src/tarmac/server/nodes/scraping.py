@@ -123,10 +123,12 @@ class _Node:
                 rates[sample[:4]] = _grown(self.rates.get(sample[:4]), sample)
             elif sample is not None:
                 gauges[sample[:4]] = sample
+            # A hostile node may name endless containers: memory is bounded per node, and the rest is ignored.
             if len(rates) + len(gauges) >= _MAX_SAMPLES:
                 break
             if number % _LINES_PER_CHUNK == 0:
                 yield
+        # Together, after the last yield: a reader between two of them would pair rates with gauges of another scrape.
         self.rates, self.gauges, self.heard = rates, gauges, now
 
     def containers(self) -> CooperativeWork[dict[tuple[str, str], list[str]]]:
@@ -142,6 +144,7 @@ class _Node:
 
 
 def _grown(before: _Rate | None, sample: ScrapedSample) -> _Rate:
+    # The counter was reset by a restart of the node or the container: a difference would be negative.
     if before is None or sample.value < before.last.value:
         return _Rate(sample)
     window = sample.at - before.last.at
@@ -170,7 +173,9 @@ class Scraper:
     async def scrape(self) -> None:
         """Scrape every node once, a few at a time. Lookups and parsing run cooperatively."""
         known = dict.fromkeys(entry.name for entry in self._reader.store.list("core/nodes").entries)
+        # Removed here, not when the Node goes: its last figures would stay in the metrics for ever.
         self._nodes = {name: node for name, node in self._nodes.items() if name in known}
+        # One iterator for all tasks: each takes the next node, so a silent one delays only its own task.
         waiting = iter(await self._runner.done(self._reachable(known)))
         async with asyncio.TaskGroup() as group:
             for _ in range(_MAX_CONCURRENT):
@@ -198,6 +203,7 @@ class Scraper:
             _log.debug("node scrape failed", node=name, error=str(error))
             return
         if reply.status == 200:
+            # Only after a response: a node that never answers has no entry, and so no stale figures.
             node = self._nodes.setdefault(name, _Node())
             told = samples(text, self._clock.now(), _COUNTERS | _GAUGES)
             await self._runner.done(node.take(told, self._clock.monotonic()))

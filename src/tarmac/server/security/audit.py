@@ -130,6 +130,7 @@ class AuditLog:
         self._timer = None
         if not self._file.busy:
             self._flush()
+        # The disk is still busy: try again later, or lines would wait for the next request.
         elif self._notes:
             self._timer = asyncio.get_running_loop().call_later(_FLUSH_INTERVAL, self._tick)
 
@@ -144,6 +145,7 @@ class AuditLog:
 
     def _flush(self) -> None:
         if self._notes:
+            # Before the list is replaced: `_lines` reads it, and the file gets its own copy.
             self._file.write(self._lines().encode())
             self._notes = []
             self._size = 0
@@ -173,6 +175,7 @@ class AuditLog:
 
 def _remember(memory: dict[K, str], key: K, make: Callable[[], str]) -> str:
     if len(memory) >= _MAX_CACHED:
+        # All at once: an eviction per entry would cost more than rendering the texts anew.
         memory.clear()
     value = make()
     if len(value) <= _MAX_CACHED_TEXT:

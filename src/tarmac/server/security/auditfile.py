@@ -39,6 +39,7 @@ class AuditFile:
 
     def close(self) -> None:
         """Finish pending writes and close the file."""
+        # Waits for the queued write: the descriptor must stay open until then.
         self._thread.shutdown()
         os.close(self._descriptor)
 
@@ -66,14 +67,17 @@ class AuditFile:
             while view:
                 view = view[os.write(self._descriptor, view) :]
         except OSError:
+            # A part of a line would make the rest of the file unreadable for its readers, line by line.
             os.ftruncate(self._descriptor, size)
             raise
 
     def _rotate(self) -> None:
+        # From the oldest: the other order would overwrite each backup by the next newer one.
         for number in range(self._backups - 1, 0, -1):
             older = self._path.with_name(f"{self._path.name}.{number}")
             if older.exists():
                 older.replace(self._path.with_name(f"{self._path.name}.{number + 1}"))
+        # After the older ones have moved; the descriptor still writes to the renamed file until it is replaced below.
         self._path.replace(self._path.with_name(f"{self._path.name}.1"))
         os.close(self._descriptor)
         self._descriptor = self._open()

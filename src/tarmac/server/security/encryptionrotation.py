@@ -153,6 +153,8 @@ class EncryptionRotation(KeyRotation):
             while more:
                 page = self.store.list(bucket, after=after, limit=_MAX_BATCH)
                 for batch in _batches([each for each in page.entries if _is_old(bucket, each, floor)]):
+                    # Repeatable: a server killed here starts over, and entries that it has written are above the floor
+                    # already.
                     count += await self._seal_anew(bucket, batch)
                     await self.clock.sleep(_BATCH_INTERVAL)
                 more = bool(page.remaining)

@@ -89,6 +89,7 @@ class Fairness:
         if flow is not self._latest:
             self._latest, self._alone = flow, 0.0
         if not flow.queued:
+            # A flow that was idle does not save up its turns: it would otherwise hold the loop when it returns.
             flow.time = max(flow.time, self._time)
         if not flow.waiting and flow.in_flight < self._in_flight and self._has_room(flow):
             flow.in_flight += 1
@@ -115,6 +116,7 @@ class Fairness:
         self._spent += seconds
         # Iterations that spend little are not told apart: a reset for each would cost more than the accounting.
         if self._spent > TURN / 2 and not self._resetting:
+            # Once per iteration of the loop, whose next one begins with the full time.
             self._resetting = True
             asyncio.get_running_loop().call_soon(self._reset)
 
@@ -132,6 +134,7 @@ class Fairness:
 
     def _new_flow(self, name: str) -> _Flow:
         if len(self._flows) >= self._max_flows:
+            # Flows with requests keep their object: those requests charge it when they end.
             kept = {key: flow for key, flow in self._flows.items() if flow.in_flight or flow.waiting}
             self._flows, self._max_flows = kept, max(_IDLE_FLOWS, 2 * len(kept))
         flow = self._flows[name] = _Flow()
@@ -158,6 +161,8 @@ class Fairness:
             heappush(self._queued, (flow.time + flow.expected, next(self._order), flow))
         if not self._draining:
             self._draining = True
+            # Not `call_soon`: requests that arrive in this iteration take part, and sockets are served between two
+            # turns.
             asyncio.get_running_loop().call_later(0, self._drain)
 
     async def _in_turn(self, flow: _Flow, *, entering: bool) -> None:
@@ -175,6 +180,7 @@ class Fairness:
                 admitted = True
                 if self._has_time():
                     break
+                # At the front: it was admitted before the others, and would starve behind new ones.
                 turn = self._enqueue(flow, flow.paused, first=True)
         except asyncio.CancelledError:
             flow.queued -= 1
@@ -208,9 +214,11 @@ class Fairness:
     def _admit_one(self, flow: _Flow) -> bool:
         """Give the flow's next request its turn. Return False if it has none, or too many in flight."""
         for line in (flow.paused, flow.waiting):
+            # Cancelled ones stay in the line until here: removing them from its middle would cost a search.
             while line and line[0].done():  # cancelled
                 line.popleft()
             if line and (line is flow.paused or flow.in_flight < self._in_flight):
+                # Counted at the admission, not when the task runs: further ones admitted in this round must see it.
                 flow.in_flight += line is flow.waiting
                 flow.expected += flow.estimate
                 line.popleft().set_result(flow.estimate)

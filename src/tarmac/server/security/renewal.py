@@ -40,11 +40,13 @@ class ServerTls:
         if self._pki.stamp() == self._stamp and now - self._looked < _RENEWAL_INTERVAL:
             return None
         with self._pki.server_files(self._names) as (certificate, key):
+            # Read again, since `server_files` may have renewed the certificate just now.
             self._stamp, self._looked = self._pki.stamp(), now
             present = certificate.read_bytes(), self._pki.ca_file.read_bytes()
             if present == self._current:
                 return None
             context = server_context(certificate, key, self._pki.ca_file)
+        # Only after the context was made: files that cannot be loaded are tried again.
         self._current = present
         self.trusted = tuple(authority_id(each) for each in certificates_in(present[1].decode()))
         return context

@@ -75,6 +75,7 @@ async def _list_fresh(
     waiting: Awaitable[None], storage: ResourceStorage, query: ListQuery, cache: ListCache
 ) -> Response:
     await waiting
+    # Only now: a list read before the wait could lack a write that the client knows to have succeeded.
     answer = _list_now(storage, query, cache)
     return answer if isinstance(answer, Response) else await answer
 
@@ -103,6 +104,7 @@ def _list_now(storage: ResourceStorage, query: ListQuery, cache: ListCache) -> R
         query.compressed,
     )
     if query.whole:
+        # Valid only while nothing in the bucket has changed: the cache drops it with the next event.
         kept = cache.get(storage.bucket, key)
         if kept is not None:
             return kept.response
@@ -144,6 +146,7 @@ def _compress(response: Response) -> Response:
 
 
 async def _compress_aside(response: Response, then: Callable[[Response], Response]) -> Response:
+    # A cancellation leaves the thread compressing; its result is dropped, and the cache is not filled.
     return then(await asyncio.get_running_loop().run_in_executor(None, _compress, response))
 
 
@@ -156,6 +159,7 @@ def find(
     try:
         if selection.name is not None and prefix:
             return _find_one(storage, prefix, selection, revision)
+        # One call, so one revision: the rest runs in several turns over this page, whatever is written meanwhile.
         page = storage.source.list(storage.bucket, prefix, after=after, limit=limit, revision=revision)
     except Compacted:
         if options.continue_token:

@@ -96,6 +96,7 @@ class Watcher:
         """Send the backlog once the client has read the initial state. Return True when no backlog is left."""
         if self.backlog is None or self.stream.buffered > _MAX_UNQUEUED:
             return self.backlog is None
+        # Cleared before the writes: events from now on follow directly, in order, since nothing is awaited here.
         waiting, self.backlog, self.backlog_size = self.backlog, None, 0
         for chunk in waiting:
             self.stream.write_chunk(chunk)
@@ -185,6 +186,7 @@ class Hub:
         group = scope.groups_of(like).setdefault(like.key, like)
         group.watchers[watcher] = None
         now = self._clock.monotonic()
+        # Before `_due` is computed from it, or the check of deadlines would wait for another watcher's.
         watcher.deadline = now + watcher.lifetime
         watcher.next_bookmark = _next_bookmark(watcher, now)
         self._due = min(self._due, watcher.due)
@@ -195,6 +197,7 @@ class Hub:
         return partial(self._leave, bucket, group, watcher)
 
     def _leave(self, bucket: str, group: WatchGroup, watcher: Watcher) -> None:
+        # Called twice when the hub closes a stream and its connection ends as well: the count must fall once.
         if watcher not in group.watchers:
             return
         del group.watchers[watcher]
@@ -231,6 +234,7 @@ class Hub:
     def _flush(self, bucket: str, scope: _Scope) -> None:
         """Send the pending events, if any are left."""
         if scope.pending:
+            # Emptied first: closing a stream below may reach this scope again.
             events, scope.pending = scope.pending, []
             self._fan_out(bucket, scope, events)
 
@@ -266,6 +270,7 @@ class Hub:
 
     def _write_own(self, group: WatchGroup, watcher: Watcher, seen: Sequence[tuple[StoreChange, WatcherView]]) -> None:
         """Render for a single watcher: it must skip a part of the batch, or still needs the column definitions."""
+        # By revision, not by position: events up to it are part of the state that was sent.
         own = [(change, each) for change, each in seen if change.event.entry.revision > watcher.skip_to]
         if not own:
             return
@@ -284,6 +289,7 @@ class Hub:
     async def run(self) -> None:
         """Handle deadlines and bookmarks until cancelled."""
         while True:
+            # Before the times are read: a deadline set from here on wakes the wait below.
             self._sooner.clear()
             if self._next == inf:
                 await self._sooner.wait()
@@ -301,6 +307,7 @@ class Hub:
 
     def beat(self) -> None:
         """Close expired watchers, send due bookmarks, and send backlogs whose client has caught up."""
+        # Before the bookmarks: one that overtakes a backlog would let its client resume behind events it never got.
         self._behind = {watcher: None for watcher in self._behind if not watcher.catch_up()}
         now = self._clock.monotonic()
         if now < self._due:
@@ -322,6 +329,7 @@ class Hub:
                     bookmark = as_bookmark(bookmark_object(group.storage, self._store.revision, group.shape))
                 watcher.next_bookmark = _next_bookmark(watcher, now)
                 watcher.send(bookmark)
+            # After the bookmark, which tells the client where to resume.
             if now >= watcher.deadline:
                 watcher.stream.close()
 

@@ -111,6 +111,7 @@ def _query(storage: ResourceStorage, request: Request) -> WatchQuery:
 
 async def _begin_fresh(waiting: Awaitable[None], query: WatchQuery, hub: Hub) -> StreamResponse:
     await waiting
+    # Only now: state read before the wait could be older than a list that the client has seen.
     answer = _begin(query, hub)
     return answer if isinstance(answer, StreamResponse) else await answer
 
@@ -197,6 +198,7 @@ def _start(
         bookmarks=options.allow_bookmarks,
         titled=query.shape.form != "table" or bool(first),
     )
+    # The stream is closed already: joining would leave a watcher that no end of a stream removes.
     if not all(map(watcher.begin, first)):
         return lambda: None
     return hub.join(group, watcher)
