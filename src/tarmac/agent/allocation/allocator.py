@@ -110,12 +110,14 @@ class Allocator:
     async def before_start(self, pod: AgentPod, container: str) -> None:
         """Prepare the start of a container. Raises AllocationRefused."""
         for resource in self._asked:
+            # The cached allotment lacks what it has just been given.
             if await resource.before_start(pod, container):
                 self._cache.pop(pod.uid, None)
 
     def allot(self, pod: AgentPod) -> PodAllotment:
         """Return the allotment of the pod with its allocated resources, and of each of its containers."""
         known = self._cache.get(pod.uid)
+        # By identity: each version of a pod is a new object, and comparing specs would cost more than computing.
         if known is not None and known[0] is pod:
             return known[1]
         allotment = self._compute(pod)

@@ -79,6 +79,7 @@ class ImagePuller:
             key = f"{pod.uid}_{container['image']}"
             if container.get("imagePullPolicy") != "Always" and key not in self._expected:
                 name = _reference(container, handler)
+                # A task, so that the lookup overlaps with the creation of the sandbox.
                 self._expected[key] = self._tasks.track(self._lookup(name, handler), f"look for {name}")
 
     async def _lookup(self, name: str, handler: str) -> Image | None:
@@ -90,6 +91,7 @@ class ImagePuller:
         """Return the image from the handler's image store, or start a pull. Raises RuntimeFault."""
         name = container["image"]
         key = f"{pod.uid}_{name}"
+        # One pull for each pod and image: containers of one image would otherwise fetch it side by side.
         if key in self._pulls:
             return _PULLING
         if key in self._results:
@@ -133,6 +135,7 @@ class ImagePuller:
 
     def forget(self, uid: str) -> None:
         """Cancel the pulls of a removed pod and drop its state."""
+        # Keys begin with the uid, which no other pod will have.
         self._entitled = {each for each in self._entitled if not each.startswith(uid)}
         for tasks in (self._pulls, self._expected):
             for key in [each for each in tasks if each.startswith(uid)]:
@@ -175,6 +178,7 @@ class ImagePuller:
         name = container["image"]
         asked = self._clock.monotonic()
         try:
+            # Waits in order of arrival; the time in the queue is reported, since it may exceed that of the pull.
             async with self._slots:
                 began = self._clock.monotonic()
                 wanted = _reference(container, handler)
@@ -186,6 +190,7 @@ class ImagePuller:
                 image = await pull_with_each(self._runtime, wanted, credentials, progress, handler)
         except (RuntimeFault, SourceUnavailable, TimeoutError) as error:
             reason = _MISMATCH if isinstance(error, ImageMismatch) else _FAILED
+            # Before the task ends, whose callback wakes the pod: its pass must find the result.
             self._results[key] = self._failed(pod, container, key, str(error), reason)
             return
         ended = self._clock.monotonic()
@@ -197,6 +202,7 @@ class ImagePuller:
             "Pulled",
             f'Successfully pulled image "{name}" in {took} ({waited} including waiting). {size}',
         )
+        # Only after success: an error that is dropped earlier would start the next pull without delay.
         self._errors.pop(key, None)
         self._back_offs.forget(key)
         self._entitled.add(key)

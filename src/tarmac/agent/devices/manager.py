@@ -94,6 +94,7 @@ class DeviceManager:
         # The successor is in place before the old connection ends: that end must not count as a lost plugin.
         self._plugins[resource] = plugin
         if before is not None:
+            # Its pending calls fail at once, instead of at their timeouts.
             before.close()
         self._inventory.connected(resource)
         self._tasks.begin(self._follow(plugin), f"devices of {resource}")
@@ -126,11 +127,13 @@ class DeviceManager:
     def _on_list(self, resource: str, devices: Mapping[str, bool]) -> None:
         known = set(self._inventory.registered().get(resource, ()))
         changed = self._inventory.listed(resource, devices)
+        # Health alone is not persisted: a plugin that reports it every second would write the disk as often.
         if known != set(devices):
             self._save_if_possible()
         self._on_change(resource, changed)
 
     def _on_disconnect(self, resource: str, why: str) -> None:
+        # First: an allocation that waits would otherwise be given the plugin that has gone.
         del self._plugins[resource]
         self._inventory.disconnected(resource)
         _log.warning("device plugin lost, its devices are not allocated", resource=resource, why=why)
@@ -182,6 +185,7 @@ class DeviceManager:
             for wanted in wanted_by(pod):
                 await self._allocate(pod, wanted)
         except DeviceFault as fault:
+            # All or none: devices of the first containers would be held by a pod that is rejected.
             self.release(pod.uid)
             return "UnexpectedAdmissionError", f"Allocate failed due to {fault}, which is unexpected"
         return None
@@ -194,6 +198,7 @@ class DeviceManager:
                 if wanted.container == container and self._is_device(wanted.resource):
                     given = await self._allocate(pod, wanted) or given
                     plugin = await self._plugin(wanted.resource)
+                    # Read after the awaits above, during which the pod may have been released.
                     held = self._holdings.get(DeviceHolder(pod.uid, container, wanted.resource))
                     # Without its plugin a container restarts with the same devices: no other pod has them.
                     if plugin is not None and held is not None:

@@ -100,6 +100,7 @@ class EgressObjectSource:
         used = used_gateways(known)
         every = [(each, _gateway(each.raw)) for each in self._gateways.cache.items()]
         gateways = [(each, made) for each, made in every if concerns(made, self._node, used)]
+        # Set together with the forwarders: `_pod_changed` compares later changes with it.
         self._wanted = wanted_pods(known)
         places = self._places() if self._wanted else {}
         objects = EgressObjects(
@@ -139,6 +140,7 @@ class EgressObjectSource:
             self._path.unlink(missing_ok=True)
             self._saved = b""
             return
+        # Encoded before the thread starts: the objects may change while it writes.
         content = msgspec.json.encode(checkpoint)
         if (kept := sha256(content).digest()) != self._saved:
             await asyncio.to_thread(replace_file, self._path, content)

@@ -93,9 +93,11 @@ class EvictionManager:
         """Check once; return the uid of an evicted pod, if any. Raises RuntimeFault."""
         due, conditions = self._judgement.judge(self._signals.read(), self._clock.monotonic())
         if conditions != self.conditions:
+            # Before the evictions: no new pod may be admitted to the room that they make.
             self.conditions = conditions
             self._changed()
         overdrawn = await self._evict_overdrawn()
+        # One step at a time: the room that this pod frees may be enough.
         if overdrawn is not None or not due:
             return overdrawn
         return await self._make_room(due[0])
@@ -133,13 +135,16 @@ class EvictionManager:
 
     async def _reclaim_disk(self, threshold: Threshold) -> bool:
         """Remove dead containers and unused images; return True if that was enough."""
+        # Containers first: an image that a dead container uses cannot be removed.
         await self._containers.collect()
         await self._images.free(1 << 62, least_age=0.0)
+        # Read again: the judgement was made before anything was freed.
         reading = self._signals.read().get(threshold.signal)
         return reading is None or reading.available >= threshold.least.of(reading.capacity)
 
     async def _evict_one(self, threshold: Threshold) -> str | None:
         reading = self._signals.read()[threshold.signal]
+        # Fresh: old figures may rank a pod first that has freed its part since.
         metrics = await self._pod_metrics(0.0)
         for pod in ranked(threshold.signal, self._active(), metrics):
             uid = pod["metadata"]["uid"]

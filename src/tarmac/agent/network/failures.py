@@ -50,6 +50,7 @@ class NetworkFailures:
         failed = self._known.get(network.name)
         if failed is None or failed.refused is None or failed.retry_at <= self._clock.monotonic():
             return network
+        # A changed network is tried at once: its change may be the correction.
         if failed.refused != network:
             failed.backoff.reset()
             return network
@@ -71,7 +72,9 @@ class NetworkFailures:
     def _note(self, name: str, failure: Exception, tried: NetworkState | None) -> bool:
         _log.error("network cannot be applied", network=name, error=repr(failure))
         failed = self._known.setdefault(name, _FailedNetwork(Backoff(self._randomness, 0.2, 30.0)))
+        # Also for a network that was closed already: it is retried in its full form when this time comes.
         failed.retry_at = self._clock.monotonic() + failed.backoff.next()
+        # Not the fault of the rules: the network keeps its last state in force, which is safer than none.
         if isinstance(failure, OSError) or tried is None or tried == closed(tried):
             return False
         failed.refused = tried

@@ -111,6 +111,7 @@ class NvidiaSupervisor:
             report = msgspec.json.decode(read_state(self._path, MAX_BYTES), type=GpuReport)
         except (OSError, UnicodeError, msgspec.MsgspecError):
             return  # not written yet; the next one replaces it
+        # Only after decoding: a report that was read halfway is read again.
         before, self.report, self._stamp = self.report, report, stamp
         self._compare(before, report)
 
@@ -138,6 +139,7 @@ class NvidiaSupervisor:
             *self._arguments,
             stdin=asyncio.subprocess.DEVNULL,
             start_new_session=True,
+            # Otherwise a plugin outlives an agent that is killed, and competes with that of the next one.
             preexec_fn=lambda: _die_with(parent),
         )
         try:
@@ -146,6 +148,7 @@ class NvidiaSupervisor:
             with contextlib.suppress(ProcessLookupError):
                 process.terminate()
             try:
+                # The agent is stopping: a driver that hangs must not hold it up.
                 await asyncio.wait_for(process.wait(), _STOP_TIMEOUT)
             except TimeoutError:
                 process.kill()

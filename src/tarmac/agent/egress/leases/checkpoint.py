@@ -49,6 +49,7 @@ class LeaseCheckpoint:
         """Write the checkpoint. Raises OSError."""
         if state != self.saved:
             replace_file(self._path, msgspec.json.encode(state))
+            # Only after the write: the thread sends promises by what is saved.
             self.saved = state
 
     def remove(self) -> None:
@@ -70,6 +71,7 @@ class LeaseCheckpoint:
 def replace_file(path: Path, content: bytes) -> None:
     """Replace a file atomically, readable by this user only: a crash leaves either the old or the new content."""
     draft = path.with_name(f".{path.name}.new")
+    # Left by a process that was killed before the rename; O_EXCL would refuse it.
     draft.unlink(missing_ok=True)
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
         file.write(content)

@@ -48,6 +48,7 @@ class PendingUpdates:
 
     def take_drops(self) -> dict[str, list[Effect]]:
         """Return and forget the addresses to drop."""
+        # Taken before the calls: a drop that is decided while they run belongs to the next round.
         taken, self.drops = self.drops, {}
         return taken
 
@@ -90,6 +91,7 @@ def call_together(call: Callable[[Sequence[str]], None], addresses: Sequence[str
             return {addresses[0]: error}
     else:
         return {}
+    # Each alone: one address that the kernel refuses must not keep the others from being served.
     failures: dict[str, Exception] = {}
     for each in addresses:
         failures |= call_together(call, [each])

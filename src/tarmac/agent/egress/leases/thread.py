@@ -129,6 +129,7 @@ class LeaseThread:
             await self.close()
         if configs and self._worker is None:
             loop = asyncio.get_running_loop()
+            # The callback runs in the thread: only this way may it reach the loop.
             tell = partial(loop.call_soon_threadsafe, self._on_moved)
             transport = (self._private, self._draw(32), self._purpose)
             self._worker = _Worker(
@@ -196,6 +197,7 @@ class _Worker:
         self._begin = begin
         self._probes = ThreadPoolExecutor(_MAX_PROBES, "probes")
         self._thread = threading.Thread(target=self._run, name="leases", daemon=True)
+        # Last: the thread uses every attribute set above.
         self._thread.start()
 
     async def do(self, command: Callable[[LeaseParticipant], None]) -> None:
@@ -239,6 +241,7 @@ class _Worker:
         now = self._clock.monotonic()
         if self._socket is not None or now < self._opens_at:
             return
+        # Before the attempt: a failing bind must not be repeated in every step of the thread.
         self._opens_at = now + _RETRY_INTERVAL
         made = socket.socket(socket.AF_INET6 if ":" in self.address else socket.AF_INET, socket.SOCK_DGRAM)
         try:
@@ -261,6 +264,7 @@ class _Worker:
 
     def _run_commands(self) -> None:
         try:
+            # Before the queue is read: a command queued from here on wakes the thread again.
             os.eventfd_read(self._wake)
         except BlockingIOError:
             return
@@ -295,6 +299,7 @@ class _Worker:
         senders = {address for each in configs for address in each.senders}
         self._sender_keys = {each: state for each, state in self._sender_keys.items() if each in senders}
         sender_identities = [PeerIdentity(address, key) for address, (key, _) in self._sender_keys.items()]
+        # A voter that returns later starts a new session: datagrams of the old one cannot be replayed.
         self.transport.keep_only({*self._identities, *sender_identities})
         self._senders = senders
 
@@ -310,6 +315,7 @@ class _Worker:
             return False
         now = self._clock.monotonic()
         key, received = self._sender_keys.get(identity.address, (identity.key, now))
+        # Otherwise a second host with this address could replace the key of the first with every datagram.
         if key != identity.key and now - received < 5 * _RETRY_INTERVAL:
             return False
         self._sender_keys[identity.address] = identity.key, now
@@ -347,8 +353,10 @@ class _Worker:
             self._send_all(outbox)  # renewals, nearly always: their epochs are on disk
             return
         state = self.participant.state
+        # On disk before a promise leaves: a voter that restarts and forgets it could promise the address twice.
         written = state.epochs == kept or self._save(state)
         if not written:
+            # The disk failed: messages about epochs that it holds already may go, new promises may not.
             outbox = [each for each in outbox if not _is_new(each[1], kept)]
         self._send_all(outbox)
         # Owners are written last: packets that wait for the new route do not wait for the disk.
@@ -388,6 +396,7 @@ class _Worker:
                 _log.warning("address probe failed", address=address, why=str(error))
                 foreign_host = ""
             result = partial(LeaseParticipant.probed, address=address, foreign_host=foreign_host, settle=False)
+            # Through the queue: only the lease thread may touch the participant.
             self._commands.append((result, Future()))
             os.eventfd_write(self._wake, 1)
 

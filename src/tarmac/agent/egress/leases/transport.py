@@ -111,6 +111,7 @@ class PeerTransport:
         peer = self._session_with(to)
         if peer is None:
             return []
+        # Before the datagrams are made: the peer may answer the first with a challenge and needs all of them again.
         peer.last = messages
         return list(self._datagrams(to, peer, messages))
 
@@ -131,9 +132,11 @@ class PeerTransport:
             # A replay of an earlier session, or a new one: accepted once its next datagram answers the challenge.
             peer.echo = challenge
             return ReceivedDatagram(sender, (), list(self._datagrams(sender, peer, ())))
+        # Reordered datagrams are dropped with replayed ones; requests are repeated anyway.
         if session == peer.session and count <= peer.count:
             return self._drop("replayed")
         if session != peer.session:
+            # A new challenge for each session: an echo recorded from an earlier one must not open another.
             peer.session, peer.challenge = session, self._draw()
         peer.count, peer.echo = count, challenge
         try:
@@ -149,6 +152,7 @@ class PeerTransport:
     def _datagrams(self, to: PeerIdentity, peer: _PeerSession, messages: Sequence[Word | Together]) -> Iterator[bytes]:
         """Yield at least one datagram: without words it still carries challenge and echo."""
         for body in _bodies(messages):
+            # Never reused, even if sending fails: a second datagram with this number would count as a replay.
             peer.sent += 1
             content = _HEAD.pack(_VERSION, self.key, self._session, peer.sent, peer.challenge, peer.echo) + body
             yield content + _sealed(peer.seal, to.key, content)

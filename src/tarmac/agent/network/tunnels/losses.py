@@ -80,6 +80,7 @@ class TunnelLosses:
     def follow(self, peers: Iterable[ProbedPeer]) -> None:
         """Judge these peers from now on. One that is probed in another network starts anew."""
         wanted = {each.route: each for each in peers}
+        # Compared as a whole: losses counted in one network say nothing about another.
         kept = {route: each for route, each in self._states.items() if wanted.get(route) == each.peer}
         self._states = {route: kept.get(route) or _State(peer) for route, peer in wanted.items()}
 
@@ -87,6 +88,7 @@ class TunnelLosses:
         """Count unanswered probes of the last round, and choose the peers of this one."""
         for state in self._states.values():
             if state.nonce:
+                # Set by the first loss only: later ones would move the time that the direction is judged by.
                 state.lost_since = state.lost_since if state.lost else state.sent_at
                 state.lost, state.nonce = state.lost + 1, b""
         return [self._probe(state, now) for state in self._chosen()]
@@ -101,6 +103,7 @@ class TunnelLosses:
         state = self._states.get(route)
         if state is None or not nonce or nonce != state.nonce:
             return False
+        # Read before the reset below.
         ended = state.lost >= MAX_LOST or not state.answered
         state.nonce, state.lost, state.answered = b"", 0, True
         return ended

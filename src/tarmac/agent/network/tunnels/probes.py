@@ -91,6 +91,7 @@ class TunnelProbes:
         """Probe until the node's address changes."""
         service = RouterService("tunnel probes", probe_address(address), PROBE_PORT, "udp", self._serve)
         services = RouterServices(self._datapath, self._clock, [service])
+        # Either one ends both: the sockets of the old address must go when the node has another.
         await first(services.run(), self._rounds(address, services))
 
     async def _rounds(self, address: str, services: RouterServices) -> None:
@@ -103,6 +104,7 @@ class TunnelProbes:
         """Run one round."""
         peers = self._peers()
         self._losses.follow(peers)
+        # Before the probes are sent: an answer from an address that is not in it is dropped.
         self._sources = {probe_address(each.address): each.address for each in peers}
         for each in self._losses.next_round(self._clock.monotonic()):
             self._send(each)
@@ -137,6 +139,7 @@ class TunnelProbes:
                 await self._read_some(network, made)
                 await self._clock.sleep(_PAUSE)
         finally:
+            # A socket opened for the network again has taken its place, and must stay.
             if self._sockets.get(network) is made:
                 del self._sockets[network]
 
@@ -156,6 +159,7 @@ class TunnelProbes:
         if magic != _MAGIC:
             return
         route = self._route(network, peer)
+        # Counted before the kind is known: any packet shows that the direction from the peer is open.
         self._losses.heard(route, self._clock.monotonic())
         if kind == _PROBE:
             self._put(made, _ANSWER, nonce, source)
@@ -174,6 +178,7 @@ class TunnelProbes:
     def _notify(self) -> None:
         state = self.state()
         if state != self._reported:
+            # Before the call, which may read the state again.
             self._reported = state
             self._changed()
 
