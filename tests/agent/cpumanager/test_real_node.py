@@ -21,6 +21,7 @@ from tarmac.agent.stats.topology import online
 from tests.soak import SOAK
 from tests.support.agent_process import AgentProcess, until
 from tests.support.containerd import BUSYBOX, ContainerdNode
+from tests.support.exposition import series
 from tests.support.kubectl import Kubectl
 from tests.support.tarmac_process import TarmacProcess
 
@@ -99,7 +100,7 @@ class RealNode:
 
     def metric(self, name: str) -> str:
         text = self.kubectl("get", "--raw", f"/api/v1/nodes/{NODE}/proxy/metrics")
-        return next(line.split()[1] for line in text.splitlines() if line.startswith(f"{name} "))
+        return f"{series(text)[name, frozenset()]:g}"
 
 
 def _allowed(pid: str) -> str:

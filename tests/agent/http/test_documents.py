@@ -8,6 +8,7 @@ import aiohttp
 import pytest
 
 from tests.agent.http.stage import Stage
+from tests.support.exposition import series
 
 TIME = "2026-11-15T12:00:00Z"
 
@@ -46,7 +47,9 @@ async def test_figures_in_full_and_for_metrics_servers(node: Stage, web: aiohttp
     }
     node.figures.shown = {"node": usage(100.25, 1 << 30), "pods": [pod]}
     assert json.loads(await read(node, web, "/stats/summary")) == node.figures.shown
-    shown = (await read(node, web, "/metrics/resource")).splitlines()
+    text = await read(node, web, "/metrics/resource")
+    assert series(text)
+    shown = text.splitlines()
     samples = [line for line in shown if not line.startswith("#")]
     at = 1794744000000
     place = 'namespace="default",pod="web"'

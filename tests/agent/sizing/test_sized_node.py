@@ -16,6 +16,7 @@ from tests.agent.sizing.programs import Programs, answer
 from tests.agent.sizing.stage import GATE
 from tests.support.agent_process import AgentProcess, until
 from tests.support.containerd import ContainerdNode
+from tests.support.exposition import series
 from tests.support.kubectl import Kubectl
 from tests.support.tarmac_process import TarmacProcess
 from tools.cache import ROOT
@@ -81,6 +82,7 @@ def test_a_node_is_as_large_as_its_providers_say_and_follows_them(node: Sized) -
     assert 'pool=systemReserved resource=memory amount=256Mi said_by="provider own"' in log
     assert 'amount=1Mi said_by=file by_amount=256Mi by="provider own"' in log
     metrics = node.node_api("metrics")
+    assert series(metrics)
     assert 'kubelet_sizing_provider_plugin_errors_total{plugin_name="own"} 0' in metrics
     assert 'kubelet_sizing_provider_plugin_duration_seconds{plugin_name="eks"} ' in metrics
     assert 'kubelet_sizing_provider_config_info{hash="sha256:' in metrics

@@ -13,6 +13,7 @@ from tarmac.agent.stats.hostusage import MachineStats
 from tarmac.agent.stats.summary import NodeStats
 from tarmac.runtimes.qemu.machinemetrics import MachineMetrics
 from tests.agent.stats.scene import Scene, pod, volume
+from tests.support.exposition import series
 
 
 @pytest.fixture
@@ -125,7 +126,9 @@ async def test_a_histogram_is_one_family_of_the_metrics(scene: Scene, tmp_path: 
     counted.boots("7", asked=10.0, now=10.2)
     sources = [lambda: counted.samples(Counter(), Counter(), 0)]
     figures = NodeStats("dfw-0", MachineStats(), scene.stats, tmp_path, lambda: "", scene.clock, sources)
-    lines = (await figures.metrics()).splitlines()
+    text = await figures.metrics()
+    assert series(text)
+    lines = text.splitlines()
     assert [each for each in lines if "histogram" in each] == ["# TYPE tarmac_machine_start_seconds histogram"]
     assert 'tarmac_machine_start_seconds_bucket{phase="process",le="0.25"} 1' in lines
     assert 'tarmac_machine_start_seconds_count{phase="process"} 1' in lines

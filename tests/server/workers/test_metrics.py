@@ -7,6 +7,7 @@ from tarmac.http.messages import Request
 from tarmac.server.endpoints.health import HealthEndpoint
 from tarmac.server.metrics import exposition
 from tarmac.server.workers.workermetrics import encode_families, merged_families
+from tests.support.exposition import series
 
 
 def family(name: str, kind: str, *samples: tuple[list[tuple[str, str]], float]) -> Family:
@@ -17,6 +18,7 @@ def lines(*processes: list[Family]) -> list[str]:
     text = exposition(
         merged_families({number: encode_families(each) for number, each in enumerate(processes)})
     ).decode()
+    assert series(text)
     return [line for line in text.splitlines() if not line.startswith("#")]
 
 

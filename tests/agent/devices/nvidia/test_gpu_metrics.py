@@ -5,13 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tarmac.agent.devices.nvidia.gpus import GpuStates
 from tarmac.agent.devices.nvidia.metrics import gpu_metrics
 from tarmac.agent.devices.nvidia.report import report, write_report
 from tarmac.agent.devices.nvidia.supervising import NvidiaSupervisor
+from tarmac.agent.stats.agent import process_metrics
+from tarmac.agent.stats.hostusage import MachineStats
+from tarmac.agent.stats.summary import NodeStats
 from tarmac.base.clock import ManualClock
 from tarmac.cli.top.gpus import gpu_document, gpu_table, parsed
 from tests.agent.devices.nvidia.fakedriver import H200, VERSION, FakeDriver
+from tests.agent.stats.scene import Scene
+from tests.support.exposition import series
 
 POD: dict[str, Any] = {
     "metadata": {
@@ -22,13 +29,11 @@ POD: dict[str, Any] = {
 }  # fmt: skip
 
 
-def exposed(samples: list[Any]) -> str:
-    """The text of Prometheus' format."""
-    lines: list[str] = []
-    for name, _, labels, value in samples:
-        inner = ",".join(f'{key}="{text}"' for key, text in labels.items())
-        lines.append(f"{name}{{{inner}}} {value}")
-    return "\n".join(lines)
+async def exposed(samples: list[Any], tmp_path: Path) -> str:
+    """The agent's metrics with these samples."""
+    scene = Scene(tmp_path)
+    sources = [lambda: samples, process_metrics]
+    return await NodeStats("n", MachineStats(), scene.stats, tmp_path, lambda: "", scene.clock, sources).metrics()
 
 
 def figures_of(tmp_path: Path) -> list[Any]:
@@ -66,8 +71,20 @@ def test_each_gpu_has_its_figures_labelled_with_the_pod_that_has_it(tmp_path: Pa
     assert ("tarmac_gpu_utilization_ratio", "GPU-00000001", "") not in found
 
 
-def test_top_reads_what_the_agent_reports(tmp_path: Path) -> None:
-    rows = parsed("n", exposed(figures_of(tmp_path)))
+async def test_metrics_of_gpus_parse_as_prometheus_text(tmp_path: Path) -> None:
+    """Also with names from hosts and drivers that hold quotes, backslashes and line ends."""
+    samples = [
+        (name, kind, {**labels, "model": 'NVIDIA "H200"\\\n'}, value)
+        for name, kind, labels, value in figures_of(tmp_path)
+    ]
+    found = series(await exposed(samples, tmp_path))
+    assert len(found) > len(samples)
+    for name, _, labels, value in samples:
+        assert found[name, frozenset(labels.items())] == pytest.approx(value)
+
+
+async def test_top_reads_what_the_agent_reports(tmp_path: Path) -> None:
+    rows = parsed("n", await exposed(figures_of(tmp_path), tmp_path))
     head, first_line, second_line = gpu_table(rows).splitlines()
     assert head.split() == ["NODE", "GPU", "MODEL", "GPU%", "MEMORY", "POWER", "TEMPERATURE", "HEALTH", "POD"]
     assert first_line.split("  ")[:1] == ["n"]
