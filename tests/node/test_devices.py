@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -205,6 +206,7 @@ def test_a_pod_that_was_bound_by_hand_is_refused_by_the_node(planet: Planet, plu
 
 
 def test_an_instance_whose_device_the_plugin_refuses_backs_off(planet: Planet, tmp_path: Path) -> None:
+    """The waits for the next pod are 1, 2, 4 and 8 s, and `why` names the node and its cause."""
     folder = str(devices_folder(planet))
     command = [sys.executable, "-m", "tests.agent.devices.program", folder, BROKEN, "refuse"]
     plugin = PluginProcess(command, tmp_path / "log", "")
@@ -212,20 +214,27 @@ def test_an_instance_whose_device_the_plugin_refuses_backs_off(planet: Planet, t
     try:
         eventually(lambda: allocatable(planet, BROKEN) == "2", 60, "two devices")
         planet.apply(workload("refused", BROKEN))
-        selector, pods = "compute.datumapis.com/workload-name=refused", set[str]()
+        selector, pods = "compute.datumapis.com/workload-name=refused", dict[str, float]()  # uid -> first seen
         eventually(lambda: bool(planet.get("pods", "-l", selector)["items"]), 30, "the first pod")
         began, soon, said = time.monotonic(), 0, set[str]()
-        while (lasted := time.monotonic() - began) < 20 or (len(pods) < 3 and lasted < 90):
-            pods |= {each["metadata"]["uid"] for each in planet.get("pods", "-l", selector)["items"]}
+        while (lasted := time.monotonic() - began) < 20 or (len(pods) < 4 and lasted < 90):
+            for each in planet.get("pods", "-l", selector)["items"]:
+                pods.setdefault(each["metadata"]["uid"], time.monotonic())
             soon = len(pods) if lasted < 20 else soon
             [instance] = planet.get("instances", "-l", selector)["items"]
             conditions = instance.get("status", {}).get("conditions", ())
             said |= {each["message"] for each in conditions if each["reason"] == "RefusedByNode"}
             time.sleep(0.2)
+        eventually(lambda: f"{NODE} has ended its pod" in planet.tarmac("why", "workload/refused"), 60, "the reason")
     finally:
         plugin.kill()
+        planet.kubectl.run("delete", "workload", "refused", "--ignore-not-found", "--wait=false")
         eventually(lambda: allocatable(planet, BROKEN) in (None, "0"), 60, "no device")
-    assert len(pods) >= 3, "tried again"
+    assert len(pods) >= 4, "tried again"
+    gaps = [after - before for before, after in pairwise(pods.values())]
+    # A pod is seen up to a second after it was made.
+    assert all(gap > 2**number - 1 for number, gap in enumerate(gaps)), gaps
+    assert gaps[2] > gaps[0], gaps
     assert soon <= 6, "waits of 1, 2, 4 and 8 s"
     assert all(f"{NODE} has ended its pod " in each for each in said)
     assert said
