@@ -10,14 +10,18 @@ kernel as it is. Refusals and words about vacancy only tell a node which ballots
 try any that it has not tried before.
 
 One address suffices. A crash or a pause of a node is one of each address, at the same moment; the model lets each
-address suffer its own at any moment. A joint renewal is a renewal of each address: test_the_code_and_the_model runs two
+address suffer its own at any moment. A message about one address touches no state of another one, as
+test_addresses_are_independent shows. A joint renewal is a renewal of each address: test_the_code_and_the_model runs two
 addresses on the same nodes, and finds only steps of this model. So a result for one address holds for several.
+
+Voters have no names here, and candidates need none: two states that differ only in their numbers have the same future.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from itertools import permutations
 from typing import Literal, NamedTuple
 
 NOBODY = -1
@@ -135,6 +139,32 @@ def _rely(state: State, index: int, voter: Voter) -> Iterator[tuple[str, State]]
             won = _with(_carried(counted, number), number, node._replace(phase="owning"))
             ordered = state.ordered and node.epoch > state.elected
             yield "elected", won._replace(elected=max(state.elected, node.epoch), ordered=ordered)
+
+
+def canonical(state: State) -> State:
+    """Return the one of the states with exchanged candidates that stands for all of them."""
+    nodes = tuple(sorted(state.nodes))
+    orders = [each for each in _orders(len(nodes)) if tuple(state.nodes[number] for number in each) == nodes]
+    if len(orders) == 1 and nodes == state.nodes:
+        return state
+    return min(state._replace(voters=_exchanged(state.voters, each), nodes=nodes) for each in orders)
+
+
+def _exchanged(voters: tuple[Voter, ...], order: tuple[int, ...]) -> tuple[Voter, ...]:
+    return tuple(sorted(_exchanged_voter(each, order) for each in voters))
+
+
+@functools.cache
+def _exchanged_voter(voter: Voter, order: tuple[int, ...]) -> Voter:
+    counted = sum((voter.counted >> old & 1) << new for new, old in enumerate(order))
+    kernel = sum((voter.kernel >> old & 1) << new for new, old in enumerate(order))
+    holder = order.index(voter.holder) if voter.holder != NOBODY else NOBODY
+    return voter._replace(holder=holder, counted=counted, kernel=kernel)
+
+
+@functools.cache
+def _orders(candidates: int) -> tuple[tuple[int, ...], ...]:
+    return tuple(permutations(range(candidates)))
 
 
 @functools.cache  # a few thousand arguments, each in hundreds of states
