@@ -2,7 +2,8 @@
 
 This project's machines have their controllers on version 1, so limits are checked on a FAKE tree: files that take what
 is written to them, not a kernel that means it. Making, killing and removing groups is checked on the kernel's own
-version 2 tree, which a hybrid machine has without the controllers. test_real_version_2 is for a machine with all of it.
+version 2 tree, which a hybrid machine has without the controllers. test_real_version_2 and test_real_pods_version_2 are
+for a machine with all of it; test_in_a_machine emulates one.
 """
 
 from __future__ import annotations
