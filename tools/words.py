@@ -31,6 +31,11 @@ QUESTION = re.compile(r"(What|Which|Who|Whether|How|Where|Why)\b")
 _WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _MIN_MESSAGE = 4  # words; shorter literals are names and keys
+_TYPESCRIPT = re.compile(  # comments, then literals and the text of elements
+    r"(?P<comment>//[^\n]*|/\*.*?\*/)|\"(?P<literal>(?:[^\"\\\n]|\\.)*)\"|`(?P<template>[^`]*)`|>(?P<text>[^<>{}=;]+)<",
+    re.DOTALL,
+)
+_PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
 _FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 
 
@@ -58,6 +63,14 @@ def messages(tree: ast.Module) -> Iterator[str]:
             continue
         if len(_WORD.findall(node.value)) >= _MIN_MESSAGE:
             yield node.value
+
+
+def dashboard_texts(source: str) -> Iterator[str]:
+    """Comments of a TypeScript module, and the sentences that its readers see."""
+    for found in _TYPESCRIPT.finditer(source):
+        text = _PLACEHOLDER.sub("", next(each for each in found.groups() if each is not None))
+        if found["comment"] or len(_WORD.findall(text)) >= _MIN_MESSAGE:
+            yield text
 
 
 class Tally:
@@ -94,6 +107,10 @@ def measure() -> dict[str, float]:
         questions[package] = questions.get(package, 0) + begins
     for path in (*tracked("docs/*.md"), ROOT / "README.md"):
         tallies.setdefault(f"docs {_folder(path)}", Tally()).add(_FENCE.sub("", path.read_text()))
+    for path in tracked("dashboard/src/*.ts", "dashboard/src/*.tsx"):
+        if not path.stem.endswith(".test"):
+            for text in dashboard_texts(path.read_text()):
+                tallies.setdefault("dashboard", Tally()).add(text)
     found = {name: tally.rate for name, tally in tallies.items()}
     return found | {f"questions of {package}": float(count) for package, count in questions.items()}
 

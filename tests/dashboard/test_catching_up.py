@@ -153,7 +153,7 @@ def test_the_bar_is_in_views_without_a_table_too_and_answers_are_asked_for_again
         planet.start()
         expect(page.get_by_text(LOST)).to_have_count(0)
         page.route(lambda url: "/why?" in url, lambda route: route.fulfill(status=503, json={"message": "later"}))
-        expect(page.get_by_text("The server gives no newer answer: some of what is shown is of")).to_be_visible()
+        expect(page.get_by_text("The server gives no newer answer: some of this page is of")).to_be_visible()
         expect(page.get_by_text(LOST)).to_have_count(0)  # it is there, and everything else is new
         page.unroute_all()
         expect(page.get_by_text("The server gives no newer answer")).to_have_count(0)

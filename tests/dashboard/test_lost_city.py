@@ -34,7 +34,7 @@ def test_a_lost_city_is_said_to_be_lost_in_words_and_comes_back(planet: TarmacPr
         expect(page.locator("svg.map").get_by_text("FRA 0/0", exact=True)).to_be_visible()
         heard(planet, "Unknown")
         expect(page.get_by_role("main").get_by_role("status")).to_contain_text(
-            "FRA is lost: nothing is heard from any node there. What runs there may well run on."
+            "FRA is lost: nothing is heard from any node there. Its pods may still run."
         )
         expect(page.locator("svg.map").get_by_text("FRA 0/0 lost", exact=True)).to_be_visible()
         expect(page.locator("svg.map a").filter(has_text="FRA").locator(".shape")).to_have_text("✕")

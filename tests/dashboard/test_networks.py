@@ -61,7 +61,7 @@ def test_a_small_matrix_is_answered_at_once_and_a_cell_names_the_rule(page: Page
     expect(page.get_by_role("button", name="orders to web: No")).to_be_visible()
     answer = page.get_by_role("region", name="Answer")
     expect(answer).to_contain_text("NetworkPolicy default/web-only-https")
-    expect(answer).to_contain_text("What would change it:")
+    expect(answer).to_contain_text("To change it:")
     assert len(asked) == before + 1
     page.get_by_role("link", name="This question as a link").click()
     expect(page.get_by_label("Port")).to_have_value("8080")

@@ -48,3 +48,10 @@ def test_lowering_never_raises_a_figure_and_drops_parts_within_the_limit() -> No
     baseline = {"docstrings of a": 20.0, "docstrings of b": 9.0}
     found = {"docstrings of a": 25.0, "docstrings of b": 4.0, "docstrings of c": 8.0}
     assert words.lowered(found, baseline) == {"docstrings of a": 20.0, "docstrings of c": 5.0}
+
+
+def test_comments_and_sentences_of_the_dashboard_are_counted_without_their_placeholders() -> None:
+    source = (
+        '// who reads it\nconst a = "nobody", b = `${who} ends these pods here`;\n<p title="x">Nobody is here now</p>;'
+    )
+    assert list(words.dashboard_texts(source)) == ["// who reads it", " ends these pods here", "Nobody is here now"]

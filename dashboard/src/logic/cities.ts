@@ -44,7 +44,7 @@ export function citiesOf(
 export function lossOf(cities: readonly City[]): string {
   const lost = cities.filter((each) => each.word === LOST).map((each) => each.code);
   if (lost.length === 0) return "";
-  return `${lost.join(", ")} ${lost.length === 1 ? "is" : "are"} lost: nothing is heard from any node there. What runs there may well run on.`;
+  return `${lost.join(", ")} ${lost.length === 1 ? "is" : "are"} lost: nothing is heard from any node there. Its pods may still run.`;
 }
 
 const LOST = "Lost";

@@ -21,7 +21,7 @@ test("who has the keyboard is told", () => {
   const lost = afterNotice(mine, { keyboard: false, writer: { user: "joe", since: "" } });
   assert.equal(whose(lost), "joe has the keyboard; you watch.");
   assert.equal(whose(afterNotice(lost, { joined: "ann", watchers: 2 })), "joe has the keyboard; you watch.");
-  assert.equal(whose(afterNotice(lost, { keyboard: false, writer: null })), "Nobody has the keyboard; you watch.");
+  assert.equal(whose(afterNotice(lost, { keyboard: false, writer: null })), "The keyboard is free; you watch.");
 });
 
 test("a recording is read as far as it can be", () => {

@@ -56,7 +56,7 @@ export function editable(yaml: string): string {
   let path: string[] = [];
   const kept = yaml.split("\n").filter((line) => {
     const [, indent = "", name = ""] = /^( *)([^\s:#'-][^\s:]*):/.exec(line) ?? [];
-    // A line without a name of its own, and what is further in, belongs to the field above.
+    // A line without a name of its own, and deeper lines, belong to the field above.
     if (name && indent.length / 2 <= path.length && indent.length <= 4) path = [...path.slice(0, indent.length / 2), name];
     return !dropped(path);
   });

@@ -26,7 +26,7 @@ export interface Member {
   protocol: string;
 }
 
-/** Workloads with an interface on the network, by name, those whose name has `filter` in it; each with the first port that it declares. */
+/** Workloads with an interface on the network, by name, those with `filter` in their name; each with the first port that it declares. */
 export function members(workloads: WorkloadSpec[], namespace: string, network: string, filter = ""): Member[] {
   const on = (each: WorkloadSpec) =>
     (each.spec.template.spec.networkInterfaces ?? []).some((one) => one.network?.name === network && (one.network.namespace || each.metadata.namespace) === namespace);

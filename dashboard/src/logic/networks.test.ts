@@ -18,9 +18,9 @@ test("a question is in its link, its request and its command line", () => {
 });
 
 test("a question that is not complete says what is missing, and asks nothing", () => {
-  assert.match(missing({ ...asked, from: "" }), /who/);
-  assert.match(missing({ ...asked, from: "service/a/b" }), /who/);
-  assert.match(missing({ ...asked, to: "" }), /with what/);
+  assert.match(missing({ ...asked, from: "" }), /source/);
+  assert.match(missing({ ...asked, from: "service/a/b" }), /source/);
+  assert.match(missing({ ...asked, to: "" }), /target/);
   assert.match(missing({ ...asked, port: "" }), /port/);
   assert.equal(whyOf({ ...asked, port: "" }, "/c"), "");
   assert.equal(questionOf(new URLSearchParams("from=web-0"), "shop").from, "shop/web-0");

@@ -57,7 +57,7 @@ test("resources are those of all together and of each container, once when they 
   assert.deepEqual(resourcesOf(instance, null), ["datumcloud/d1-custom", "together: cpu 1, memory 1Gi", "quality of service: Burstable"]);
   const whole = { cpu: "1", memory: "1Gi" };
   const pod: PodObject = { metadata: {}, spec: { resources: { requests: whole, limits: whole }, containers: [{ name: "db", resources: { requests: { cpu: "500m" }, limits: { memory: "1Gi" } } }, { name: "log" }] } };
-  assert.deepEqual(resourcesOf(instance, pod).slice(1, 4), ["together: cpu 1, memory 1Gi", "db: cpu 500m; at most memory 1Gi", "log: what the others leave"]);
+  assert.deepEqual(resourcesOf(instance, pod).slice(1, 4), ["together: cpu 1, memory 1Gi", "db: cpu 500m; at most memory 1Gi", "log: the remaining capacity"]);
 });
 
 test("classes are asked for in fields and annotations, and in effect is what the node says", () => {

@@ -116,7 +116,7 @@ function holds({ key, operator, values = [] }: Requirement, labels: Texts): bool
   return operator === "DoesNotExist" && !has;
 }
 
-/** A volume: what it is, the object behind it as plural and name, and where it is attached. */
+/** A volume: its type, the object behind it as plural and name, and where it is attached. */
 export interface Attachment {
   name: string;
   what: string;
@@ -147,7 +147,7 @@ function sourceOf({ name, disk, configMap, secret, downwardAPI, memory }: Volume
 /** Its resources, and their shares by container. */
 export function resourcesOf({ spec, status }: InstanceObject, pod: PodObject | null): string[] {
   const { instanceType = "", requests } = spec.runtime?.resources ?? {};
-  const containers = (pod?.spec.containers ?? []).map((each) => `${each.name}: ${shareOf(each.resources) || "what the others leave"}`);
+  const containers = (pod?.spec.containers ?? []).map((each) => `${each.name}: ${shareOf(each.resources) || "the remaining capacity"}`);
   const whole = shareOf(pod ? pod.spec.resources : requests && { requests });
   const all = [instanceType, whole && `together: ${whole}`, ...containers, status?.qosClass && `quality of service: ${status.qosClass}`];
   return all.filter((each): each is string => Boolean(each));
@@ -182,7 +182,7 @@ interface Stated {
   containers: Record<string, Texts>;
 }
 
-/** What its node says: in fields, else, where the server does not know those, in an annotation. One that makes no sense says nothing. */
+/** The report of its node: in fields, else, where the server does not know those, in an annotation. One that makes no sense says nothing. */
 function statedBy({ metadata, status }: PodObject): Stated {
   const fields = Object.fromEntries((status?.containerStatuses ?? []).map((each) => [each.name, each.resources?.classes ?? {}]));
   const pod = status?.resources?.classes;

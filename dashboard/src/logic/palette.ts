@@ -17,7 +17,7 @@ const ACTIONS: Record<string, readonly (readonly [verb: string, act: string])[]>
 };
 const VERB = 3; // letters of a verb that have to be typed
 
-/** The actions on these objects whose verb the text begins. */
+/** The actions on these objects with a verb that starts with the text. */
 export function actionsOn(objects: readonly Choice[], typed: string): Choice[] {
   const verb = typed.trim().toLowerCase().split(/\s/)[0] ?? "";
   if (verb.length < VERB) return [];

@@ -35,9 +35,9 @@ export function queryOf(question: Question): Record<string, string> {
 
 /** The missing part of the question; empty when it is complete. */
 export function missing(question: Question): string {
-  if (!senderOf(question.from)) return "Say who wants to connect: NAMESPACE/NAME of an instance, or pod/NAMESPACE/NAME.";
-  if (!question.to) return "Say with what: an instance, pod/…, service/…, externalservice/… or an address.";
-  return question.port ? "" : "Say at which port: a number, or what the target calls it.";
+  if (!senderOf(question.from)) return "Choose a source: NAMESPACE/NAME of an instance, or pod/NAMESPACE/NAME.";
+  if (!question.to) return "Choose a target: an instance, pod/…, service/…, externalservice/… or an address.";
+  return question.port ? "" : "Choose a port: a number, or a name of the target.";
 }
 
 /** The path below which `why` answers; empty while something is missing. */

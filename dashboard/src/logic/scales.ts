@@ -8,7 +8,7 @@ export interface Scale {
   least: number;
   /** The limit of autoscaling, if there is one. */
   most?: number;
-  /** What was there before. */
+  /** The previous value. */
   was: number | undefined;
 }
 
@@ -30,7 +30,7 @@ export function scalesOf(placements: readonly Placement[]): Scale[] {
   }));
 }
 
-/** A JSON patch of what has changed; each placement is tested by name, since another one may have taken its position. */
+/** A JSON patch of the changes; each placement is tested by name, since another one may have taken its position. */
 export function scaled(scales: readonly Scale[]): Operation[] {
   return scales.filter((each) => each.least !== each.was).flatMap(({ name, index, least, was }): Operation[] => [
     { op: "test", path: `/spec/placements/${index}/name`, value: name },

@@ -50,7 +50,7 @@ export function since(progress: Progress): string {
 /** The holder of the keyboard. */
 export function whose(progress: Progress): string {
   if (progress.keyboard) return "You have the keyboard.";
-  return progress.writer ? `${progress.writer} has the keyboard; you watch.` : "Nobody has the keyboard; you watch.";
+  return progress.writer ? `${progress.writer} has the keyboard; you watch.` : "The keyboard is free; you watch.";
 }
 
 function sentence(notice: Notice): string {

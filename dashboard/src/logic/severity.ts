@@ -36,7 +36,7 @@ export function severity({ status = "", reason = "", ready = "" }: Cells): Sever
   return parts[0] >= parts[1] ? "ok" : parts[0] ? "warn" : "bad";
 }
 
-/** True if somebody should look at it. */
+/** True if it needs attention. */
 export function attention(found: Severity): boolean {
   return found === "bad" || found === "warn";
 }

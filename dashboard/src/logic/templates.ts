@@ -1,4 +1,4 @@
-// Texts to start a change from. The server fills in what they leave out.
+// Texts to start a change from. The server fills in omitted fields.
 
 export interface Template {
   name: string;

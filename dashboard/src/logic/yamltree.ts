@@ -103,9 +103,9 @@ function trimmed(node: SyntaxNode, text: string): Span {
 }
 
 export interface Typing {
-  /** Fields around what is typed; `[]` for an element of a list. */
+  /** Fields around the cursor; `[]` for an element of a list. */
   path: string[];
-  /** The field whose value is typed; empty while its name is. */
+  /** The field of the typed value; empty while its name is. */
   field: string;
   /** The start of the typed text. */
   from: number;

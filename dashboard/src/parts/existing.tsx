@@ -33,7 +33,7 @@ export function Existing({ path, or, what, back, title, command, children }: Pro
   }, [value, path]);
   const missing = failure?.code === 404;
   // Without the permission nothing is known of it: its parts say so themselves. A deleted object's parts stay mounted, or
-  // they would ask again for what is gone.
+  // they would ask again for deleted objects.
   if (!missing || (value && seen.current === path)) return (
     <>
       {missing && <p class="stale" role="status">This {visible(what)} was deleted. What is shown is its last state. <a href={back.href}>{back.name}</a></p>}

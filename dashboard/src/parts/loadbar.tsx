@@ -1,4 +1,4 @@
-// Committed and used of what a node has, as a bar beside the numbers.
+// Committed and used of the capacity of a node, as a bar beside the numbers.
 import { loadText, type Load } from "../logic/load.ts";
 import { readable } from "../logic/usage.ts";
 import { cell } from "../logic/text.ts";

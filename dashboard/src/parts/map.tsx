@@ -10,7 +10,7 @@ import { useLoaded, type Loaded } from "../state/loaded.ts";
 import CITIES from "../_generated/cities.json" with { type: "json" };
 import { CITY, NETWORKING } from "../views/paths.ts";
 
-// Nobody lives beyond: from 60° south to 75° north.
+// No city lies beyond: from 60° south to 75° north.
 const LIVED_IN: GeoPermissibleObjects = { type: "MultiPoint", coordinates: [[-168, -56], [-168, 75], [180, -56], [180, 75], [0, 75], [0, -56]] };
 const NARROW = 480;
 const SIZES = [9, 12, 15]; // radius by the number of instances: below 10, below 100, above
@@ -38,7 +38,7 @@ export function useLocations(): Loaded<{ items: Location[] }> {
   return useLoaded<{ items: Location[] }>(`${NETWORKING}/locations`, 30_000);
 }
 
-/** Coordinates of a city code, for users who may not read Locations; null for an unknown code. */
+/** Coordinates of a city code, for users without the right to read Locations; null for an unknown code. */
 export function placeOf(code: string): [number, number] | null {
   return KNOWN[code] ?? null;
 }

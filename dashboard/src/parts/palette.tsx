@@ -1,5 +1,5 @@
 // The palette: recent objects first, then any view, action or object by a few letters of its name. Loaded objects appear at
-// once, others as they are found; an action on an object once its verb is typed.
+// once, the rest as they are found; an action on an object once its verb is typed.
 import { useMemo, useState } from "preact/hooks";
 import { actionsOn, offered, type Choice } from "../logic/palette.ts";
 import { link } from "../logic/routes.ts";

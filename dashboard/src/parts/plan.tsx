@@ -15,7 +15,7 @@ export function PlanShown({ plan }: { plan: Plan }) {
     <section aria-label="Preview">
       <h2>Preview</h2>
       <p>{sentence(plan)}</p>
-      {shown.some((each) => each.at) && <WorldMap places={shown} label={`Map of ${shown.length} cities with what changes; the same as a list below`} />}
+      {shown.some((each) => each.at) && <WorldMap places={shown} label={`Map of ${shown.length} cities with their changes; the same as a list below`} />}
       <Scrolls what="Preview by city"><table>
         <thead><tr>{["City", "What", "Create", "Replace", "Move", "Delete", "Keep", "Wave", "Refused, or ended to make room"].map((each) => <th scope="col" key={each}>{each}</th>)}</tr></thead>
         <tbody>{plan.cities.map((each) => <City key={each.city} city={each} />)}</tbody>

@@ -39,7 +39,7 @@ interface Missing {
   instead?: { href: string; name: string };
 }
 
-/** In place of a part that could not be opened: its reason, and what can be done. */
+/** In place of a part that could not be opened: its reason, and the next step. */
 export function Unavailable({ title, reason, again, name = "Try again", instead }: Missing) {
   return (
     <div class="empty" role="alert">
@@ -73,7 +73,7 @@ export function Failed({ failure, again }: { failure: Failure; again?: () => voi
 export function Old() {
   if (!old.value) return null;
   const { since, away } = old.value;
-  const why = away ? "The connection is lost: what is shown is of" : "The server gives no newer answer: some of what is shown is of";
+  const why = away ? "The connection is lost: this page is of" : "The server gives no newer answer: some of this page is of";
   return <p class="stale old" role="status">{why} {new Date(since).toLocaleTimeString()}.</p>;
 }
 

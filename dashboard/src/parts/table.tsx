@@ -1,4 +1,4 @@
-// A live list as a real table: sorted, filtered, and windowed, so that ten thousand rows cost what fifty do.
+// A live list as a real table: sorted, filtered, and windowed, so that ten thousand rows cost as much as fifty.
 import { Component, type ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import type { LiveList, Row } from "../api/listwatch.ts";

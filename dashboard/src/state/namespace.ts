@@ -1,4 +1,4 @@
-// The current namespace: the link's, or all. A user who may not list namespaces sees one: their own.
+// The current namespace: the link's, or all. A user without the right to list namespaces sees one: their own.
 import { effect, signal } from "@preact/signals";
 import { Failure, json } from "../api/requests.ts";
 import { session } from "../api/session.ts";

@@ -6,7 +6,7 @@ import { route } from "./navigation.ts";
 import { VIEWED } from "./search.ts";
 
 const MOST = 8;
-const CLUSTERED = "nodes"; // the view whose objects are in no namespace
+const CLUSTERED = "nodes"; // the view of objects without a namespace
 
 let seen: Choice[] = [];
 

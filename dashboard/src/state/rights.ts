@@ -31,7 +31,7 @@ export function useVerdict(what: Attributes): string | null {
   return found?.key === key ? found.refusal : null;
 }
 
-/** The same, for what does nothing before it is pressed: until the server has answered, one may. */
+/** The same, for controls that do nothing before they are pressed: until the server has answered, one may. */
 export function useRefusal(what: Attributes): string {
   return useVerdict(what) ?? "";
 }

@@ -111,7 +111,7 @@ function Changing({ about, draft }: { about: string; draft: string }) {
         </p>
       </div>
       <div aria-live="polite">
-        {outcome ? <Shown outcome={outcome} goTo={(line) => editor.current?.goTo(line)} takeOver={() => void look(true)} /> : <p class="empty">A preview shows here what would be created, replaced, moved and ended in each city, before anything changes.</p>}
+        {outcome ? <Shown outcome={outcome} goTo={(line) => editor.current?.goTo(line)} takeOver={() => void look(true)} /> : <p class="empty">A preview shows here the instances that would be created, replaced, moved and ended in each city, before anything changes.</p>}
       </div>
       {asking && ready && (
         <Dialog title={`Apply ${visible(name)}`} closed={() => setAsking(false)}>

@@ -74,7 +74,7 @@ function Instance({ namespace, name, tab, query }: { namespace: string; name: st
         {machine && (tab === "terminal" || tab === "screen") && <Power instance={path} namespace={namespace} name={name} />}
         {tab === "why" && <Why path={path} />}
         {tab === "why" && value && <Overview instance={value} />}
-        {tab === "why" && !value && failure && <p class="muted">{visible(`What it is made of is not known: ${failure.message}`)}</p>}
+        {tab === "why" && !value && failure && <p class="muted">{visible(`Its parts are not known: ${failure.message}`)}</p>}
         {tab === "why" && !value && failure && <Usage path={named(METRICS, "pods", namespace, name)} />}
         {tab === "logs" && <Logs key={pod} pod={pod} namespace={namespace} name={name} query={query} />}
         {tab === "terminal" && known && (machine

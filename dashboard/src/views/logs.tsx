@@ -40,7 +40,7 @@ function Choices({ options, containers, choose }: { options: LogOptions; contain
     <div class="filter options" role="group" aria-label="What is read">
       {names.length > 1 && <label>Container <select value={options.container} onChange={(event) => choose({ container: event.currentTarget.value })}>{names.map((each) => <option key={each} value={each}>{visible(each)}</option>)}</select></label>}
       <label>Since <select value={options.since} onChange={(event) => choose({ since: event.currentTarget.value })}>{times.map(([value, label]) => <option key={value} value={value}>{label}</option>)}</select></label>
-      {check(options.previous ? "Follow (what has ended has no more to say)" : "Follow", options.follow, (follow) => ({ follow }), options.previous)}
+      {check(options.previous ? "Follow (ended containers write no more)" : "Follow", options.follow, (follow) => ({ follow }), options.previous)}
       {check("Before its last restart", options.previous, (previous) => ({ previous, follow: !previous }))}
       {check("Times", options.times, (times) => ({ times }))}
       {check("Wrap", options.wrap, (wrap) => ({ wrap }))}

@@ -25,7 +25,7 @@ function Lists() {
       <h1>Networks</h1>
       <LiveTable list={useList(`${NETWORKING}/networks`)} what="Networks" empty="No network yet: kubectl apply -f examples/network.yaml makes one." href={(row) => link("networks", [row.namespace, row.name])} />
       <h2>Policies</h2>
-      <LiveTable list={useList(`${NETWORKING}/networkpolicies`)} what="Policies" empty="No policy: within a network everybody reaches everybody." href={any("networkpolicies")} wide />
+      <LiveTable list={useList(`${NETWORKING}/networkpolicies`)} what="Policies" empty="No policy: within a network every instance reaches every other." href={any("networkpolicies")} wide />
       <h2>Subnets</h2>
       <LiveTable list={useList(`${NETWORKING}/subnets`)} what="Subnets" empty="No subnet: the first instance in a city makes one." href={any("subnets")} />
       <Command text="kubectl get networks,networkpolicies.networking.datumapis.com,subnets -A" />

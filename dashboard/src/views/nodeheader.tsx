@@ -58,7 +58,7 @@ export function NodeHeader({ path, name }: { path: string; name: string }) {
   );
 }
 
-/** The conditions to name: of a node that is lost only Ready, since it says nothing about the others. */
+/** The conditions to name: of a node that is lost only Ready, since it says nothing about the remaining ones. */
 function worst(conditions: readonly NodeCondition[]): NodeCondition[] {
   const bad = conditions.filter((each) => !isGood(each));
   const lost = bad.filter((each) => each.type === "Ready" && each.status === "Unknown");

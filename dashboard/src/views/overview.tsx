@@ -92,5 +92,5 @@ function Nothing({ children }: { children: ComponentChildren }) {
 /** The reason a value is unknown; empty while it is being loaded. */
 function Unknown({ of: { failure }, what }: { of: Loaded<object>; what: string }) {
   if (!failure) return <Nothing>…</Nothing>;
-  return <Nothing>{failure.code === 403 ? `You may not see ${what}:` : "Not known:"} {cell(failure.message)}</Nothing>;
+  return <Nothing>{failure.code === 403 ? `You don't have permission to see ${what}:` : "Not known:"} {cell(failure.message)}</Nothing>;
 }

@@ -1,4 +1,4 @@
-// The planet: what needs attention first, then the map of cities, then the same as a list. A city without heartbeats is
+// The planet: objects that need attention first, then the map of cities, then the same as a list. A city without heartbeats is
 // shown as lost, in a sentence, on the map and in the list. A chosen city opens a panel beside the map.
 import { useMemo } from "preact/hooks";
 import type { LiveList, Row } from "../api/listwatch.ts";

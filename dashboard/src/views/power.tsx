@@ -7,7 +7,7 @@ import { useRefusal } from "../state/rights.ts";
 
 const ACTIONS = {
   Reboot: "The guest is asked to power down, and starts again.",
-  Reset: "The guest starts again at once, and loses what it has not written to a disk.",
+  Reset: "The guest starts again at once, and loses data not yet written to a disk.",
   Pause: "",
   Resume: "",
   Stop: "The guest is asked to power down, and stays down until it is started. Its disks and addresses are kept.",

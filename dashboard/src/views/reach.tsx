@@ -91,7 +91,7 @@ function OneWay({ reach, again }: { reach: Reach; again?: () => void }) {
   return (
     <>
       <p><Mark state={stateOf(reach.answer)}>{reach.answer}</Mark> {visible(reach.sentence)} {again && <button type="button" onClick={again}>Ask again</button>}</p>
-      {reach.change && <p class="change"><strong>What would change it:</strong> {visible(reach.change)}</p>}
+      {reach.change && <p class="change"><strong>To change it:</strong> {visible(reach.change)}</p>}
       {reach.paths.map((each, index) => <Way key={index} path={each} />)}
     </>
   );

@@ -27,7 +27,7 @@ export function Recordings({ instance, namespace, name, session }: { instance: s
       {session && <Played key={session} path={`${instance}/recordings?session=${encodeURIComponent(session)}`} />}
       {failure && <Failed failure={failure} again={again} />}
       {!value && !failure && <Loading />}
-      {value && value.recordings.length === 0 && <p class="muted">Nobody has been recorded here yet. Sessions at the console and the screen are, unless the namespace has that switched off.</p>}
+      {value && value.recordings.length === 0 && <p class="muted">No session has been recorded here yet. Sessions at the console and the screen are, unless the namespace has that switched off.</p>}
       {value && value.recordings.length > 0 && (
         <Scrolls what="Recordings"><table>
           <thead><tr>{["Began", "Ended", "Who", "Where", "Keyboard", "Size", "Session"].map((each) => <th scope="col" key={each}>{each}</th>)}</tr></thead>
@@ -60,8 +60,8 @@ function Played({ path }: { path: string }) {
   if (found instanceof Failure) return <Failed failure={found} />;
   return (
     <section aria-label="Recording">
-      <h2>{visible(`${found.user || "Somebody"} at ${found.title || "the machine"}`)}</h2>
-      {found.kind === "vnc" && <p class="muted">Of a screen only who had the keyboard is recorded, never what was drawn.</p>}
+      <h2>{visible(`${found.user || "A user"} at ${found.title || "the machine"}`)}</h2>
+      {found.kind === "vnc" && <p class="muted">Of a screen only the user of the keyboard is recorded, never what was drawn.</p>}
       {found.bad > 0 && <p class="stale">{found.bad} lines of it cannot be read, and are left out.</p>}
       <Player cast={found} />
     </section>

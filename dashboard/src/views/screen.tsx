@@ -54,7 +54,7 @@ export function Screen({ instance, terminal }: { instance: string; terminal: str
   if (refused) return <Unavailable title="The screen could not be opened." reason={said} again={() => again({})} name="Connect again" instead={{ href: terminal, name: "Open its console" }} />;
   return (
     <>
-      <p role="status">{visible(said || (how.view ? "You watch." : "Connected. One client at a time has the keyboard; the others watch."))}</p>
+      <p role="status">{visible(said || (how.view ? "You watch." : "Connected. One client at a time has the keyboard; the rest watch."))}</p>
       <div class="screen" ref={place} onKeyDownCapture={onKey} role="application" aria-label="Screen of the machine" />
       <p>
         {said && state !== CONNECTING && <button type="button" onClick={() => again({})}>Connect again</button>}{" "}

@@ -63,7 +63,7 @@ class PendingUpdates:
         return taken
 
 
-def carry_until(kernel: Kernel, clock: Clock, expiries: Mapping[str, float]) -> None:
+def own_until(kernel: Kernel, clock: Clock, expiries: Mapping[str, float]) -> None:
     """Serve addresses until the given times. Raises KernelCallFailed.
 
     Durations are computed right before the kernel call.

@@ -5,9 +5,8 @@ Driven by messages of other nodes, by time, and by Gateways; it drives the kerne
 promises that it rested on are released. If the kernel fails to drop it, nothing is released, so the lease expires
 everywhere before another node gets it. Kernel updates of a step are made together at its end (`settle`).
 
-All leases of a node are renewed together: one message per voter for any number of addresses, and one kernel transaction
-for the answers. An unchanged address costs nothing by itself: it is `steady`, and checked only as part of the group
-with the same voters.
+All leases are renewed together: one message per voter, and one kernel transaction for the answers. An unchanged address
+is `steady`, and checked only as part of the group with the same voters.
 """
 
 from __future__ import annotations
@@ -18,13 +17,7 @@ from typing import Final
 
 from tarmac.agent.egress.leases.addressconfig import AddressConfig, PeerIdentity
 from tarmac.agent.egress.leases.checkpoint import LeaseState, Owner
-from tarmac.agent.egress.leases.kernelupdates import (
-    Kernel,
-    KernelCallFailed,
-    PendingUpdates,
-    call_together,
-    carry_until,
-)
+from tarmac.agent.egress.leases.kernelupdates import Kernel, KernelCallFailed, PendingUpdates, call_together, own_until
 from tarmac.agent.egress.leases.ownership import Cause, LastSign, Ownership
 from tarmac.agent.egress.leases.votes import VoterMetrics
 from tarmac.base.clock import Clock
@@ -572,7 +565,7 @@ class LeaseParticipant:
         """Serve addresses until the given times. Raises KernelCallFailed."""
         if not expiries:
             return
-        carry_until(self._kernel, self._clock, expiries)
+        own_until(self._kernel, self._clock, expiries)
         self.kernel_until |= expiries
 
     def _announce(self) -> None:
