@@ -6,17 +6,23 @@ import asyncio
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tarmac.api.identities import RESTORED
 from tarmac.api.restored import running_path
 from tarmac.api.status import ApiError, Conflict
+from tarmac.base.clock import ManualClock
+from tarmac.client.client import Client
+from tarmac.client.informer import Informers
 from tarmac.client.targets.untyped import NAMESPACES, NETWORKS, NODES, PODS, SERVICE_ACCOUNTS
 from tarmac.controllers.network import networks
+from tarmac.controllers.node import heartbeats
 from tarmac.server.admission import nodeaddresses, nodeforwarding, noderestriction
 from tarmac.server.admission.tenantaddresses import TenantAddresses
 from tarmac.server.nodes import adopting, runningreports
 from tests.attacking import TWICE
+from tests.client.model_server import ModelServer
 from tests.security.test_reports_after_a_restore import TIME, create, decide, pod, report, restored
 from tests.security.test_stolen_addresses import CLASSES, accepted, claim, create_network, publish, ready, service_to
 from tests.security.test_stolen_addresses import warned as warned_of_an_address
@@ -147,3 +153,17 @@ async def test_the_addresses_of_a_pool_as_a_nodes_addresses(
     await wire.admin.resource(CLASSES).create({**body, "spec": {"ranges": [{"cidr": "192.0.2.0/27"}]}})
     answer = await publish(wire, *(f"192.0.2.{number}" for number in range(1, 31)))
     assert answer.status == (403 if defended else 200)
+
+
+@TWICE
+def test_a_lease_of_decades(monkeypatch: pytest.MonkeyPatch, defended: bool) -> None:
+    """A node that has fallen silent with it would never be noticed."""
+    if not defended:
+        monkeypatch.setattr(heartbeats, "MAX_DURATION", float("inf"))
+    clock = ManualClock()
+    client = Client(ModelServer(clock=clock).transport(), clock)
+    signs = heartbeats.Heartbeats(client, Informers(client), 40.0)
+    lease = {"metadata": {"name": "n1"}, "spec": {"renewTime": "t", "leaseDurationSeconds": 2**31 - 1}}
+    signs._renewed("n1", msgspec.convert(lease["spec"], heartbeats._Spec))  # pyright: ignore[reportPrivateUsage]
+    clock.advance(601)
+    assert (signs.silent_in("n1") <= 0) is defended

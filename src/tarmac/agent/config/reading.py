@@ -24,6 +24,7 @@ from tarmac.base.gates import BadGate, FeatureGates, merge_gates
 from tarmac.base.log import log
 
 API_VERSION, KIND = "kubelet.config.k8s.io/v1beta1", "KubeletConfiguration"
+_MAX_LEASE_SECONDS = 600
 _AT = re.compile(r"(?P<what>.*) - at `\$\.?(?P<where>[^`]*)`", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>[^`]*)`")
 _log = log("agent")
@@ -181,6 +182,8 @@ def _findings(config: KubeletConfiguration) -> Iterator[str]:
         yield f"maxPods: {config.max_pods} must not be negative"
     if config.node_lease_duration_seconds <= 0:
         yield "nodeLeaseDurationSeconds: must be positive"
+    if config.node_lease_duration_seconds > _MAX_LEASE_SECONDS:  # controllers count a longer one as this
+        yield f"nodeLeaseDurationSeconds: {config.node_lease_duration_seconds} is too long; write at most 600"
     if config.node_status_update_frequency <= 0:
         yield "nodeStatusUpdateFrequency: must be positive"
     low, high = config.image_gc_low_threshold_percent, config.image_gc_high_threshold_percent

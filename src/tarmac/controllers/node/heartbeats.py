@@ -2,12 +2,13 @@
 
 A renewal counts from its observation here, by the monotonic clock, so neither a node's wall clock nor ours can make a
 live node look dead. A node is silent when nothing was observed for the duration of its lease, and never before the
-operator's `grace`. After a start all nodes count as just observed.
+operator's `grace`. The node writes that duration: a stolen one that fell silent after a lease of decades would never be
+noticed, and its pods never replaced, so the duration is bounded. After a start all nodes count as just observed.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -18,6 +19,8 @@ from tarmac.client.informer import Informers
 from tarmac.client.targets.untyped import LEASES, NODES
 from tarmac.controllers.nodefacts import read_node
 from tarmac.controllers.noderemoval import LEASE_NAMESPACE
+
+MAX_DURATION: Final = 600.0
 
 
 class _Spec(msgspec.Struct, rename="camel"):
@@ -84,7 +87,7 @@ class Heartbeats:
 
     def _renewed(self, name: str, spec: _Spec) -> None:
         sign = self._sign(name)
-        sign.grace = max(self._grace, float(spec.lease_duration_seconds or 0))
+        sign.grace = max(self._grace, min(float(spec.lease_duration_seconds or 0), MAX_DURATION))
         # Any change is a sign of life, also to an earlier time: the node's clock may have been set back.
         if spec.renew_time != sign.renewal:
             sign.renewal, sign.observed_at = spec.renew_time, self._clock.monotonic()
