@@ -1,0 +1,27 @@
+"""One planet for all tests here: three cities with a link to one segment outside, and public addresses on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.egress.planet import CITIES, Outside
+from tests.node.planet import Planet, down
+from tests.support.tarmac_process import TarmacProcess
+
+
+@pytest.fixture(scope="package")
+def street(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outside]:
+    directory = tmp_path_factory.mktemp("street") / "data"
+    flags = ("--runtime", "containerd", "--cities", ",".join(CITIES), "--outside", "--feature-gates", "WayIn=true")
+    try:
+        with TarmacProcess(directory, *flags, command="up") as process:
+            made = Outside(Planet(process, directory.parent))
+            try:
+                yield made
+            finally:
+                made.watch.close()
+    finally:
+        done = down(directory)
+        assert done.returncode == 0, f"tarmac down left something: {done.stderr}"
