@@ -74,7 +74,7 @@ endif
 pictures: test-tools ## screenshots of the dashboard, for docs/pictures
 	$(PY) -m tests.dashboard.pictures
 
-package: setup node-parts ## dist/tarmac_VERSION_SYSTEM_amd64.deb and tarmac-machines: for this system, or ARGS=--all
+package: setup node-parts $(AS_ASKED) ## dist/tarmac_VERSION_SYSTEM_amd64.deb and tarmac-machines: for this system, or ARGS=--all
 	@$(PY) -m tools.package $(ARGS)
 
 # From the noble package in dist alone: nothing is set up or fetched, so that a bare Ubuntu 24.04 is enough.

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +29,7 @@ from tarmac.apps.stockcontrollers.running import (
 )
 from tarmac.controllers.manager import CONTROLLERS
 from tarmac.runtimes.parts import PartMissing
+from tarmac.server.security.stockcontrollers import STOCK_ROLES
 from tests.apps.kubernetesstory import Story
 from tests.support.kubectl import kubectl_path
 from tests.support.peer import Peer
@@ -76,6 +80,38 @@ def test_the_table_has_every_controller_of_the_program() -> None:
     listed = re.search(r"All controllers: ([\w, -]+)\n", shown)
     assert listed is not None
     assert set(listed.group(1).split(", ")) == RUN | OWN.keys() | NOT_OFFERED
+
+
+# rights of Kubernetes' roles that no controller of version 1.35 uses
+_LEFT_OUT = {
+    "deployment-controller": {"/pods update", "apps/deployments update", "extensions/deployments update"},
+    "replicaset-controller": {"apps/replicasets update", "extensions/replicasets update"},
+    "statefulset-controller": {"/persistentvolumeclaims delete"},
+    "daemon-set-controller": {"/pods/binding create"},
+    "job-controller": {"batch/jobs update"},
+    "cronjob-controller": {
+        "/pods delete", "/pods list", "/pods watch", "batch/cronjobs update", "batch/jobs patch", "batch/jobs update",
+    },
+    "replication-controller": {"/replicationcontrollers update"},
+}  # fmt: skip
+
+
+def _rights(rules: Iterable[dict[str, Any]]) -> set[str]:
+    parts = ("apiGroups", "resources", "verbs")
+    rights = (right for each in rules for right in product(*(each.get(part) or () for part in parts)))
+    return {f"{group}/{resource} {verb}" for group, resource, verb in rights}
+
+
+@pytest.mark.peers
+def test_roles_of_the_controllers_have_no_right_that_those_of_kubernetes_lack(peer: Peer) -> None:
+    prefix = "system:controller:"
+    command = [kubectl_path(), f"--kubeconfig={peer.kubeconfig}", "get", "clusterroles", "-o", "json"]
+    found = json.loads(subprocess.run(command, capture_output=True, timeout=60, check=True).stdout)["items"]
+    theirs = {each["metadata"]["name"].removeprefix(prefix): _rights(each["rules"] or ()) for each in found}
+    ours = {name.removeprefix(prefix): _rights(rules) for name, rules in STOCK_ROLES.items() if prefix in name}
+    assert len(ours) == 9
+    assert {name: rights - theirs[name] for name, rights in ours.items() if rights - theirs[name]} == {}
+    assert {name: theirs[name] - rights for name, rights in ours.items() if theirs[name] - rights} == _LEFT_OUT
 
 
 def test_a_missing_program_is_named_with_the_command_that_builds_it(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.server.endpoints.documents import commit_of
-from tools import machines_package
+from tools import controllers_package, machines_package
 from tools.cache import ROOT, cache_root
 from tools.package import SCRIPTS, SYSTEMS, UNITS, build, depends
 
@@ -108,6 +108,30 @@ def test_the_package_for_machines_cannot_be_built_without_their_images(tmp_path:
         machines_package.build(tmp_path / "dist", tmp_path)
 
 
+@pytest.mark.peers
+def test_the_package_for_stock_controllers_holds_the_program_and_a_service(tmp_path: Path) -> None:
+    made = controllers_package.build(tmp_path, cache_root() / "node", fast=True)
+    found = listed(made)
+    assert {owner for _, owner, _ in found} == {"root/root"}
+    files = {path: mode for mode, _, path in found if mode.startswith("-")}
+    assert files == {
+        "/opt/tarmac/parts/bin/kube-controller-manager": "-rwxr-xr-x",
+        f"/usr/lib/systemd/system/{controllers_package.UNIT}": "-rw-r--r--",
+        "/usr/share/doc/tarmac-kubernetes-controllers/copyright": "-rw-r--r--",
+    }
+    assert field(made, "Depends").startswith("tarmac (>= ")
+    assert made.stat().st_size < 40_000_000
+    subprocess.run(["dpkg-deb", "--extract", str(made), str(tmp_path / "root")], check=True)
+    program = tmp_path / "root/opt/tarmac/parts/bin/kube-controller-manager"
+    told = subprocess.run([str(program), "--version"], capture_output=True, text=True, check=True)
+    assert told.stdout == "Kubernetes v1.35.8\n"
+
+
+def test_the_package_for_stock_controllers_cannot_be_built_without_the_program(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="kube-controller-manager is missing; run make kubernetes-controllers"):
+        controllers_package.build(tmp_path / "dist", tmp_path)
+
+
 def test_it_says_which_commit_it_was_built_from(package: Path, tmp_path: Path) -> None:
     subprocess.run(["dpkg-deb", "--extract", str(package), str(tmp_path)], check=True)
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
@@ -117,20 +141,29 @@ def test_it_says_which_commit_it_was_built_from(package: Path, tmp_path: Path) -
 def test_units_and_scripts_are_sound(tmp_path: Path) -> None:
     packaging = Path(__file__).parents[2] / "packaging"
     machines = (f"machines/{name}" for name in machines_package.SCRIPTS)
-    for name in (*SCRIPTS, *machines):
+    stock = (f"kubernetes-controllers/{name}" for name in controllers_package.SCRIPTS)
+    for name in (*SCRIPTS, *machines, *stock):
         assert subprocess.run(["sh", "-n", str(packaging / name)]).returncode == 0
     if not Path("/usr/bin/systemd-analyze").exists():
         pytest.skip("NOT RUN: there is no systemd-analyze to look at the units with")
-    for unit in UNITS:  # programs that are not installed here are no mistake of the unit
-        (tmp_path / unit).write_text((packaging / unit).read_text().replace("/usr/bin/tarmac", "/bin/true"))
+    units = [packaging / unit for unit in UNITS] + [controllers_package.FOLDER / controllers_package.UNIT]
+    for unit in units:  # programs that are not installed here are no mistake of the unit
+        (tmp_path / unit.name).write_text(unit.read_text().replace("/usr/bin/tarmac", "/bin/true"))
     told = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", *(str(tmp_path / unit) for unit in UNITS)],
+        ["systemd-analyze", "verify", "--man=no", *(str(tmp_path / unit.name) for unit in units)],
         capture_output=True, text=True,
     )  # fmt: skip
     assert [line for line in told.stderr.splitlines() if str(tmp_path) in line or "tarmac-" in line] == []
 
 
-@pytest.mark.parametrize(("unit", "most"), [("tarmac-server.service", 20), ("tarmac-agent.service", 72)])
+@pytest.mark.parametrize(
+    ("unit", "most"),
+    [
+        ("tarmac-server.service", 20),
+        ("tarmac-agent.service", 72),
+        ("kubernetes-controllers/tarmac-kubernetes-controllers.service", 20),
+    ],
+)
 def test_units_are_exposed_no_more_than_they_have_to_be(unit: str, most: int) -> None:
     """By systemd's own measure, of 100. Containers inherit what containerd's unit says, so that one says nothing."""
     if not Path("/usr/bin/systemd-analyze").exists():
