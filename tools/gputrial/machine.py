@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import shutil
@@ -42,7 +43,8 @@ class Machine:
         again = run("dpkg", "--force-depends", "-i", str(package))
         if again.returncode != 0:
             raise TrialFailed(f"{package.name} cannot be installed: {again.stderr}")
-        return " ".join(line.strip() for line in done.stderr.splitlines() if " depends on " in line)
+        lines = (line.strip() for line in done.stderr.splitlines() if " depends on " in line)
+        return " ".join(line.removesuffix("; however:") for line in lines)
 
     def start(self) -> float:
         """Run `tarmac up` with one real city; return the seconds until it is ready. Raises TrialFailed."""
@@ -176,4 +178,8 @@ def missing_here(tools: Sequence[str]) -> list[str]:
         found.append("NVIDIA's driver is not loaded")
     if not Path("/sys/fs/cgroup/cgroup.controllers").exists():
         found.append("cgroup v2 is not mounted at /sys/fs/cgroup")
+    try:
+        ctypes.CDLL("libnftables.so.1")  # the program alone is not enough: the agent loads the library
+    except OSError as error:
+        found.append(f"nftables is incomplete: {error}")
     return found + [f"{each} is not on the PATH" for each in tools if shutil.which(each) is None]

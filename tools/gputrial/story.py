@@ -86,7 +86,7 @@ class Story:
             pod = pod or machine.instance("first")
             said = machine.inside(pod, "nvidia-smi", "-L", timeout=20) if pod else ""
             if time.monotonic() - began > 120:
-                raise TrialFailed(machine.last_words())
+                raise TrialFailed(f"not within 120 s: nvidia-smi answers in a pod\n{machine.last_words()}")
         passed = time.monotonic() - began
         rows.judge(
             "apply → nvidia-smi -L answers inside", f"{passed:.2f} s", f"≤ {ANSWER_BAR} s", good=passed <= ANSWER_BAR
