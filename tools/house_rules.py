@@ -5,6 +5,7 @@
 - nobody waits by `select()`, which refuses descriptors from 1024 on
 - tasks have owners: they are begun by `base/tasks.py`, or by a task group, which is called so
 - every class that a docstring names after "Raises" exists and is an exception
+- packages whose code waits or is cancelled have comments at hazards (`tools/comments.py`)
 - no path of somebody's machine and no package registry's host in a tracked file
 """
 
@@ -19,6 +20,7 @@ from collections.abc import Iterable, Iterator, Set
 from pathlib import Path
 
 from tools.cache import ROOT
+from tools.comments import comment_breaches
 
 MAX_MODULE = 600
 MAX_FUNCTION = 80
@@ -141,6 +143,8 @@ def main() -> int:
     product = {path.relative_to(ROOT): ast.parse(path.read_text()) for path in tracked("src/tarmac/*.py")}
     known = exceptions_of(product.values())
     breaches += [breach for name, tree in product.items() for breach in raises_breaches(name, tree, known)]
+    below = {str(name.relative_to("src/tarmac")): (ROOT / name).read_text() for name in product}
+    breaches += comment_breaches(below)
     breaches += [breach for path in tracked() if path.name != "house_rules.py" for breach in text_breaches(path)]
     print("\n".join(breaches) if breaches else "house rules: fine")
     return bool(breaches)

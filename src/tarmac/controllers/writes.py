@@ -52,6 +52,7 @@ async def write_status(
     patch = difference(encode(old) if old is not None else {}, encode(new))
     if not patch:
         return None
+    # With the version: the patch was computed from this state, and two controllers may write one status.
     body: JsonObject = {"metadata": {"resourceVersion": metadata.resource_version}, "status": patch}
     return await resource.patch(metadata.name, body, metadata.namespace, subresource="status", manager=manager)
 
@@ -108,6 +109,7 @@ async def in_batches(act: Callable[[T], Awaitable[None]], subjects: Sequence[T],
     turn = loop_budget(clock)
 
     async def begin(subject: T) -> None:
+        # Before the act, not after: its work up to the first request runs in the turn that is waited for.
         await turn.wait()
         await act(subject)
 
@@ -117,6 +119,7 @@ async def in_batches(act: Callable[[T], Awaitable[None]], subjects: Sequence[T],
         # All writes of the batch have ended before an error is raised: none may still run while the pass is repeated.
         results = await asyncio.gather(*(begin(subject) for subject in batch), return_exceptions=True)
         failures = [result for result in results if isinstance(result, BaseException)]
+        # Only the first is raised: the pass is repeated as a whole, and reports the rest then.
         if failures:
             raise failures[0]
         done += len(batch)

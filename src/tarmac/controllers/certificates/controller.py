@@ -70,6 +70,7 @@ class TokenCleaner:
             return RetryAfter(left)
         metadata = secret["metadata"]
         try:
+            # With uid and version: a token that was extended or made again since the cache showed it must stay.
             await self._secrets.delete(
                 metadata["name"], NAMESPACE, uid=metadata["uid"], resource_version=metadata["resourceVersion"]
             )
@@ -95,6 +96,7 @@ class CertificateController:
         self._token_cleaner = TokenCleaner(context)
         self._controller = context.controller("certificates", self.reconcile)
         self._controller.watches(self._informer)
+        # Complete before the first decision: names of nodes that are not listed yet would count as free.
         self._controller.awaits(self._name_owners.nodes)
         self._controller.awaits(self._name_owners.services)
 
@@ -131,6 +133,7 @@ class CertificateController:
         if await self._is_revoked(document):
             await self._conclude(document, "Denied", "RequesterRevoked", _revoked(document), subresource="approval")
             return
+        # After the check of revocation: a review of the rights of a revoked user still succeeds.
         serving = request.signer == KUBELET_SERVING
         decision = await (self._about_serving(request) if serving else self._about_client(document, request))
         if decision is not None:
@@ -195,6 +198,7 @@ class CertificateController:
             await self._conclude(document, "Failed", "SignerValidationFailure", why, subresource="status")
             return
         try:
+            # Repeated after a crash before the update: a second certificate for the same key does no harm.
             certificate = self._sign(request.pem, sorted(request.usages), spec.get("expirationSeconds"))
         except ValueError as error:
             await self._conclude(document, "Failed", "SigningFailure", str(error), subresource="status")
@@ -210,6 +214,7 @@ class CertificateController:
     async def _is_revoked(self, document: JsonObject) -> bool:
         """Return True if the sender's certificates were revoked after the request was created."""
         user = document["spec"].get("username", "")
+        # Read from the server: a cache that lags would sign for a certificate that was just revoked.
         return parse_rfc3339(document["metadata"]["creationTimestamp"]) < await refused_until(self._client, user)
 
     async def _conclude(self, document: JsonObject, type: str, reason: str, message: str, *, subresource: str) -> None:

@@ -74,6 +74,7 @@ class DeploymentController:
         if location is None:
             await self._write_status(deployment, self._scheduling(deployment), network_ready=False)
             return None
+        # Before the steps: Instances need the networks of the Location, and these the bindings.
         refusal = await self._bindings.ensure(deployment, location)
         networks = self._networks.attachments(deployment)
         try:
@@ -117,6 +118,7 @@ class DeploymentController:
         if networks is not None:
             members = self._fleets.of(uid).values()
             await self._instances.release([member for member in members if member.waits_for_network], networks)
+        # Read after all awaits: a disk whose Instance was created meanwhile must stay.
         ordinals = {view.ordinal for view in self._fleets.views(uid)}
         await self._instances.remove_disks(uid, goal.desired, ordinals)
 
@@ -140,6 +142,7 @@ class DeploymentController:
             deleting=own.deletion_timestamp is not None,
             window=(deployment.spec.rollout or Rollout()).min_ready_seconds,
         )
+        # From the live view, after the writes of this pass: those that watches have delivered count already.
         status, again = deployment_status(facts, known, self._clock.now())
         await write_status(self._deployments, own, known, status, MANAGER)
         return again

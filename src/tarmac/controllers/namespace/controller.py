@@ -52,12 +52,15 @@ class NamespaceController:
         # The live object decides: the cache may still show a predecessor of the name.
         if "deletionTimestamp" not in namespace["metadata"] or (finalizers and FINALIZER not in finalizers):
             return None
+        # Listed from the server, kind by kind: caches hold few kinds, and might lack an object that is created now.
         findings = await self._empty(name)
         if finalizers:
             namespace = await self._explain(namespace, findings)
         if not findings.empty:
             return RetryAfter(RETRY_SECONDS)
         if finalizers:
+            # The update carries the version that was read: a finalizer added meanwhile makes it fail, and the pass is
+            # repeated.
             namespace["spec"]["finalizers"] = [each for each in finalizers if each != FINALIZER]
             await self._namespaces.update(namespace, subresource="finalize")
         else:
@@ -102,6 +105,7 @@ class NamespaceController:
     async def _delete(self, served: DiscoveredResource, namespace: str, present: list[EnvelopeMetadata]) -> None:
         resource = self._client.resource(served.target)
         if "deletecollection" in served.verbs:
+            # Objects created after this are refused, since the namespace is terminating.
             await resource.delete_collection(namespace, propagation="Background")
             return
         for each in present:

@@ -93,6 +93,7 @@ class _Addresses:
         present = {item.metadata.name: item for item in self._known.indexed(_BY_SERVICE, key)}
         for name in present.keys() - wanted:
             await delete_same(self._addresses, present[name].metadata)
+        # After the deletions: a Service that swaps its addresses with another frees them first.
         for name in sorted(wanted - present.keys()):
             await self._give(name, key)
 

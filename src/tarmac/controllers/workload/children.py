@@ -34,6 +34,7 @@ class DeploymentWriter:
     async def listed(self, workload: Workload) -> dict[str, WorkloadDeployment]:
         """Return the deployments from the server, bypassing the cache, by name."""
         own = workload.metadata
+        # From the server: the cache may lack a child that the last pass has created.
         page = await self._resource.list(own.namespace, labels=f"{LABEL_WORKLOAD_UID}={own.uid}")
         return {each.metadata.name: each for each in page.items}
 
@@ -109,6 +110,7 @@ class DeploymentWriter:
                 if present.spec.workload_ref.uid != workload.metadata.uid:
                     return _name_taken(name, child.city, going=present.metadata.deletion_timestamp is not None)
             else:
+                # Only for a child that this call created: a repeated pass would announce the move again.
                 announce_move(self._recorder, workload, child)
                 return made
         if present.metadata.deletion_timestamp is not None:
@@ -127,6 +129,8 @@ class DeploymentWriter:
                 metadata.name, patch, metadata.namespace, type="json", manager=self._manager
             )
         except Invalid as error:
+            # Invalid has two causes: the wish is invalid, or its JSON patch was made for an older list. The version
+            # tells.
             current = await self._resource.get(metadata.name, metadata.namespace)
             if current.metadata.resource_version == metadata.resource_version:
                 raise

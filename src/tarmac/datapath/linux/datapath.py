@@ -133,6 +133,7 @@ class LinuxDatapath:
         """Return a connected, non-blocking TCP socket inside the network's router namespace."""
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         loop = asyncio.get_running_loop()
+        # The namespace of a socket is that of the thread that makes it; afterwards it works in any thread.
         made = await loop.run_in_executor(self._sockets, self._socket, network, family, socket.SOCK_STREAM)
         try:
             async with asyncio.timeout(timeout):
@@ -172,6 +173,7 @@ class LinuxDatapath:
     async def close(self) -> None:
         """Close sockets and threads; networks stay as they are."""
         await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
+        # Waits for queued work: a task that is dropped would leave a network half configured.
         self._thread.shutdown()
         self._sockets.shutdown()
 
@@ -186,6 +188,7 @@ class LinuxDatapath:
         """Run work in the thread, after adopting the networks of earlier processes."""
         if self._host is None:
             self._folder.mkdir(parents=True, exist_ok=True)
+            # Before the routers, and once: a failure here is raised to the caller and tried again with the next work.
             self._host = Host(self._run_dir)
             for path in self._folder.iterdir():
                 try:

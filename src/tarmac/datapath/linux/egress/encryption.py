@@ -86,6 +86,7 @@ class Encryption:
     async def means(self) -> Means:
         """Return the available means of encryption. After a failure, "none" until an attempt has succeeded."""
         async with self._lock:
+            # Without peers nothing else would try again, and the node would report no means for ever.
             if self.failed and not self._peers():
                 await self._attempt(self._trial())
             if self.failed:
@@ -110,6 +111,7 @@ class Encryption:
     async def settle(self, port: int, node_address: str, peers: Peers) -> None:
         """Remove all peers of the tunnel at a port but these, now that no packets are routed to them."""
         async with self._lock:
+            # Replaces, where `begin` only adds: it is called once no route leads to the removed peers.
             self._address, self._users[port] = node_address or self._address, tuple(sorted(peers))
             await self._ensure()
 
@@ -216,12 +218,15 @@ class Encryption:
                 # After the rules are in force: it decides where packets are expected to be encrypted.
                 self._closed[port] = addresses
         if wanted is not None and wanted.numbers:
+            # In force before the link: packets of instances are dropped until it is up, never sent in plaintext.
             rules.ensure([instances(self._instances_table, link, wanted.always, wanted.between, wanted.plain)])
 
     def _release(self) -> None:
         """Remove the rules of a user without requests, now that its packets are not routed into the link any more."""
         for port, peers in self._users.items():
             if not peers:
+                # Only now: while a route still led into the link, removing the rule would let plaintext pass if the
+                # link fails.
                 self._nftables().remove("inet", self._tables[port])
                 self._closed[port] = frozenset()
         if self._instances is not None and not self._instances.numbers:
@@ -245,6 +250,7 @@ class Encryption:
 
     async def _start(self) -> None:
         await self._run(self._begin)
+        # The program creates the link itself, some time after its start; there is no event to wait for.
         until = self._clock.monotonic() + _TIMEOUT
         while not await self._run(self._is_ready):
             if self._clock.monotonic() > until:
@@ -307,6 +313,7 @@ class Encryption:
         """
         sound = [each for each in peers if is_key(each.public_key)]
         there = {each.address: each.public_key for each in sound}
+        # A key whose owner has gone or has another key is free: a node that is reinstalled could not return otherwise.
         self._keys = {key: address for key, address in self._keys.items() if there.get(address) == key}
         for each in sound:
             self._keys.setdefault(each.public_key, each.address)
@@ -321,6 +328,7 @@ class Encryption:
 
     def _end(self) -> None:
         """Remove the link. Forbidding rules go last, and those of Networks stay: without a peer they are closed."""
+        # Forgotten first: an end that fails halfway is followed by a full opening, not by a check of the old one.
         self._opened = None
         with _netlink() as netlink:
             there = links.link(netlink, self.wireguard.name) is not None
