@@ -18,6 +18,7 @@ from math import inf
 
 import pytest
 
+from tarmac.api.compute.names import LABEL_CITY_CODE
 from tarmac.api.networking.ports import ENCRYPTED_PORT, TUNNEL_PORT
 from tests.egress.calling import Call, Kind, Row, Target, Traffic, rows, table, traffic
 from tests.egress.planet import CITIES, ORDERS, SERVICE, Outside
@@ -155,7 +156,8 @@ def test_every_failed_call_has_a_cause(trial: Trial) -> None:
         trial.during("agent of a gateway killed", partial(kill, outside, owner), partial(of_killed_agent, owner), owner)
         other = next(each for each in outside.cities if each != await_owner(outside))
         trial.during("agent of another node killed", partial(kill, outside, other), lambda _: None)
-        trial.during("SEA lost for 75 s", partial(lose, outside, "sea-0"), partial(of_lost_city, "sea-0"), "sea-0")
+        lost = "sea-0 lost for 75 s, and SEA with it"
+        trial.during(lost, partial(lose, outside, "sea-0"), partial(of_lost_city, "sea-0"), "sea-0")
     finally:
         print(f"\n{trial.shown()}")
 
@@ -271,12 +273,22 @@ def kill(outside: Outside, node: str) -> None:
     eventually(lambda: bool(outside.agents(node)) and outside.votes(node), 60, "the agent again")
 
 
+def ready(outside: Outside, node: str) -> str:
+    conditions = outside.planet.get("node", node)["status"]["conditions"]
+    return next(each["status"] for each in conditions if each["type"] == "Ready")
+
+
 def lose(outside: Outside, node: str) -> None:
-    """A city without its links to the others, the server and the outside."""
+    """A node without its links, and with it the city that has no other node: both are lost for the server as well."""
     for each in ("eth0", "outside0"):
         in_city(outside, node, f"ip link set {each} down")
+    ends = time.monotonic() + 75
     try:
-        time.sleep(75)
+        eventually(lambda: ready(outside, node) == "Unknown", 60, "the loss of the node")
+        deployments = outside.planet.get("workloaddeployments", "-l", f"{LABEL_CITY_CODE}={node[:3].upper()}")["items"]
+        assert [each["status"].get("readyReplicas", 0) for each in deployments] == [0] * len(deployments)
+        assert deployments, "the city has deployments"
+        time.sleep(max(0, ends - time.monotonic()))
     finally:
         for each in ("eth0", "outside0"):
             in_city(outside, node, f"ip link set {each} up")
