@@ -115,6 +115,26 @@ def test_usage_is_plotted_while_one_looks_and_says_since_when(page: Page, planet
     assert len(asked) == before
 
 
+def test_a_chart_begins_with_the_minutes_that_the_server_keeps(page: Page, planet: TarmacProcess) -> None:
+    node = busy(planet)
+
+    def answer(route: Route) -> None:
+        shown = route.fetch().json()
+        assert shown["history"]["interval"] == "60s"  # of the server itself, which runs for too short a time
+        assert shown["history"]["since"]
+        times = [f"2026-11-17T06:0{minute}:00Z" for minute in range(5)]
+        samples = [{"timestamp": time, "usage": {"cpu": "300m", "memory": "64Mi"}} for time in times]
+        shown["timestamp"] = "2026-11-17T06:05:00Z"
+        route.fulfill(json={**shown, "history": {**shown["history"], "samples": samples}})
+
+    page.route(lambda url: METRICS in url, answer)
+    page.evaluate(f"location.hash = '#/nodes/{node}'")
+    usage = page.get_by_role("region", name="Usage")
+    chart = usage.get_by_role("img", name=re.compile("^cpu: .* and 300m since .*, 6 measurements$"))
+    expect(chart).to_be_visible()
+    expect(usage).to_contain_text("The server keeps the last 30 minutes in memory")
+
+
 def test_a_user_without_the_ledger_sees_one_notice_and_the_rest(planet: TarmacProcess) -> None:
     node = busy(planet)
     rules = [

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { boundsIn, pointsOf, readable, usedOf } from "./usage.ts";
+import { boundsIn, earlier, pointsOf, readable, usedOf } from "./usage.ts";
 
 test("a node uses what it uses, and a Pod what its containers use together", () => {
   const timestamp = "2026-11-17T06:00:00Z";
@@ -20,4 +20,11 @@ test("usage is compared with its request and its limit, and with one line where 
   assert.deepEqual(boundsIn({ request: "100m", limit: "1" }), [{ name: "request", value: 0.1 }, { name: "limit", value: 1 }]);
   assert.deepEqual(boundsIn({ request: "1", limit: "1" }), [{ name: "limit", value: 1 }]);
   assert.deepEqual(boundsIn({}), []);
+});
+
+test("the server's history comes before the page's own samples, and does not repeat them", () => {
+  const at = (second: number) => `2026-11-17T06:00:0${second}Z`;
+  const history = { samples: [1, 2, 3].map((each) => ({ timestamp: at(each), usage: { cpu: `${each}00m` } })) };
+  assert.deepEqual(earlier({ timestamp: at(3), history }, Date.parse(at(3))), { cpu: [{ time: Date.parse(at(1)), value: 0.1 }, { time: Date.parse(at(2)), value: 0.2 }] });
+  assert.deepEqual(earlier({ timestamp: at(3) }, 0), {});
 });

@@ -6,11 +6,24 @@ export interface Measured {
   timestamp: string;
   usage?: Record<string, string>;
   containers?: { usage: Record<string, string> }[];
+  /** Samples that the server keeps in memory, oldest first; from a server that keeps some. */
+  history?: { since?: string; samples: { timestamp: string; usage: Record<string, string> }[] };
 }
 
 export interface Sample {
   time: number;
   value: number;
+}
+
+/** The samples of the server's history that are older than those that the page has collected itself. */
+export function earlier({ history }: Measured, first: number): Record<string, Sample[]> {
+  const found: Record<string, Sample[]> = {};
+  for (const { timestamp, usage } of history?.samples ?? []) {
+    const time = Date.parse(timestamp);
+    if (time >= first) continue;
+    for (const [resource, value] of Object.entries(usedOf({ timestamp, usage }))) (found[resource] ??= []).push({ time, value });
+  }
+  return found;
 }
 
 /** Usage by resource; the sum over several containers. */

@@ -82,6 +82,7 @@ from tarmac.server.security.tokenrequests import TokenIssuer
 from tarmac.server.security.tokenuses import TokenUses
 from tarmac.server.security.users import User
 from tarmac.server.subresources.metrics import Metering, NoUsage
+from tarmac.server.usagehistory import UsageHistory
 from tarmac.server.workers.peers import WorkerPeers
 from tarmac.store.interface import Store
 from tarmac.store.open import open_store
@@ -118,6 +119,7 @@ class Shared:
     """State shared between the server and the tasks in its process."""
 
     metering: Metering  # the source of `kubectl top` and of the autoscaler
+    past_usage: UsageHistory  # of the last minutes, for charts
     uses: TokenUses  # of tokens stored in Secrets
     repositories: RepositoryRoom  # state of the registry, if there is one
     local_nodes: LocalNodes  # simulated nodes of this process
@@ -164,7 +166,8 @@ async def control_plane(
         await issuers.use(people.issuers)
         peers = WorkerPeers(seat.folder, seat.index, seat.count, clock) if seat else None
         metering = Metering(UsageOfLowest(peers) if peers else NoUsage())
-        shared = Shared(metering, TokenUses(clock), RepositoryRoom(Reader(store)), LocalNodes())
+        past_usage = UsageHistory(metering, clock)
+        shared = Shared(metering, past_usage, TokenUses(clock), RepositoryRoom(Reader(store)), LocalNodes())
         joined = _join_nodes(store, pki, metrics, clock, randomness, peers)
         own_requests = OwnRequests()
         starting = Client(LocalTransport(partial(own_requests.handle, STARTING)), clock, randomness)
@@ -183,9 +186,7 @@ async def control_plane(
         stack.push_async_callback(beside.close)
         if people.file is not None:
             beside.begin(follow(people.file, people.content, issuers, clock), "authentication configuration")
-        beside.begin(
-            supervise("token labels", partial(label_used_tokens, starting, shared.uses), clock), "token labels"
-        )
+        _begin_records(beside, shared, starting, clock)
         if store.shared:
             beside.begin(raise_format(starting, store), "raising the store's format")
         listener = await serve(
@@ -219,6 +220,13 @@ async def control_plane(
 
         await _on_duty(joined.one_of_several, duties, stack, clock)
         yield Running(server, store, listener, url, shared)
+
+
+def _begin_records(beside: Tasks, shared: Shared, client: Client, clock: Clock) -> None:
+    """Begin the tasks that keep record of tokens and of usage."""
+    labels = partial(label_used_tokens, client, shared.uses)
+    beside.begin(supervise("token labels", labels, clock), "token labels")
+    beside.begin(supervise("usage history", shared.past_usage.run, clock), "usage history")
 
 
 async def _started_store(layout: Layout, metrics: Metrics, stack: AsyncExitStack) -> tuple[Store, SecretSealer]:
@@ -309,6 +317,7 @@ def _server(
             metrics,
             connections=NodeProxy(joined.ways, shared.local_nodes),
             usage=shared.metering,
+            past_usage=shared.past_usage,
             reviews=Reviews(authenticator, authorizer, clock, Revocations(store).refuses),
             issuer=TokenIssuer(store, tokens, clock, randomness),
             documents={

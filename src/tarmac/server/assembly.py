@@ -29,7 +29,7 @@ from tarmac.server.storage.listcache import ListCache
 from tarmac.server.storage.resourcestorage import StorageServices
 from tarmac.server.storage.watchgroups import Hub
 from tarmac.server.subresources.connections import NodeForwarder, NoNodes
-from tarmac.server.subresources.metrics import NoUsage, UsageSource
+from tarmac.server.subresources.metrics import NoPastUsage, NoUsage, PastUsage, UsageSource
 from tarmac.server.subresources.registry import special_routes
 from tarmac.server.subresources.reviews import ReviewEndpoint, TokenEndpoint
 from tarmac.store.interface import Store
@@ -48,6 +48,7 @@ class ServerParts:
     metrics: Metrics = field(default_factory=Metrics)
     connections: NodeForwarder = field(default_factory=NoNodes)
     usage: UsageSource = field(default_factory=NoUsage)
+    past_usage: PastUsage = field(default_factory=NoPastUsage)
     reviews: ReviewEndpoint = field(kw_only=True)
     issuer: TokenEndpoint = field(kw_only=True)
     # further documents by path: the issuer's keys
@@ -81,7 +82,8 @@ def assemble(parts: ServerParts) -> ApiServer:
 
 
 def _special(parts: ServerParts) -> Mapping[tuple[str, str, str], Answering]:
-    return special_routes(parts.connections, parts.usage, parts.reviews, parts.issuer, parts.gates.authorizer.refuses)
+    refuses = parts.gates.authorizer.refuses
+    return special_routes(parts.connections, parts.usage, parts.past_usage, parts.reviews, parts.issuer, refuses)
 
 
 def _gauges(store: Store, hub: Hub) -> Iterator[Family]:

@@ -70,6 +70,23 @@ async def test_top_shows_what_is_used_between_two_scrapes(world: Planet) -> None
     assert pod["window"] == "15s"
 
 
+async def test_a_single_object_has_its_samples_of_the_last_minutes_on_request(world: Planet) -> None:
+    now = SystemClock().now()
+    for at, cpu in ((now - 15, 10.0), (now, 13.0)):
+        world.figures.shown = summary(at, cpu, 0)
+        await scraper(world).scrape()
+    past = world.running.shared.past_usage
+    await past.record()
+    await past.record()
+    for path, cores in (("namespaces/default/pods/web", "200m"), ("nodes/n1", "800m")):
+        shown = await world.kubectl("get", "--raw", f"/apis/metrics.k8s.io/v1beta1/{path}?history=true")
+        history = json.loads(shown.out)["history"]
+        assert history["interval"] == "60s"
+        assert [each["usage"]["cpu"] for each in history["samples"]][-2:] == [cores, cores]
+        shown = await world.kubectl("get", "--raw", f"/apis/metrics.k8s.io/v1beta1/{path}")
+        assert "history" not in json.loads(shown.out)
+
+
 async def test_a_container_that_restarted_begins_anew(world: Planet) -> None:
     now = SystemClock().now()
     for at, cpu in ((now - 30, 10.0), (now - 15, 1.0)):

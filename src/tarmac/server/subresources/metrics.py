@@ -71,9 +71,28 @@ class Metering:
         return self.source.pods()
 
 
-def usage_route(storage: ResourceStorage, source: UsageSource) -> Route:
-    """GET of one object or of all."""
-    return {"get": partial(_answer, _get, storage, source), "list": partial(_answer, _list, storage, source)}
+class PastUsage(Protocol):
+    """Samples of the last minutes."""
+
+    def shown(self, name: str, namespace: str = "") -> JsonObject:
+        """Return the samples of a pod, or without a namespace of a node."""
+        ...
+
+
+class NoPastUsage:
+    """A server that keeps no samples."""
+
+    def shown(self, name: str, namespace: str = "") -> JsonObject:
+        """Return none."""
+        return {"samples": []}
+
+
+def usage_route(storage: ResourceStorage, source: UsageSource, past: PastUsage) -> Route:
+    """GET of one object, with `history=true` also of its past, or of all."""
+    return {
+        "get": partial(_answer, partial(_get, past), storage, source),
+        "list": partial(_answer, _list, storage, source),
+    }
 
 
 Shape = Callable[[ResourceStorage, Sequence[JsonObject], Request], CooperativeWork[Response]]
@@ -102,12 +121,15 @@ def _within(found: Sequence[JsonObject], request: Request) -> Iterator[list[Json
         yield [one for one in batch if not namespace or one["metadata"].get("namespace") == namespace]
 
 
-def _get(storage: ResourceStorage, found: Sequence[JsonObject], request: Request) -> CooperativeWork[Response]:
-    name = request.info.name
+def _get(
+    past: PastUsage, storage: ResourceStorage, found: Sequence[JsonObject], request: Request
+) -> CooperativeWork[Response]:
+    name, namespace = request.info.name, request.info.namespace
+    history = {"history": past.shown(name, namespace)} if request.param("history") == "true" else {}
     for batch in _within(found, request):
         for one in batch:
             if one["metadata"]["name"] == name:
-                return document(request, one)
+                return document(request, one | history)
         yield
     raise storage.not_found(name)
 

@@ -23,7 +23,7 @@ from tarmac.server.subresources.egressplan import external_plan_route
 from tarmac.server.subresources.eviction import eviction_route
 from tarmac.server.subresources.ledger import ledger_route
 from tarmac.server.subresources.machines import PARAMETERS, machine_route
-from tarmac.server.subresources.metrics import UsageSource, usage_route
+from tarmac.server.subresources.metrics import PastUsage, UsageSource, usage_route
 from tarmac.server.subresources.offloading import MAX_THREADS
 from tarmac.server.subresources.partialupdates import (
     approval_route,
@@ -66,14 +66,19 @@ _MAX_EXPLANATIONS: Final = 64
 
 
 def special_routes(
-    connections: NodeForwarder, usage: UsageSource, reviews: ReviewEndpoint, issuer: TokenEndpoint, refuses: Refuses
+    connections: NodeForwarder,
+    usage: UsageSource,
+    past_usage: PastUsage,
+    reviews: ReviewEndpoint,
+    issuer: TokenEndpoint,
+    refuses: Refuses,
 ) -> Mapping[Key, Answering]:
     """Return the routes by (group, plural, subresource)."""
     plans = UserQueue("plans", MAX_THREADS, _MAX_PLANS)
     explanations = UserQueue("explanations", MAX_THREADS, _MAX_EXPLANATIONS)
 
     def measured(_: Routes, storage: ResourceStorage) -> Route:
-        return usage_route(storage, usage)
+        return usage_route(storage, usage, past_usage)
 
     routes: dict[Key, Answering] = {
         ANY_SCALE: lambda _, storage: scale_route(storage),
