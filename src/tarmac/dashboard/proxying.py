@@ -12,14 +12,18 @@ from collections.abc import Callable
 from urllib.parse import quote, urlsplit
 
 from tarmac.base.tasks import Tasks
-from tarmac.client.http import HttpConfig, tls_context
+from tarmac.client.errors import ClientError
+from tarmac.client.http import HttpConfig, HttpTransport, tls_context
+from tarmac.client.transport import ClientRequest
 from tarmac.client.websockets import credentials
 from tarmac.dashboard.answers import refusal
 from tarmac.http.clientrequest import StreamedReply, request_head, send_request, tcp
-from tarmac.http.messages import Answer, Request, Stream, StreamResponse, UpgradeResponse
+from tarmac.http.messages import Answer, Request, Response, Stream, StreamResponse, UpgradeResponse
 from tarmac.http.responseprotocol import ConnectionBroken
 from tarmac.http.splicing import splice
 
+HEARTBEAT = "/livez"
+_HEARTBEAT_SECONDS = 5.0
 _SECONDS = 30.0
 _TO_SERVER = (
     "accept", "accept-encoding", "content-type", "if-none-match", "sec-fetch-dest", "sec-websocket-extensions",
@@ -41,19 +45,28 @@ class Relay:
         self._tls = tls_context(server) if place.scheme == "https" else None
         name = server.server_name or place.hostname or ""
         self._dial = tcp(place.hostname or "", place.port or (443 if self._tls else 80), self._tls, name)
+        self._heartbeats = HttpTransport(server)
         self._tasks = Tasks()
 
     async def answer(self, request: Request) -> Answer:
         """Return the server's response, or a 502 with the reason."""
         try:
+            if request.path == HEARTBEAT:
+                return await self._heartbeat()
             reply = await send_request(self._dial, self._head(request) + request.body, _SECONDS)
-        except (OSError, ConnectionBroken) as error:
+        except (OSError, ConnectionBroken, ClientError) as error:
             return refusal(request, 502, "The server does not answer", f"{self._server.url}: {error or 'no answer'}")
         return _upgraded(reply) if reply.status == 101 else self._streamed(reply)
 
     async def close(self) -> None:
         """Cancel running responses."""
         await self._tasks.close()
+        await self._heartbeats.close()
+
+    async def _heartbeat(self) -> Response:
+        # Over a connection that is kept: a TLS handshake every few seconds would be most of what an idle page costs.
+        reply = await self._heartbeats.request(ClientRequest("GET", HEARTBEAT, timeout=_HEARTBEAT_SECONDS))
+        return Response(reply.status, reply.body, "text/plain; charset=utf-8")
 
     def _head(self, request: Request) -> bytes:
         headers = [(name, request.headers[name]) for name in _TO_SERVER if name in request.headers]
