@@ -17,9 +17,11 @@ from pathlib import Path
 
 from tarmac.api.networking.cities import CITIES
 from tools.cache import ROOT, cached, digest, say
+from tools.dashboard_types import typescript
 
 SOURCE = ROOT / "dashboard"
 KNOWN_CITIES = SOURCE / "src" / "_generated" / "cities.json"
+SERVED_TYPES = KNOWN_CITIES.with_name("served.ts")
 TARGET = ROOT / "src" / "tarmac" / "dashboard" / "_generated"
 
 
@@ -32,6 +34,7 @@ def main(arguments: list[str]) -> int:
     checking = "--check" in arguments
     try:
         export_cities()
+        SERVED_TYPES.write_text(typescript())
         if checking:
             install(node)
         else:

@@ -29,7 +29,7 @@ export interface InstanceObject {
     runtime?: {
       resources?: { instanceType?: string; requests?: Texts };
       sandbox?: { containers?: Container[]; initContainers?: Container[] };
-      virtualMachine?: Container;
+      virtualMachine?: Pick<Container, "volumeAttachments">;
     };
     networkInterfaces?: Interface[];
     volumes?: Volume[];
