@@ -16,7 +16,7 @@ import { Palette } from "./parts/palette.tsx";
 import { Rail } from "./parts/rail.tsx";
 import { Old } from "./parts/states.tsx";
 import { TopBar } from "./parts/topbar.tsx";
-import { announced } from "./state/announcing.ts";
+import { announce, announced, undone } from "./state/announcing.ts";
 import { beat } from "./state/heartbeat.ts";
 import { closeLists } from "./state/lists.ts";
 import { route } from "./state/navigation.ts";
@@ -36,6 +36,12 @@ const External = lazy(() => import("./views/external.tsx").then((each) => each.E
 const Instances = lazy(() => import("./views/instances.tsx").then((each) => each.Instances));
 const Networks = lazy(() => import("./views/networks.tsx").then((each) => each.Networks));
 const Nodes = lazy(() => import("./views/nodes.tsx").then((each) => each.Nodes));
+
+function takeBack(): void {
+  const undo = undone.value;
+  announce("");
+  undo?.();
+}
 
 function Page() {
   const [open, setOpen] = useState<"palette" | "help" | null>(null);
@@ -64,7 +70,10 @@ function Page() {
           </main>
         </div>
       </div>
-      <p class="announced" role="status">{visible(announced.value)}</p>
+      <div class={announced.value ? "toast" : ""}>
+        <p role="status">{visible(announced.value)}</p>
+        {undone.value && <button type="button" onClick={takeBack}>Undo</button>}
+      </div>
       {open === "palette" && <Palette views={VIEWS} help={() => setOpen("help")} closed={() => setOpen((now) => (now === "palette" ? null : now))} />}
       {open === "help" && <Help views={VIEWS} closed={() => setOpen((now) => (now === "help" ? null : now))} />}
     </>

@@ -300,6 +300,9 @@ def test_a_workload_is_scaled_and_restarted_from_its_head(page: Page, planet: Ta
     expect(page.get_by_role("region", name="Cities")).to_contain_text("3/3 ready")
     field = "{.spec.placements[0].scaleSettings.minReplicas}"
     assert kubectl(planet, "get", "workload", "grows", "-o", f"jsonpath={field}") == "3"
+    page.get_by_role("button", name="Undo", exact=True).click()
+    expect(page.get_by_role("status").last).to_contain_text("grows is scaled back.")
+    assert kubectl(planet, "get", "workload", "grows", "-o", f"jsonpath={field}") == "1"
     page.get_by_role("button", name="Restart…").click()
     page.get_by_role("dialog", name="Restart grows").get_by_role("button", name="Restart", exact=True).click()
     expect(page.get_by_text("revision 2").first).to_be_visible()

@@ -13,6 +13,7 @@ test("only placements that change are patched, and each is tested by its name", 
   assert.deepEqual([us.cities, us.least, us.most, eu.most], [2, 2, 5, undefined]);
   assert.deepEqual(scaled([{ ...us, least: 4 }, eu]), [
     { op: "test", path: "/spec/placements/0/name", value: "us" },
+    { op: "test", path: "/spec/placements/0/scaleSettings/minReplicas", value: 2 },
     { op: "add", path: "/spec/placements/0/scaleSettings/minReplicas", value: 4 },
   ]);
 });

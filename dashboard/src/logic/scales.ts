@@ -30,12 +30,16 @@ export function scalesOf(placements: readonly Placement[]): Scale[] {
   }));
 }
 
-/** A JSON patch of the changes; each placement is tested by name, since another one may have taken its position. */
+/**
+ * A JSON patch of the changes. Each placement is tested by name, since another one may have taken its position, and by the
+ * number that the user saw.
+ */
 export function scaled(scales: readonly Scale[]): Operation[] {
   return scales.filter((each) => each.least !== each.was).flatMap(({ name, index, least, was }): Operation[] => [
     { op: "test", path: `/spec/placements/${index}/name`, value: name },
     was === undefined
       ? { op: "add", path: `/spec/placements/${index}/scaleSettings`, value: { minReplicas: least } }
-      : { op: "add", path: `/spec/placements/${index}/scaleSettings/minReplicas`, value: least },
+      : { op: "test", path: `/spec/placements/${index}/scaleSettings/minReplicas`, value: was },
+    ...(was === undefined ? [] : [{ op: "add" as const, path: `/spec/placements/${index}/scaleSettings/minReplicas`, value: least }]),
   ]);
 }

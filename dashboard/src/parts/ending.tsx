@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { Failure, failureIn, text } from "../api/requests.ts";
 import { ending, mustBeTyped, type Ends } from "../logic/ending.ts";
 import { visible } from "../logic/text.ts";
-import { announced } from "../state/announcing.ts";
+import { announce } from "../state/announcing.ts";
 import { everything } from "../state/owned.ts";
 import { useMay } from "../state/rights.ts";
 import { Dialog } from "./dialog.tsx";
@@ -39,7 +39,7 @@ function Asking({ what, closed }: { what: Doomed; closed: () => void }) {
       // By uid: an object created anew under the same name was not shown.
       const body = JSON.stringify({ kind: "DeleteOptions", apiVersion: "v1", propagationPolicy: "Background", preconditions: { uid } });
       await text(what.path, { method: "DELETE", type: "application/json", body });
-      announced.value = `${what.name} is being deleted.`;
+      announce(`${what.name} is being deleted.`);
       closed();
     } catch (error) {
       setFound(failureIn(error));

@@ -4,7 +4,7 @@ import { Failure, failureIn, json } from "../api/requests.ts";
 import { link } from "../logic/routes.ts";
 import { age, cell, visible } from "../logic/text.ts";
 import { useLoaded } from "../state/loaded.ts";
-import { announced } from "../state/announcing.ts";
+import { announce } from "../state/announcing.ts";
 import { now, replace, route } from "../state/navigation.ts";
 import { useMay } from "../state/rights.ts";
 import { Dialog } from "../parts/dialog.tsx";
@@ -80,7 +80,7 @@ function Cordon({ path, name, cordoned, again }: { path: string; name: string; c
     try {
       const body = JSON.stringify({ spec: { unschedulable: wanted || null } });
       await json(`${path}?fieldManager=tarmac-dashboard`, { method: "PATCH", type: "application/merge-patch+json", body });
-      announced.value = wanted ? `${name} takes no new pods.` : `${name} takes new pods again.`;
+      announce(wanted ? `${name} takes no new pods.` : `${name} takes new pods again.`);
       if (wanted) ask(false);
       again();
     } catch (error) {

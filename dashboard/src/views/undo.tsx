@@ -6,7 +6,7 @@ import { Failure, failureIn, json } from "../api/requests.ts";
 import { mustBeTyped } from "../logic/ending.ts";
 import { endings, type Plan } from "../logic/plans.ts";
 import type { Revision } from "../logic/timeline.ts";
-import { announced } from "../state/announcing.ts";
+import { announce } from "../state/announcing.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { Confirm, WhatEnds } from "../parts/ending.tsx";
 import { PlanShown } from "../parts/plan.tsx";
@@ -50,7 +50,7 @@ export function Undo({ path, workload, revision, closed }: Undone) {
     const patch = [{ op: "test", path: "/metadata/generation", value: generation }, { op: "replace", path: "/spec/template", value: template }];
     try {
       await json(`${path}?fieldManager=tarmac-dashboard-rollout`, { method: "PATCH", type: "application/json-patch+json", body: JSON.stringify(patch) });
-      announced.value = `${name} goes back to revision ${revision.number}.`;
+      announce(`${name} goes back to revision ${revision.number}.`);
       closed();
     } catch (error) {
       setFound(failureIn(error));

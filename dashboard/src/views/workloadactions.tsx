@@ -4,7 +4,7 @@ import { Failure, failureIn, json } from "../api/requests.ts";
 import { scaled, scalesOf, type Scale } from "../logic/scales.ts";
 import { link } from "../logic/routes.ts";
 import { visible } from "../logic/text.ts";
-import { announced } from "../state/announcing.ts";
+import { announce } from "../state/announcing.ts";
 import { replace, route } from "../state/navigation.ts";
 import { useMay } from "../state/rights.ts";
 import { Dialog } from "../parts/dialog.tsx";
@@ -46,9 +46,9 @@ interface Dialogue {
   closed: () => void;
 }
 
-/** Replaces the number of instances per city of each placement; fails if the Workload has changed meanwhile. */
-async function scale(path: string, { metadata }: Workload, scales: readonly Scale[]): Promise<void> {
-  const patch = [{ op: "test", path: "/metadata/generation", value: metadata.generation }, ...scaled(scales)];
+/** Replaces the number of instances per city of each placement; fails if the placements have changed meanwhile. */
+async function scale(path: string, scales: readonly Scale[]): Promise<void> {
+  const patch = scaled(scales);
   await json(`${path}?fieldManager=tarmac-dashboard-scale`, { method: "PATCH", type: "application/json-patch+json", body: JSON.stringify(patch) });
 }
 
@@ -58,8 +58,9 @@ function ScaleDialog({ path, workload, closed }: Dialogue) {
   const { name } = workload.metadata;
   const act = async () => {
     try {
-      await scale(path, workload, scales);
-      announced.value = `${name} is being scaled.`;
+      await scale(path, scales);
+      const back = scales.map((each) => ({ ...each, least: each.was ?? each.least, was: each.least }));
+      announce(`${name} is being scaled.`, () => void scale(path, back).then(() => announce(`${name} is scaled back.`), (error: unknown) => announce(failureIn(error).message)));
       closed();
     } catch (error) {
       setFailure(failureIn(error));
@@ -89,7 +90,7 @@ function RestartDialog({ path, workload, closed }: Dialogue) {
     try {
       const body = JSON.stringify({ spec: { template: { metadata: { annotations: { [RESTARTED]: new Date().toISOString() } } } } });
       await json(`${path}?fieldManager=tarmac-dashboard-rollout`, { method: "PATCH", type: "application/merge-patch+json", body });
-      announced.value = `${name} restarts, wave by wave.`;
+      announce(`${name} restarts, wave by wave.`);
       closed();
     } catch (error) {
       setFailure(failureIn(error));
