@@ -41,6 +41,29 @@ _SCROLL = """(seconds) => new Promise((done) => {
   };
   requestAnimationFrame(step);
 })"""
+# Milliseconds from an action to the frame in which the list shows its outcome.
+_ACT = """async (action) => {
+  const frame = () => new Promise((done) => requestAnimationFrame(done));
+  const count = () => document.querySelector("main .filter .muted")?.textContent;
+  const before = count();
+  const begun = performance.now();
+  let shown;
+  if (action === "sort") {
+    document.querySelector("main thead button").click();
+    shown = () => document.querySelector("main thead th").getAttribute("aria-sort") !== "none";
+  } else if (action === "filter") {
+    const field = document.querySelector("main [data-filter]");
+    field.value = "rolled";
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+    shown = () => count() !== before;
+  } else {
+    location.hash = action;
+    shown = () => document.querySelector("main tbody tr th") && count()?.endsWith(" of 10000");
+  }
+  while (!shown()) await frame();
+  await frame();
+  return performance.now() - begun;
+}"""
 _HIDE = """() => {
   Object.defineProperty(document, "hidden", { get: () => true });
   document.dispatchEvent(new Event("visibilitychange"));
@@ -106,6 +129,11 @@ def forget_tasks(page: Page) -> None:
 def frames_while_scrolling(page: Page, seconds: float) -> float:
     """Frames in a second."""
     return page.evaluate(_SCROLL, seconds)
+
+
+def milliseconds_of(page: Page, action: str) -> float:
+    """Of `sort` or `filter` in the list that is open, or of opening it by its fragment."""
+    return page.evaluate(_ACT, action)
 
 
 def heap_mb(page: Page) -> float:
