@@ -91,10 +91,11 @@ def fill_with_everything(planet: TarmacProcess) -> None:
     kubectl(planet, "wait", "--for=jsonpath={.status.replicas}=2", "workload/vm", "--timeout=60s")
 
 
-def instance_of(planet: TarmacProcess, workload: str) -> str:
+def instance_of(planet: TarmacProcess, workload: str, namespace: str = "default") -> str:
     """The name of an instance."""
     select = f"compute.datumapis.com/workload-name={workload}"
-    return kubectl(planet, "get", "instances", "-l", select, "-o", "jsonpath={.items[0].metadata.name}")
+    path = "jsonpath={.items[0].metadata.name}"
+    return kubectl(planet, "get", "instances", "-n", namespace, "-l", select, "-o", path)
 
 
 def tell(planet: TarmacProcess, kind: str, name: str, uid: str = "", version: str = "v1", **event: str) -> None:

@@ -13,6 +13,7 @@ import { CITY, NETWORKING } from "../views/paths.ts";
 // No city lies beyond: from 60° south to 75° north.
 const LIVED_IN: GeoPermissibleObjects = { type: "MultiPoint", coordinates: [[-168, -56], [-168, 75], [180, -56], [180, 75], [0, 75], [0, -56]] };
 const NARROW = 480;
+const EDGE = 3; // pixels that the stroke of a ring needs
 const SIZES = [9, 12, 15]; // radius by the number of instances: below 10, below 100, above
 const KNOWN = CITIES as unknown as Record<string, [longitude: number, latitude: number]>;
 
@@ -61,7 +62,9 @@ export function WorldMap({ places, label }: { places: readonly Place[]; label: s
   const marks = placed(places.filter((each) => each.at).map((each) => {
     const [x, y] = projection(each.at as [number, number]) ?? [0, 0];
     const text = area.width < NARROW && each.state === "yes" ? each.code : each.label;
-    return { code: each.code, x, y, radius: radiusOf(each.size), label: cell(text), urgent: each.state !== "yes" };
+    const radius = radiusOf(each.size);
+    const inside = Math.max(radius + EDGE, Math.min(area.width - radius - EDGE, x)); // Sydney is at the edge of a narrow map
+    return { code: each.code, x: inside, y, radius, label: cell(text), urgent: each.state !== "yes" };
   }), area);
   return (
     <div class="map-frame" ref={frame}>
