@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Generator
@@ -93,6 +94,27 @@ def test_text_of_others_is_text(page: Page, planet: TarmacProcess) -> None:
     assert page.locator("pre img").count() == 0
     page.evaluate("location.hash = '#/<img src=x onerror=alert(1)>'")
     expect(page.get_by_role("alert")).to_contain_text("There is no view")
+
+
+def test_a_page_of_an_object_links_its_owners(page: Page, planet: TarmacProcess) -> None:
+    deployment = kubectl(
+        planet, "create", "deployment", "owns", "--image=example.com/a:1", "-o", "jsonpath={.metadata.uid}"
+    )
+    owners = [
+        {"apiVersion": "apps/v1", "kind": "Deployment", "name": "owns", "uid": deployment.strip()},
+        {"apiVersion": "moon.example.com/v1", "kind": "Crater", "name": HOSTILE, "uid": "none"},
+    ]
+    kubectl(planet, "create", "configmap", "owned")
+    patch = json.dumps({"metadata": {"ownerReferences": owners}})
+    kubectl(planet, "patch", "configmap", "owned", "--type=merge", "-p", patch)
+    page.evaluate("location.hash = '#/any/core/v1/configmaps/default/owned'")
+    expect(page.get_by_text("Owned by")).to_contain_text("Crater")
+    expect(page.get_by_role("link", name="Crater")).to_have_count(0)
+    page.get_by_role("link", name="Deployment owns").click()
+    expect(page.locator("pre")).to_contain_text("kind: Deployment")
+    expect(page.get_by_text("Owned by")).to_have_count(0)
+    assert page.url.endswith("#/any/apps/v1/deployments/default/owns")
+    kubectl(planet, "delete", "configmap/owned", "deployment/owns")
 
 
 def test_events_of_any_object_are_its_own_and_none_of_what_bore_its_name_before(

@@ -11,6 +11,7 @@ import { Command, Failed, Loading } from "../parts/states.tsx";
 import { LiveTable } from "../parts/table.tsx";
 import { Tabs } from "../parts/tabs.tsx";
 import { EventsOfOne } from "./events.tsx";
+import { Owners } from "./owners.tsx";
 import { named } from "./paths.ts";
 import { YamlText } from "./yaml.tsx";
 
@@ -78,6 +79,7 @@ function One({ kind, namespace, name, tab }: { kind: Named; namespace: string; n
   return (
     <>
       <h1>{visible(namespace ? `${namespace}/${name}` : name)}</h1>
+      <Owners key={path} path={path} namespace={namespace} />
       <Tabs tabs={TABS.map((each) => ({ name: each, href: to(each) }))} chosen={tab} />
       {tab === "yaml" && <YamlText path={path} />}
       {tab === "events" && <EventsOfOne key={path} path={path} namespace={namespace} name={name} />}
