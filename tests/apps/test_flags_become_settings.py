@@ -23,7 +23,7 @@ OF_CONTROLLERS = (
     "--metrics-url=http://prometheus.example",
     "--autoscaler-sync-period=8s",
     "--scheduler-names=mine",
-    "--feature-gates=QOSResources=true",
+    "--feature-gates=QOSResources=true,WayIn=true",
 )
 OF_AGENT = {
     "node_name": "--node-name=n",
@@ -91,7 +91,7 @@ def test_flags_of_controllers(command: str) -> None:
     usual, options = parsed(command), parsed(command, *OF_CONTROLLERS)
     assert settings_of(usual, gates_of(usual, "controllers")) == Settings(), "the defaults are the controllers' own"
     told = settings_of(options, gates_of(options, "controllers"))
-    assert told == Settings(7.0, "http://prometheus.example", 8.0, ("mine",), class_resources=True)
+    assert told == Settings(7.0, "http://prometheus.example", 8.0, ("mine",), class_resources=True, way_in=True)
     assert {
         each.name for each in fields(Settings) if getattr(told, each.name) == getattr(Settings(), each.name)
     } == set()

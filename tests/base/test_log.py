@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 from collections.abc import Iterator
@@ -49,3 +50,18 @@ def test_of_a_long_value_both_ends_are_kept(as_json: bool, sink: io.StringIO) ->
     if as_json:
         line = json.loads(written)
         assert (line["path"][0], line["path"][-1], line["code"]) == ("a", "z", 500)
+
+
+class FullDisk(io.StringIO):
+    """The stream of a log on a disk without room."""
+
+    def write(self, s: str, /) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("repeated", [False, True], ids=["log", "log and stderr"])
+def test_a_log_line_on_a_full_disk_does_not_fail_its_caller(repeated: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", FullDisk())
+    configure(stream=FullDisk(), repeated=repeated)
+    log("test").error("a thing failed")
+    configure()

@@ -20,7 +20,7 @@ from tests.volumes.bench import Bench, claim, content
 from tests.volumes.killed_agent import filled
 
 pytestmark = [pytest.mark.root]
-KILLS = 300 if SOAK else 40
+KILLS = 300 if SOAK else 15
 FILES = 40
 SEED = os.environ.get("TARMAC_SEED", "volumes")
 
