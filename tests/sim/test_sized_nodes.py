@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tarmac.api.kubernetes.core.nodedevices import node_devices
 from tarmac.api.schema import JsonObject
 from tarmac.apps.main import main
 from tarmac.sim.nodes.configuration import BadNodeConfig, ClassLimit, SimNodeConfig, model_of, read_config
@@ -180,3 +181,37 @@ def test_a_scenario_refuses_them_too(tmp_path: Path, capsys: pytest.CaptureFixtu
     path.write_text("name: x\ncities: {DFW: 1}\nsteps: []\nnodeConfig: {kubelet: {port: 3}}\n")
     assert main(["sim", str(path)]) == 2
     assert "nodeConfig: kubelet.port: does not decide about sizes" in capsys.readouterr().err
+
+
+GPU = "datumcloud.com/nvidia-h200"
+
+
+def test_unhealthy_devices_are_in_the_capacity_and_not_allocatable() -> None:
+    broken = model_of(SimNodeConfig(devices={GPU: 4}, unhealthy_devices={GPU: 3}))
+
+    async def story(stage: Stage) -> None:
+        status = (await stage.node("dfw-0"))["status"]
+        assert (status["capacity"][GPU], status["allocatable"][GPU]) == ("4", "1")
+
+    play(story, models={"dfw": broken})
+
+
+def test_an_unknown_driver_leaves_gpus_to_runc_and_says_so() -> None:
+    unknown = model_of(SimNodeConfig(devices={GPU: 4}, gpu_driver="unknown"))
+
+    async def story(stage: Stage) -> None:
+        node = await stage.node("dfw-0")
+        [condition] = [each for each in node["status"]["conditions"] if each["type"] == "GPUsSandboxable"]
+        assert (condition["status"], condition["reason"]) == ("False", "DriverUnknown")
+        assert "gvisor-nvidia" not in {each["name"] for each in node["status"]["runtimeHandlers"]}
+        assert node_devices(node).handlers == {"", "runc"}
+        healthy = await stage.node("lhr-0")
+        assert "GPUsSandboxable" not in {each["type"] for each in healthy["status"]["conditions"]}
+        assert "gvisor-nvidia" in node_devices(healthy).handlers
+
+    play(story, models={"dfw": unknown})
+
+
+def test_more_unhealthy_devices_than_there_are_is_rejected() -> None:
+    with pytest.raises(BadNodeConfig, match=r"unhealthyDevices.*3 of 2; write at most as many"):
+        model_of(SimNodeConfig(devices={GPU: 2}, unhealthy_devices={GPU: 3}))

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 import yaml
@@ -63,6 +63,8 @@ class SimNodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
     kubelet: dict[str, Any] = {}
     classes: dict[str, dict[str, ClassLimit]] = {}
     devices: dict[str, Annotated[int, msgspec.Meta(ge=0)]] = {}
+    unhealthy_devices: dict[str, Annotated[int, msgspec.Meta(ge=0)]] = {}
+    gpu_driver: Literal["known", "unknown"] = "known"
     pod_classes: dict[str, dict[str, ClassLimit]] = {}
     immutable_classes: list[str] = []
 
@@ -89,10 +91,11 @@ def model_of(config: SimNodeConfig, shape: NodeShape | None = None) -> NodeModel
         raise BadNodeConfig(f"kubelet: {error}") from error
     static = written.kubelet.cpu_manager_policy == "static"
     return NodeModel(
-        sizes=_sizes(capacity, reservations, static),
+        sizes=_without_unhealthy(_sizes(capacity, reservations, static), config.unhealthy_devices),
         offered=offered,
         topology=topology,
         given_away=topology.cpus - reserved_pool(topology, reservations) if static else None,
+        sandboxes_gpus=config.gpu_driver == "known",
     )
 
 
@@ -102,6 +105,17 @@ def _sizes(capacity: Amounts, reservations: Reservations, static: bool) -> dict[
     if findings := objections(size):
         raise BadNodeConfig(f"invalid Node Allocatable configuration. {' '.join(findings)}")
     return sizes_in_status(node_ledger(size))
+
+
+def _without_unhealthy(sizes: dict[str, Any], unhealthy: Mapping[str, int]) -> dict[str, Any]:
+    """Return the sizes with devices that are in the capacity and not allocatable, as an agent reports them."""
+    allocatable = dict(sizes["allocatable"])
+    for name, count in unhealthy.items():
+        present = int(allocatable.get(name, 0)) if "/" in name else 0
+        if count > present:
+            raise BadNodeConfig(f"unhealthyDevices.{name}: {count} of {present}; write at most as many as in devices")
+        allocatable[name] = str(present - count)
+    return {**sizes, "allocatable": allocatable}
 
 
 def _kubelet(config: SimNodeConfig) -> StatedConfig:

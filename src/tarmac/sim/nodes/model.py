@@ -22,7 +22,8 @@ HANDLERS: Final = ("", HOST_CLASS, SANDBOX_CLASS, NVIDIA_HANDLER, MACHINE_CLASS)
 class NodeModel:
     """One type of node. `given_away`: the CPUs available for exclusive use; None where all are shared.
 
-    `judges`: pods are admitted or rejected as by an agent; otherwise every bound pod is accepted.
+    `judges`: pods are admitted or rejected as by an agent; otherwise every bound pod is accepted. `sandboxes_gpus`:
+    False where gVisor does not know the driver of the GPUs.
     """
 
     sizes: JsonObject
@@ -30,6 +31,7 @@ class NodeModel:
     topology: Topology = field(default_factory=lambda: Topology.flat(()))
     given_away: CPUSet | None = None
     judges: bool = True
+    sandboxes_gpus: bool = True
 
     @staticmethod
     def plain(shape: NodeShape) -> NodeModel:
@@ -51,4 +53,12 @@ class NodeModel:
     def devices(self) -> NodeDevices:
         """Its extended resources. A virtual machine has its own kernel, to which no device is passed."""
         named = (name for name in self.sizes["capacity"] if "/" in name)
-        return NodeDevices(frozenset(named), frozenset(HANDLERS) - {MACHINE_CLASS})
+        passing = frozenset(HANDLERS) - {MACHINE_CLASS}
+        return NodeDevices(
+            frozenset(named), passing if self.sandboxes_gpus else passing - {SANDBOX_CLASS, NVIDIA_HANDLER}
+        )
+
+    @property
+    def handlers(self) -> tuple[str, ...]:
+        """Its runtime handlers."""
+        return tuple(each for each in HANDLERS if self.sandboxes_gpus or each != NVIDIA_HANDLER)

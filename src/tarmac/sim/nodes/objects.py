@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from tarmac.api.compute.names import GPUS_SANDBOXABLE
 from tarmac.api.egress.nodefacts import NodeFacts, OutsideInterface, write_facts
 from tarmac.api.kubernetes.core.nodedevices import ANNOTATION_DEVICES
 from tarmac.api.kubernetes.runtimeclasses import SIMULATED_RUNTIME
 from tarmac.api.networking.cities import location_of, node_labels
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import rfc3339, rfc3339_micro
-from tarmac.sim.nodes.model import HANDLERS, NodeModel
+from tarmac.sim.nodes.model import NodeModel
 from tarmac.sim.nodes.settings import HeartbeatSettings, SimLocation
 
 LEASE_NAMESPACE = "kube-node-lease"
@@ -59,28 +60,34 @@ def node(name: str, place: SimLocation, model: NodeModel, address: str, now: flo
         "spec": {},
         "status": {
             **model.status(),
-            "conditions": conditions(now),
+            "conditions": [*conditions(now), *([] if model.sandboxes_gpus else [_driver_unknown(now)])],
             "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
             "nodeInfo": _node_info(name),
-            "runtimeHandlers": [{"name": handler} for handler in HANDLERS],
+            "runtimeHandlers": [{"name": handler} for handler in model.handlers],
         },
     }
 
 
 def conditions(now: float) -> list[JsonObject]:
     """Return the conditions of a healthy node."""
+    return [_condition(*each, now) for each in _HEALTHY]
+
+
+def _driver_unknown(now: float) -> JsonObject:
+    message = "gVisor does not know NVIDIA's driver simulated, so GPUs are for the RuntimeClass runc only"
+    return _condition(GPUS_SANDBOXABLE, "False", "DriverUnknown", message, now)
+
+
+def _condition(kind: str, status: str, reason: str, message: str, now: float) -> JsonObject:
     when = rfc3339(now)
-    return [
-        {
-            "type": kind,
-            "status": status,
-            "reason": reason,
-            "message": message,
-            "lastHeartbeatTime": when,
-            "lastTransitionTime": when,
-        }
-        for kind, status, reason, message in _HEALTHY
-    ]
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastHeartbeatTime": when,
+        "lastTransitionTime": when,
+    }
 
 
 def _node_info(name: str) -> JsonObject:
