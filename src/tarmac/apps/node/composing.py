@@ -43,11 +43,11 @@ from tarmac.api.networking.tunnels import ANNOTATION_TUNNEL
 from tarmac.api.rotations import TRUSTS
 from tarmac.api.schema import JsonObject
 from tarmac.apps.node.devices import NodeDeviceService
+from tarmac.apps.node.findgpus import find_gpus
 from tarmac.apps.node.foundations import Surveyed, containerd_tool, machinery, survey
 from tarmac.apps.node.housekeeping import Housekeeping
 from tarmac.apps.node.machines import NodeMachines
 from tarmac.apps.node.networking import Networking
-from tarmac.apps.node.nvidia import NodeGpus
 from tarmac.apps.node.serving import Serving
 from tarmac.apps.node.settings import pod_settings
 from tarmac.base.clock import SystemClock
@@ -134,7 +134,7 @@ class NodeAgent:
             if parts.classes
             else (None, None)
         )
-        self._gpus = NodeGpus.find(config, clock, self._say)
+        self._gpus = find_gpus(config, clock, self._say)
         self._devices = NodeDeviceService(config, parts.devices, self._pod_hub, parts.health.device_handlers)
         self._bound = self._informers.informer(PODS, fields=f"spec.nodeName={config.node_name}")
         self._bound.on_change(self._follow)

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Final
 
-from tarmac.agent.config.reading import BadConfig
 from tarmac.agent.config.settings import AgentConfig
-from tarmac.agent.devices.nvidia.driver import driver_version
 from tarmac.agent.devices.nvidia.metrics import InUse, gpu_metrics
-from tarmac.agent.devices.nvidia.names import checked_names
 from tarmac.agent.devices.nvidia.supervising import NvidiaSupervisor, Tell, command
 from tarmac.agent.model.gpus import GpuSandboxState
 from tarmac.agent.stats.summary import Sample
@@ -26,7 +22,7 @@ REPORT: Final = "nvidia.json"
 
 
 class NodeGpus:
-    """The GPUs of a node with NVIDIA's driver. Create it with `find`."""
+    """The GPUs of a node with NVIDIA's driver. Create it with `find_gpus`."""
 
     def __init__(self, config: AgentConfig, version: str, clock: Clock, tell: Tell) -> None:
         flags = config.flags
@@ -36,16 +32,6 @@ class NodeGpus:
         self._version = version
         self._closed = not config.gates.enabled(SANDBOXED_GPUS)
         self._state: GpuSandboxState | None = None
-
-    @staticmethod
-    def find(config: AgentConfig, clock: Clock, tell: Tell, root: Path = Path("/")) -> NodeGpus | None:
-        """Return the GPUs; None without a driver, or if they are switched off. Raises BadConfig."""
-        try:
-            checked_names(config.flags.nvidia_names)
-        except ValueError as error:
-            raise BadConfig(f"--nvidia-names: {error}") from error
-        version = driver_version(root) if config.flags.nvidia == "auto" else ""
-        return NodeGpus(config, version, clock, tell) if version else None
 
     def state(self) -> GpuSandboxState | None:
         """Return the condition. Asks gVisor once: its table of drivers is compiled in."""
