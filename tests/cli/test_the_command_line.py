@@ -36,7 +36,7 @@ def test_objects_are_written_as_for_kubectl(words: list[str], plural: str) -> No
     assert (target.plural, name) == (plural, "web")
 
 
-@pytest.mark.parametrize("words", [["web"], ["workload/"], ["service/a"], ["workload/a/b"], ["workloads.apps/web"]])
+@pytest.mark.parametrize("words", [["web"], ["workload/"], ["configmap/a"], ["workload/a/b"], ["workloads.apps/web"]])
 def test_kinds_without_explanations_are_refused_by_name(words: list[str]) -> None:
     with pytest.raises(BadObject):
         parse_object(words)

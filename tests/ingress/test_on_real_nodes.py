@@ -68,7 +68,10 @@ def test_clients_outside_reach_the_pod_by_both_protocols_and_it_sees_them(street
     spec = street.planet.get("publicaddress", web)["spec"]
     assert {each["name"] for each in spec["candidates"]} == set(street.cities)
     assert {each["name"] for each in spec["voters"]} == set(street.cities)
-    assert len(owners(street, web)) == 1
+    (owner,) = owners(street, web)
+    said = street.planet.tarmac("why", "service/web")
+    assert said.startswith(f"Service default/web holds {web}."), said
+    assert f"{owner} announces {web} by outside0" in said
 
 
 def test_connections_go_on_when_the_owners_agent_is_killed_and_its_address_moves(street: Outside, web: str) -> None:

@@ -18,6 +18,7 @@ from tarmac.client.targets.untyped import (
     PODS,
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
+    SERVICES,
     SOURCE_IP_CLAIMS,
     SOURCE_IP_CLASSES,
     SOURCE_IPS,
@@ -43,6 +44,7 @@ _KINDS: tuple[tuple[Json, tuple[str, ...]], ...] = (
     (JOBS, ("job", "jobs")),
     (CRON_JOBS, ("cronjob", "cronjobs", "cj")),
     (REPLICATION_CONTROLLERS, ("replicationcontroller", "replicationcontrollers", "rc")),
+    (SERVICES, ("service", "services", "svc")),
     (NODES, ("node", "nodes", "no")),
 )
 EXPLAINED = tuple(target for target, _ in _KINDS if target.namespaced)

@@ -18,15 +18,18 @@ from tarmac.decide.explain.instances import explain_instance
 from tarmac.decide.explain.nodes import explain_node
 from tarmac.decide.explain.podcontrollers import explainer_of
 from tarmac.decide.explain.pods import explain_pod
+from tarmac.decide.explain.services import explain_service
 from tarmac.decide.explain.sourceips import explain_source_ip, explain_source_ip_claim, explain_source_ip_class
 from tarmac.decide.explain.workloads import explain_workload
 from tarmac.decide.snapshot.egressobjects import (
     EXTERNAL,
     EXTERNAL_SERVICES,
+    SERVICES,
     SOURCE_IP_CLAIMS,
     SOURCE_IP_CLASSES,
     SOURCE_IPS,
 )
+from tarmac.decide.snapshot.ingressobjects import INGRESS
 from tarmac.decide.snapshot.snapshot import (
     DEPLOYMENTS,
     EVERYTHING,
@@ -51,6 +54,7 @@ EXPLAINERS: Mapping[str, Callable[[Snapshot, str], Explanation | None]] = {
     SOURCE_IP_CLAIMS.resource: explain_source_ip_claim,
     SOURCE_IPS.resource: explain_source_ip,
     SOURCE_IP_CLASSES.resource: explain_source_ip_class,
+    SERVICES.resource: explain_service,
     **{source.resource: explainer_of(kind) for kind, source in POD_CONTROLLERS.items()},
 }
 """The function that explains an object, given its key, by resource."""
@@ -64,6 +68,8 @@ def looked_at(resource: str, usual: tuple[ResourceSource[Any], ...] = EVERYTHING
     """Return the resources that a snapshot must hold to explain or plan an object of this resource."""
     if resource.startswith(f"{SUBMARINER}/"):
         return EXTERNAL
+    if resource == SERVICES.resource:
+        return INGRESS
     return (*usual, *_OWNERS) if resource in _OF_OWNERS else usual
 
 

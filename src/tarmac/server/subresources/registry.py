@@ -52,6 +52,7 @@ POD_CONTROLLERS = (
 EXPLAINED = (
     ("", "nodes"),
     ("", "pods"),
+    ("", "services"),
     (COMPUTE, "workloads"),
     (COMPUTE, "workloaddeployments"),
     (COMPUTE, "instances"),

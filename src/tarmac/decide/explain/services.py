@@ -1,0 +1,139 @@
+"""Explains a Service of type LoadBalancer: its address, its endpoints by city, its gateways, and who announces it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from tarmac.api.compute.explanations import Explanation, ExplanationLine, Subject
+from tarmac.api.ingress.addresspool import AddressPool, announcement
+from tarmac.api.ingress.publicaddress import PublicAddress
+from tarmac.api.schema import JsonObject
+from tarmac.decide import reasons
+from tarmac.decide.egress.reading import node_addresses, node_view
+from tarmac.decide.egress.views import NodeView
+from tarmac.decide.explain.answer import explanation, found, told, yes
+from tarmac.decide.ingress.announcing import address_finding, reports
+from tarmac.decide.ingress.binding import PoolBook
+from tarmac.decide.ingress.claims import IngressClaim, service_claim
+from tarmac.decide.ingress.members import candidates, owner_of
+from tarmac.decide.ingress.targets import ingress_endpoints, usable
+from tarmac.decide.pooled.overlap import RangeOwner
+from tarmac.decide.pooled.permissions import allows_namespace
+from tarmac.decide.snapshot.egressobjects import NAMESPACES, SERVICES, SLICES, SOURCE_IP_CLASSES
+from tarmac.decide.snapshot.ingressobjects import ADDRESS_POOLS, PUBLIC_ADDRESSES
+from tarmac.decide.snapshot.snapshot import NODES, Snapshot
+from tarmac.decide.verdict import Refusal
+
+
+def explain_service(snapshot: Snapshot, key: str) -> Explanation | None:
+    """Return the explanation of a Service; None when it does not exist."""
+    service = SERVICES.get(snapshot, key)
+    if service is None:
+        return None
+    subject = Subject("v1", "Service", service["metadata"]["namespace"], service["metadata"]["name"])
+    claim = service_claim(service)
+    if claim is None:
+        return explanation(subject, "asks for no public address", [])
+    verdict = _book(snapshot).bind(claim)
+    pool = verdict.value.pool if verdict.value is not None else None
+    takes = verdict.value.takes if verdict.value is not None else ()
+    held = [take.known for take in takes if take.held and take.known is not None]
+    nodes = {each["metadata"]["name"]: node_view(each) for each in NODES.all(snapshot)}
+    lines = [told(each if each.rule else replace(each, rule="pool")) for each in verdict.refusals]
+    lines += [_unbound(str(take.address)) for take in takes if not take.held]
+    for each in held if pool is not None else ():
+        lines += _address_lines(each, pool, nodes)  # type: ignore[arg-type]
+    lines += _endpoint_lines(snapshot, claim, nodes)
+    lines += _range_lines(service)
+    names = " and ".join(each.spec.address for each in held)
+    return explanation(subject, f"holds {names}" if names else "holds no public address", lines)
+
+
+def _unbound(address: str) -> ExplanationLine:
+    return told(Refusal(reasons.CLAIM_NOT_BOUND, f"{address} is free for it: it is about to be bound.", rule="address"))
+
+
+def _book(snapshot: Snapshot) -> PoolBook:
+    """Return the pools with their addresses. Workloads are no claims here: they use other pools than Services."""
+    namespaces = {each["metadata"]["name"]: each["metadata"] for each in NAMESPACES.all(snapshot)}
+    claims = (service_claim(each) for each in SERVICES.all(snapshot))
+    classes = [
+        RangeOwner(
+            (each.metadata.creation_timestamp or "", each.metadata.name),
+            f"SourceIPClass {each.metadata.name}",
+            each.spec.ranges,
+        )
+        for each in SOURCE_IP_CLASSES.all(snapshot)
+    ]
+
+    def allowed(pool: AddressPool, namespace: str) -> bool:
+        known = namespaces.get(namespace)
+        return known is not None and allows_namespace(
+            pool.spec.allowed_namespaces, namespace, known.get("labels") or {}
+        )
+
+    return PoolBook(
+        ADDRESS_POOLS.all(snapshot),
+        PUBLIC_ADDRESSES.all(snapshot),
+        {claim.uid: claim for claim in claims if claim is not None},
+        allowed=allowed,
+        interfaces={each for node in NODES.all(snapshot) for each in node_addresses(node, node_view(node))},
+        uid_of=lambda name: namespaces.get(name, {}).get("uid", ""),
+        others=classes,
+    )
+
+
+def _address_lines(
+    address: PublicAddress, pool: AddressPool, nodes: Mapping[str, NodeView]
+) -> Iterator[ExplanationLine]:
+    """Yield lines about the address, the nodes that may announce it, and those that do."""
+    value, name = address.spec.address, pool.metadata.name
+    yield yes(reasons.ADDRESS_BOUND, f"{value} of AddressPool {name} is held", "address")
+    if announcement(pool.spec) != "bgp":
+        owner = owner_of(address)
+        able = candidates(pool, value, nodes.values(), owner=owner.name if owner is not None else "")
+        yield from (told(replace(each, rule="gateways")) for each in able.refusals)
+        if able.value:
+            listed = ", ".join(sorted(node.name for node in able.value))
+            yield yes(reasons.ADDRESS_BOUND, f"{listed} may own {value}", "gateways")
+    said = reports(address, pool, nodes)
+    yield found(address_finding(said))
+    for each in said:
+        if each.entry.announcing:
+            via = f" by {each.entry.via}" if each.entry.via else ""
+            since = f" since {each.entry.since}" if each.entry.since else ""
+            message = f"{each.node.name} announces {value}{via}{since}"
+            yield yes(reasons.ANNOUNCED, message, "announced", each.node.city, each.node.name)
+
+
+def _endpoint_lines(
+    snapshot: Snapshot, claim: IngressClaim, nodes: Mapping[str, NodeView]
+) -> Iterator[ExplanationLine]:
+    """Yield the number of usable endpoints by city."""
+    mine = [each for each in SLICES.all(snapshot, claim.namespace) if _service_of(each) == claim.name]
+
+    def city_of(name: str) -> str:
+        return nodes[name].city if name in nodes else ""
+
+    counts = Counter(each.city for each in usable(ingress_endpoints(mine, city_of)))
+    for city in sorted(counts):
+        yield yes(reasons.ADDRESS_BOUND, f"{_counted(counts[city])} ready", "endpoints", city)
+    if not counts:
+        change = "Make a pod that its selector matches ready."
+        yield told(Refusal(reasons.NO_ENDPOINTS, "It has no ready endpoint.", rule="endpoints", change=change))
+
+
+def _range_lines(service: JsonObject) -> Iterator[ExplanationLine]:
+    ranges: Sequence[str] = service["spec"].get("loadBalancerSourceRanges") or ()
+    if ranges:
+        yield yes(reasons.ADDRESS_BOUND, f"Only clients in {', '.join(sorted(ranges))} are let in", "ranges")
+
+
+def _service_of(each: JsonObject) -> str:
+    return (each["metadata"].get("labels") or {}).get("kubernetes.io/service-name", "")
+
+
+def _counted(count: int) -> str:
+    return f"{count} endpoint{'' if count == 1 else 's'}"
