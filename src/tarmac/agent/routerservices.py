@@ -48,6 +48,7 @@ class RouterServices:
         open_: dict[str, list[asyncio.Task[None]]] = {}
         async with asyncio.TaskGroup() as group:
             while True:
+                # Before the wanted networks are read: a change from here on starts another pass.
                 self._changed.clear()
                 for network in open_.keys() - self._wanted:
                     for task in open_.pop(network):
@@ -67,6 +68,7 @@ class RouterServices:
                 )
             else:
                 made.setblocking(False)
+                # Closes the socket before the next bind, which would find its own address in use.
                 with made:
                     try:
                         await service.serve(network, made)

@@ -51,6 +51,8 @@ class KubePods:
         level = f"{self.top}/burstable"
         for name in self._hierarchy.children(level):
             if name.startswith(_PREFIX):
+                # Pods of an earlier agent count from the start: the weight of all burstable pods must not fall
+                # meanwhile.
                 weight = self._hierarchy.shares(f"{level}/{name}")
                 self._burstable[name.removeprefix(_PREFIX)] = weight * 1000 // 1024
         self._weigh_burstable()
@@ -67,6 +69,7 @@ class KubePods:
         """Create the pod's cgroup with all limits except the CPU quota; return its path in the runtime's form."""
         path = self.path(allotment)
         wanted = allotment.limits
+        # A cgroup that exists may have been limited by an earlier agent: only a new one has known limits.
         if self._hierarchy.make(path):
             self._known[path] = replace(UNLIMITED, period=wanted.period)
         known = self._known.get(path, CgroupLimits())
@@ -81,6 +84,7 @@ class KubePods:
 
     async def remove(self, uid: str) -> None:
         """Remove the pod's cgroup, killing processes still in it. Raises CgroupError if it stays in use."""
+        # Before the removal, which may take seconds: the remaining pods must not keep the weight of this one.
         if self._burstable.pop(uid, 0):
             self._weigh_burstable()
         for level in _LEVELS.values():
@@ -150,6 +154,7 @@ class KubePods:
         for delay in _RETRY_DELAYS:
             if delay:
                 await self._clock.sleep(delay)
+            # Tried before the kill: nearly always the processes have ended, and nothing is left to kill.
             if self._hierarchy.remove(path):
                 return
             if killed := self._hierarchy.kill(path):

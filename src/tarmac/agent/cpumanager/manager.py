@@ -96,6 +96,7 @@ class CPUManager:
         except OSError as error:
             # The file still lists the assignment; the next agent drops it, since the pod is gone.
             _log.warning("freed CPUs cannot be recorded", pod=uid, error=str(error))
+        # After the recount: the placement that this wakes reads the new shared pool.
         self.changed.set()
 
     def keep(self) -> None:
@@ -121,6 +122,7 @@ class CPUManager:
 
     def forget(self, live: Set[str]) -> None:
         """Free the CPUs of pods that no longer exist."""
+        # `release` changes the assignments: the difference is a set of its own.
         for uid in self._assigned.keys() - live:
             _log.info("CPUs of a removed pod freed", pod=uid)
             self.release(uid)

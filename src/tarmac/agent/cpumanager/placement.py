@@ -115,25 +115,30 @@ class CpuPlacer:
             return
         # A start in progress was configured with these CPUs and would create its process there after the check below.
         while any(other != uid and cpus & own for other, cpus in self._beginning.values()):
+            # Cleared before the wait, without an await since the check: an end in between is not missed.
             self._begun.clear()
             await self._begun.wait()
+        # Containers of an earlier agent are not known yet: they could run on these CPUs unseen.
         if self._refreshed_at is None:
             await self._refresh()
         self._place_all()
         # In a thread: a pod may have thousands of processes, and each is read.
         if left := await asyncio.to_thread(self._others_on, uid, own):
             raise RuntimeFault(f"CPUs {own} are not free yet: {left} still runs there")
+        # Only after the check: further containers of this pod start without one.
         self._vacated.add(uid)
 
     @contextmanager
     def beginning(self, uid: str, cpus: CPUSet, path: str = "") -> Generator[None]:
         """Mark a start in a pod on these CPUs as in progress. Raises RuntimeFault."""
         mark, before = object(), self._cpus.changes
+        # Marked before the placement: a pass of another pod must not shrink this cgroup from here on.
         self._beginning[mark] = uid, cpus
         try:
             self._place_or_fail(uid, path)
             yield
         finally:
+            # Also when the start fails: `vacate` of other pods waits for it.
             del self._beginning[mark]
             self._begun.set()
             if self._cpus.changes != before:

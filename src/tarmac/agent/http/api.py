@@ -143,6 +143,7 @@ class NodeApi:
         path = self._pods.log_path(pod, container, options.previous)
         if path is None:
             raise HttpError(400, _no_log(pod, container, options.previous))
+        # Of the same attempt as the path: a restart in between must not make the reader follow the wrong container.
         identity = self._pods.container_id(pod, container, options.previous)
         reader = LogReader(path, options, lambda: self._is_running(identity), self._clock)
         try:

@@ -96,6 +96,7 @@ class _Cache(Generic[T]):
         return found[1] if found is not None and found[0] > self._clock.monotonic() else None
 
     def keep(self, key: object, value: T, seconds: float) -> T:
+        # So that a renewed entry moves to the end: the oldest is evicted first.
         self._known.pop(key, None)
         if len(self._known) >= _MAX_ENTRIES:
             del self._known[next(iter(self._known))]
@@ -131,6 +132,8 @@ class ReviewAuthorizer:
     async def _admitted(self, request: Request, *, fresh: bool) -> str:
         try:
             caller = await self._authenticate(request, fresh)
+            # Before the authorization: a known user without the right still counts as authenticated for the limits of
+            # bodies.
             request.authenticated = True
             verb, subresources = attributes(request)
             reason = ""
@@ -182,6 +185,7 @@ class ReviewAuthorizer:
         body = _review("SubjectAccessReview", "authorization.k8s.io/v1", spec)
         status: JsonObject = (await self._access.create(body)).get("status", {})
         answer = _Answer(bool(status.get("allowed")), status.get("reason", "") if status.get("denied") else "")
+        # Keyed by the caller with its certificate's time: a renewed certificate does not inherit the answer.
         return self._answers.keep(key, answer, self._seconds(caller) if answer.allowed else self._times.refused)
 
     def _seconds(self, caller: Caller) -> float:

@@ -94,12 +94,14 @@ class NodeReporter:
 
     async def report(self) -> None:
         """Patch the status if it changed, or if the last report is too old."""
+        # Taken once: the watch may deliver another version while the facts are gathered.
         before = self._node
         if before is None:
             return
         facts = await self._observe()
         self._unready = bool(facts.unready)
         whole = node_status(facts, before.get("status") or {}, self._clock.now(), self._event)
+        # From the Node as it is: an agent that restarts must not replace the annotation before it knows the server.
         if self._keeps is None and keeps_fields(whole, before):
             self._keeps = True
         status = without_own_fields(whole) if self._keeps is False else whole
@@ -120,6 +122,7 @@ class NodeReporter:
         except (ApiError, ClientError) as error:
             tell = _log.debug if self._unheard else _log.warning
             tell("the node's status is not reported", why=str(error))
+            # Logged once: the server may be away for hours, and the report is repeated every few seconds.
             self._unheard = True
         else:
             await self._learn(keeps_fields(status, node))
@@ -146,6 +149,7 @@ class NodeReporter:
         self._unready = bool(facts.unready)
         status = node_status(facts, {}, self._clock.now(), self._event)
         node = node_object(self._config, facts.machine.architecture, status)
+        # Before `registered` is set: parts that wait for it read the Node.
         self._node = await register(self._client, node)
         self._recorder.event(self._about, "Normal", "Starting", "Starting kubelet.")
         await self.report()
@@ -153,6 +157,7 @@ class NodeReporter:
     async def _pause(self) -> None:
         seconds = WHILE_UNREADY if self._unready else self._config.kubelet.node_status_update_frequency
         await first(self._clock.sleep(seconds), self._woken.wait())
+        # After the wait and before the facts are gathered: a change during a report starts another one.
         self._woken.clear()
 
     def _on_change(self, node: JsonObject | None) -> None:

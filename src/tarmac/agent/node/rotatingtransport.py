@@ -53,6 +53,7 @@ class RotatingTransport:
 
     async def close(self) -> None:
         """Close every connection, old and new."""
+        # Cancels the wait of `_end`, which then closes the old transport at once.
         await self._closing.close()
         await self._current.close()
 

@@ -108,6 +108,7 @@ class ClassKeeper:
         elif self._discovery.containerd and (requested or not fresh):
             if changes := self._specification(requested):
                 await self._runtime.amend_spec(container.id, changes)
+            # After the amendment: a failed one leaves the container without its class, which the next call sets.
             self._placements.remember(place, requested)
 
     def _specification(self, requested: Classes) -> JsonObject:
@@ -147,6 +148,7 @@ class ClassKeeper:
         sandbox = next((each for each in seen.sandboxes if each.ready), None)
         if sandbox is None:
             return NO_CLASSES
+        # Before the early return: a pod may have had classes under an earlier agent and request none now.
         self._take_out(allotment, sandbox, running)
         if not allotment.classes and not any(each.classes for each in allotment.containers.values()):
             return NO_CLASSES
@@ -172,6 +174,7 @@ class ClassKeeper:
                     self._placements.put(place, {kind: name for kind, name in has.items() if kind in requested})
             if each.id not in known and BLOCKIO not in requested and self._found.owner(BLOCKIO) == "agent":
                 self._placements.clear_leftover(place)
+        # Replaced as a whole: ids of ended containers would be kept for the life of the pod.
         self._known[allotment.uid] = {each.id for each in running}
 
     async def _of_pod(self, pod: AgentPod, allotment: PodAllotment, sandbox: RuntimeSandbox) -> Classes:
@@ -211,6 +214,7 @@ class ClassKeeper:
             return name if self._placements.holds(place, kind, name) else ""
         own = self._found.owner(kind) == "agent"
         together = {**self._placements.classes(place), kind: name}
+        # Read from the kernel each time: another program may have moved the processes or changed the file.
         if self._kernel.has(place.group, kind, name):
             self._events.effective(pod, container, kind)
             if own:
@@ -268,6 +272,7 @@ class ClassKeeper:
 
     def _available(self, requested: Classes) -> Classes:
         """Return the offered classes. Raises RuntimeFault if a requested one is not offered and required."""
+        # Unreachable, not refused: the caller tries again, instead of starting without the class.
         if requested and self._discovery.catalogue is None:
             raise RuntimeUnreachable("which classes there are is not known until the runtime has answered")
         if not self._discovery.lenient:

@@ -52,8 +52,10 @@ class PodTokens:
         kept, now = self._tokens.get(key), self._client.clock.monotonic()
         if kept is None or now >= kept.renew_at:
             try:
+                # Two calls may ask at once: the later answer replaces the earlier token, and both are valid.
                 kept = self._tokens[key] = await self._request(pod, key)
             except (ApiError, ClientError) as error:
+                # A server that is unreachable must not stop running pods while their token is still accepted.
                 if kept is None or now >= kept.over_at:
                     raise SourceUnavailable(f"failed to fetch token: {error}") from error
                 _log.warning("token renewal failed, will retry", pod=pod["metadata"]["name"], error=str(error))

@@ -106,6 +106,7 @@ class WatchedObjects:
     async def run(self) -> None:
         """Watch until cancelled."""
         async with asyncio.TaskGroup() as group:
+            # Set before the loop below: a pod followed from here on starts its own watches.
             self._group = group
             for watched in self._objects.values():
                 watched.task = group.create_task(watched.run())
@@ -129,12 +130,14 @@ class WatchedObjects:
         watched = self._objects[reference]
         watched.users.discard(uid)
         if not watched.users:
+            # Kept for a while: a pod that is replaced refers to the same objects a moment later.
             watched.unused_since = self._client.clock.monotonic()
 
     def _drop_unused(self) -> None:
         now = self._client.clock.monotonic()
         for reference, watched in list(self._objects.items()):
             if watched.unused_since is not None and now - watched.unused_since >= LINGER:
+                # Before the cancellation: a pod that needs the object from now on gets a new watch.
                 del self._objects[reference]
                 if watched.task is not None:
                     watched.task.cancel()

@@ -37,9 +37,11 @@ class PairFile:
         file = self._directory / f"{self._name}-{stamp}.pem"
         write_private(file, f"{certificate.strip()}\n{key.strip()}\n")
         link = self._directory / f".{self._name}-link"
+        # Left by an agent that was killed before the rename.
         link.unlink(missing_ok=True)
         link.symlink_to(file.name)
         link.rename(self.path)
+        # Last: until the link points to the new pair, the old one is in use.
         self._forget(file)
 
     def _forget(self, current: Path) -> None:
@@ -58,6 +60,7 @@ def write_private(path: Path, text: str) -> None:
     with os.fdopen(descriptor, "w") as file:
         file.write(text)
         file.flush()
+        # Before the rename: after a power loss the name must not refer to an empty file.
         os.fsync(file.fileno())
     partial.rename(path)
 

@@ -79,11 +79,13 @@ async def _decided(client: Client, name: str) -> str:
     pause = _FIRST_LOOK
     while True:
         await client.clock.sleep(pause)
+        # Longer each time: an approval by hand can take days.
         pause = min(pause * 2, _LONGEST_PAUSE)
         try:
             found = await client.resource(CERTIFICATE_REQUESTS).get(name)
         except NotFound as error:
             raise CertificateRefused(f"the request {name} was deleted before anybody decided") from error
+        # Not fatal: a new request would need a new approval.
         except (ApiError, ClientError) as error:
             _log.debug("certificate request cannot be read, will retry", request=name, why=str(error))
             continue

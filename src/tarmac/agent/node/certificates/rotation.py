@@ -58,6 +58,7 @@ class CertificateRotation:
         while True:
             due = await self._due(current)
             while (left := min(due, self._soon_if_outdated()) - self._clock.now()) > 0:
+                # In short steps: the sleep is measured by a clock that stands still while the host is suspended.
                 await self._clock.sleep(min(left, _CHECK_INTERVAL))
             current, self._soon = await self._renew(current), None
             if await self._due(current) > self._clock.now():
@@ -69,6 +70,7 @@ class CertificateRotation:
         if not self.issuer or not self._outdated(self.issuer):
             return inf
         if self._soon is None:
+            # Spread: every node learns of a new authority at the same moment.
             self._soon = self._clock.now() + self._randomness.uniform(0.0, SPREAD)
         return self._soon
 
@@ -88,6 +90,7 @@ class CertificateRotation:
             certificate, key = await self._obtain()
         except (CertificateRefused, CryptoError, ApiError, ClientError) as error:
             _log.warning("certificate renewal failed, will retry", why=str(error))
+            # The old one stays in use: it is valid until its end, and the next attempt comes long before.
             return current
         # On disk before it is used: an agent killed in between starts with the new pair.
         self._file.write(certificate, key)
