@@ -22,7 +22,7 @@ from benchmarks.nodes import Bench
 from benchmarks.processes import cpu_seconds, resident_bytes
 from tarmac.api.compute.names import LABEL_ACCELERATOR
 from tarmac.base.tasks import Tasks
-from tarmac.cli.machines.places import InstanceEndpoint
+from tarmac.cli.machines.instanceendpoint import InstanceEndpoint
 from tarmac.client.http import HttpConfig
 from tarmac.client.targets.untyped import NODES, WORKLOADS
 from tarmac.client.websockets import open_websocket

@@ -10,8 +10,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tarmac import __version__
 from tarmac.apps.stockcontrollers.running import PROGRAM
+
+from tarmac import __version__
 from tools.cache import ROOT, say
 from tools.packing import pack, put
 

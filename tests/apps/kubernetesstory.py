@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tarmac.apps.stockcontrollers.running import left_running
+from tarmac.apps.stockcontrollers.supervisor import left_running
 from tests.support.kubectl import Kubectl
 from tests.support.tarmac_process import TarmacProcess
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from tarmac.agent.cgroups.v2 import V2
-from tarmac.apps.cities import running
+from tarmac.apps.cities import realcities
 from tarmac.apps.cities.cgroups import Confinement
 from tarmac.apps.cities.layout import CityLayout
 from tarmac.base.clock import SystemClock
@@ -42,12 +42,12 @@ async def test_one_that_does_not_start_keeps_nobody_waiting_and_is_tried_again(
         runs.set()
         return [os.getpid()]
 
-    monkeypatch.setattr(running.containerd, "start", start)
-    monkeypatch.setattr(running.containerd, "processes", processes)
+    monkeypatch.setattr(realcities.containerd, "start", start)
+    monkeypatch.setattr(realcities.containerd, "processes", processes)
     host = cast("Any", SimpleNamespace(name="dfw", namespace=tmp_path / "netns"))
     city = CityLayout("DFW", host, tmp_path / "data", tmp_path / "run", "/pods/dfw", "/own/dfw")
     confined = Confinement(V2(tmp_path / "cgroups"))
-    keep = partial(running._keep_containerd, city, cast("Any", None), confined, begun)
+    keep = partial(realcities._keep_containerd, city, cast("Any", None), confined, begun)
     keeping = asyncio.create_task(supervise("containerd of dfw", keep, Hurried()))
     try:
         await asyncio.wait_for(runs.wait(), 5)

@@ -19,7 +19,7 @@ import pytest
 
 from tarmac.apps.kubernetescontrollers import choose
 from tarmac.apps.main import main
-from tarmac.apps.stockcontrollers.running import (
+from tarmac.apps.stockcontrollers.supervisor import (
     NOT_OFFERED,
     OWN,
     RUN,

@@ -20,7 +20,7 @@ from tarmac.cli.egress import checking
 from tarmac.cli.egress.check import egress_check
 from tarmac.cli.egress.sources import sources_of
 from tarmac.cli.verbs.console import Console
-from tarmac.cli.verbs.objects import BadObject
+from tarmac.cli.verbs.objectnames import BadObject
 from tarmac.client.client import Client
 from tarmac.client.http import HttpTransport
 from tarmac.client.kubeconfig import load

@@ -13,7 +13,7 @@ from tarmac.api.compute.explanations import Explanation
 from tarmac.api.egress.plans import ExternalPlan
 from tarmac.api.schema import JsonObject
 from tarmac.cli.verbs.console import Console
-from tarmac.cli.verbs.objects import parse_object
+from tarmac.cli.verbs.objectnames import parse_object
 from tarmac.cli.verbs.plan import plan, planned_external
 from tarmac.cli.verbs.why import explain
 from tarmac.client.client import Client

@@ -19,7 +19,7 @@ from tarmac.cli.verbs import call
 from tarmac.cli.verbs.clusterstatus import status
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.nodereport import node_report
-from tarmac.cli.verbs.objects import BadObject, parse_object
+from tarmac.cli.verbs.objectnames import BadObject, parse_object
 from tarmac.cli.verbs.reach import reach
 from tarmac.cli.verbs.why import why
 from tarmac.client.client import Client

@@ -29,7 +29,7 @@ from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness
 from tarmac.cli.machines.browser import BrowserPage
 from tarmac.cli.machines.console import open_console
-from tarmac.cli.machines.places import InstanceEndpoint, find_instance
+from tarmac.cli.machines.instanceendpoint import InstanceEndpoint, find_instance
 from tarmac.cli.machines.rfb import RfbFault
 from tarmac.cli.machines.screenshot import Screenshot
 from tarmac.cli.machines.vnc import take_picture

@@ -20,7 +20,7 @@ from tarmac.cli.logs.lines import MAX_LINE, LineCutter, LogLine, sort_key
 from tarmac.cli.logs.logs import logs
 from tarmac.cli.rendering.text import escaped
 from tarmac.cli.verbs.console import Console
-from tarmac.cli.verbs.objects import BadObject
+from tarmac.cli.verbs.objectnames import BadObject
 from tarmac.client.client import Client
 from tests.cli.loghouse import LogHouse
 from tests.cli.test_verbs_on_a_planet import Terminal

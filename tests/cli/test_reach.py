@@ -10,7 +10,7 @@ import pytest
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest, Forbidden, NotFound
 from tarmac.apps.commands import parser
-from tarmac.cli.verbs.objects import BadObject
+from tarmac.cli.verbs.objectnames import BadObject
 from tarmac.cli.verbs.reach import asked, reach
 from tarmac.client.client import Client
 from tarmac.client.targets.target import dynamic

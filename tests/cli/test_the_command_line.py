@@ -12,7 +12,7 @@ from tarmac.apps.commands import COMMANDS, parser
 from tarmac.apps.main import main
 from tarmac.cli.command import CommandGroup
 from tarmac.cli.verbs.manifests import BadManifest, read_manifests
-from tarmac.cli.verbs.objects import BadObject, parse_object
+from tarmac.cli.verbs.objectnames import BadObject, parse_object
 from tarmac.client.errors import BadKubeconfig
 from tarmac.client.kubeconfig import load
 

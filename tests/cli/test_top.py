@@ -15,7 +15,7 @@ from tarmac.base.clock import Clock, rfc3339
 from tarmac.base.randomness import Randomness
 from tarmac.cli.top.top import top
 from tarmac.cli.verbs.console import Console
-from tarmac.cli.verbs.objects import BadObject
+from tarmac.cli.verbs.objectnames import BadObject
 from tarmac.client.client import Client
 from tarmac.client.transport import ClientRequest, Reply, StreamReply, Transport
 from tarmac.server.security.users import User

@@ -20,7 +20,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import Forbidden, NotFound
 from tarmac.apps.commands import parser
 from tarmac.cli.verbs.console import Console
-from tarmac.cli.verbs.objects import parse_object
+from tarmac.cli.verbs.objectnames import parse_object
 from tarmac.cli.verbs.plan import plan, planned
 from tarmac.cli.verbs.rollout import rollout
 from tarmac.cli.verbs.why import explain, why, why_anything

@@ -26,7 +26,7 @@ from tarmac.controllers.manager import ControllerManager
 from tarmac.sim.faults.draws import FaultInjector
 from tarmac.sim.loop import VirtualLoop, run
 from tarmac.sim.nodes.fleet import SimulatedNodes
-from tarmac.sim.nodes.objects import location
+from tarmac.sim.nodes.locationobjects import location
 from tarmac.sim.nodes.settings import NodeShape, SimLocation
 
 DFW, LHR = SimLocation("dfw", "DFW", 3), SimLocation("lhr", "LHR", 1)

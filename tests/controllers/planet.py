@@ -31,7 +31,7 @@ from tarmac.sim.faults.draws import FaultInjector
 from tarmac.sim.faults.link import ServerLink
 from tarmac.sim.loop import VirtualLoop, run
 from tarmac.sim.nodes.fleet import SimulatedNodes
-from tarmac.sim.nodes.objects import location
+from tarmac.sim.nodes.locationobjects import location
 from tarmac.sim.nodes.settings import Behaviour, SimLocation
 
 PLACES = (SimLocation("dfw", "DFW", 2), SimLocation("lhr", "LHR", 2), SimLocation("sea", "SEA", 2))

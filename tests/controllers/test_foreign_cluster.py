@@ -23,7 +23,7 @@ from tarmac.client.kubeconfig import load
 from tarmac.client.targets.target import Target, dynamic
 from tarmac.client.targets.untyped import LOCATIONS, NODES, PODS
 from tarmac.controllers.manager import WORKLOADS as OF_WORKLOADS
-from tarmac.sim.nodes.objects import location
+from tarmac.sim.nodes.locationobjects import location
 from tarmac.sim.nodes.settings import SimLocation
 from tests.controllers.planet import INSTANCES, NETWORKS, WORKLOADS, workload
 from tests.support.controllers_process import running_controllers

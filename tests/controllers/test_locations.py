@@ -5,7 +5,7 @@ from __future__ import annotations
 from tarmac.api.compute.names import API_VERSION
 from tarmac.api.schema import JsonObject
 from tarmac.client.targets.untyped import DEPLOYMENTS, EVENTS, WORKLOADS
-from tarmac.sim.nodes.objects import location
+from tarmac.sim.nodes.locationobjects import location
 from tarmac.sim.nodes.settings import SimLocation
 from tests.controllers.cities import DFW, Cities, condition, play
 from tests.controllers.planet import workload

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tarmac.api.compute.names import LABEL_ACCELERATOR
-from tarmac.apps.cities.running import tell_accelerator
+from tarmac.apps.cities.realcities import tell_accelerator
 from tarmac.base.tasks import background
 from tarmac.client.targets.untyped import NODES
 from tests.controllers.planet import PLACES, Planet, play

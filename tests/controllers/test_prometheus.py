@@ -23,7 +23,7 @@ from tarmac.controllers.autoscaler.metricsclient import ServedMetrics
 from tarmac.controllers.context import Settings
 from tarmac.controllers.manager import ControllerManager
 from tarmac.controllers.metricsources import ExternalQuery, NoMetric
-from tarmac.sim.nodes.objects import location
+from tarmac.sim.nodes.locationobjects import location
 from tarmac.sim.nodes.settings import SimLocation
 from tests.client.backends import ADMIN, model
 from tests.controllers.test_autoscaling import DEPLOYMENTS, REQUESTS, scaled

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tarmac.api.compute.names import API_VERSION
-from tarmac.apps.cities.running import tell_sources
+from tarmac.apps.cities.realcities import tell_sources
 from tarmac.client.targets.target import dynamic
 from tests.controllers.planet import Planet, play
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tarmac.apps.registry.running import PROGRAM
+from tarmac.apps.registry.registryserver import PROGRAM
 from tarmac.runtimes.parts import optional_program
 from tests.node.planet import GUESTS, UBUNTU_FILE, Planet, down
 from tests.support.guestimages import more_images, qcow2

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.apps.registry.files import registries_of
-from tarmac.apps.registry.running import is_known
+from tarmac.apps.registry.registrypaths import registries_of
+from tarmac.apps.registry.registryserver import is_known
 from tests.registry.client import Client, Image
 from tests.registry.conftest import SIMULATED, Place, registry_or_loud
 from tests.support.ports import free_ports

@@ -12,7 +12,7 @@ import pytest
 
 from tarmac.api.compute.machineimage import registry_url
 from tarmac.api.repositories import REGISTRY, Repository
-from tarmac.apps.registry.running import hosts_text
+from tarmac.apps.registry.registryserver import hosts_text
 from tarmac.runtimes.interface import Credentials, ImageMismatch, ImageRefused
 from tarmac.runtimes.qemu.images.store import NodeMachineImages
 from tests.registry.conftest import Place

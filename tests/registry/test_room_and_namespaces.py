@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from tarmac.api.repositories import PULL, PUSH
-from tarmac.apps.registry.files import RegistryFiles
 from tarmac.apps.registry.pushed import remove, remove_idle_uploads, usage
+from tarmac.apps.registry.registrypaths import RegistryFiles
 from tarmac.apps.registry.upkeep import Upkeep
 from tarmac.base.clock import ManualClock
 from tarmac.server.reader import Reader

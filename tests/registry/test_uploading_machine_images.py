@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.apps.registry.files import files_of, registries_of
+from tarmac.apps.registry.registrypaths import files_of, registries_of
 from tests.registry.client import Client
 from tests.registry.conftest import SIMULATED, Place, registry_or_loud
 from tests.support.bootsector import boot_sector

@@ -25,7 +25,7 @@ from tarmac.apps.backups import restore as restoring
 from tarmac.base import lockfiles
 from tarmac.base.clock import SystemClock
 from tarmac.cli.machines import browser
-from tarmac.cli.machines.places import InstanceEndpoint
+from tarmac.cli.machines.instanceendpoint import InstanceEndpoint
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.tokens import create_token
 from tarmac.client.client import Client

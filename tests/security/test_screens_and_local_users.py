@@ -16,7 +16,7 @@ import pytest
 from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness
 from tarmac.cli.machines import browser, viewers
-from tarmac.cli.machines.places import InstanceEndpoint
+from tarmac.cli.machines.instanceendpoint import InstanceEndpoint
 from tarmac.cli.machines.rfb import response
 from tarmac.cli.machines.viewers import Viewers
 from tarmac.cli.verbs.console import Console

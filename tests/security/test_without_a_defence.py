@@ -20,9 +20,9 @@ from tarmac.controllers.certificates.controller import CertificateController
 from tarmac.controllers.disruption import controller as disruption
 from tarmac.controllers.noderemoval import forget_node
 from tarmac.controllers.service import controller as services
-from tarmac.decide import eviction
+from tarmac.decide import amounts, eviction
 from tarmac.decide.addresses import mtu
-from tarmac.decide.scheduling import Scheduler, amounts, demand
+from tarmac.decide.scheduling import Scheduler, demand
 from tarmac.server.admission import nodeaddresses, noderestriction
 from tarmac.server.admission.antiaffinity import CrossNamespaceAntiAffinity
 from tarmac.server.admission.quota import charges

@@ -18,7 +18,7 @@ from tarmac.base.randomness import Randomness
 from tarmac.base.tasks import background
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.manifests import read_manifests
-from tarmac.cli.verbs.objects import parse_object
+from tarmac.cli.verbs.objectnames import parse_object
 from tarmac.cli.verbs.plan import plan
 from tarmac.cli.verbs.why import why
 from tarmac.client.targets.untyped import LOCATIONS, NETWORKS, PODS, RESOURCE_QUOTAS, WORKLOADS
@@ -27,7 +27,7 @@ from tarmac.sim.loop import VirtualLoop, run
 from tarmac.sim.metrics import SimulatedMetrics
 from tarmac.sim.nodes.configuration import model_of, read_config
 from tarmac.sim.nodes.fleet import SimulatedNodes
-from tarmac.sim.nodes.objects import location
+from tarmac.sim.nodes.locationobjects import location
 from tarmac.sim.nodes.settings import SimLocation
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

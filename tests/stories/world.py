@@ -35,7 +35,7 @@ from tarmac.client.targets.untyped import (
     WORKLOADS,
 )
 from tarmac.sim.nodes.fleet import SimulatedNodes
-from tarmac.sim.nodes.objects import LEASE_NAMESPACE, location
+from tarmac.sim.nodes.locationobjects import LEASE_NAMESPACE, location
 from tarmac.sim.nodes.settings import Behaviour, HeartbeatSettings, SimLocation
 from tests.stories.manifests import SANDBOX, Sort
 

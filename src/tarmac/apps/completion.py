@@ -16,7 +16,7 @@ from tarmac.apps.commands import COMMANDS
 from tarmac.cli import completing
 from tarmac.cli.completing import Names, script
 from tarmac.cli.flags import local_kubeconfig
-from tarmac.cli.verbs.objects import parse_object
+from tarmac.cli.verbs.objectnames import parse_object
 from tarmac.client.client import Client
 from tarmac.client.http import HttpTransport
 from tarmac.client.kubeconfig import load

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 def main(options: argparse.Namespace) -> int:
     """Run the plugin; return the exit code: 0 after a signal, 1 without a driver or GPU, 78 for a wrong setting."""
-    from tarmac.agent.devices.nvidia.running import run
+    from tarmac.agent.devices.nvidia.pluginprocess import run
 
     return run(options)
 

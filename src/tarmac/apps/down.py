@@ -17,8 +17,8 @@ from tarmac.apps.homekubeconfig import unmerge
 from tarmac.apps.layout import Layout, layout_of
 from tarmac.apps.lock import holder
 from tarmac.apps.processes import end
-from tarmac.apps.registry.files import registries_of
-from tarmac.apps.stockcontrollers.running import left_running
+from tarmac.apps.registry.registrypaths import registries_of
+from tarmac.apps.stockcontrollers.supervisor import left_running
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.stderr import print_error
 

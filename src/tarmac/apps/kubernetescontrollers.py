@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tarmac.api.status import ApiError
-from tarmac.apps.stockcontrollers.running import (
+from tarmac.apps.stockcontrollers.supervisor import (
     NOT_OFFERED,
     OWN,
     RUN,

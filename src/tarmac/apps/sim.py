@@ -29,7 +29,7 @@ from tarmac.sim.faults.draws import KINDS, FaultInjector
 from tarmac.sim.loop import VirtualLoop, run
 from tarmac.sim.metrics import SimulatedMetrics
 from tarmac.sim.nodes.fleet import SimulatedNodes
-from tarmac.sim.nodes.objects import location
+from tarmac.sim.nodes.locationobjects import location
 from tarmac.sim.nodes.settings import SimLocation
 from tarmac.sim.scenario.player import Player, ScenarioStage, Unmet, label_gateways
 from tarmac.sim.scenario.script import Scenario, ScenarioError, read

@@ -29,7 +29,7 @@ from tarmac.sim.loop import VirtualLoop, run
 from tarmac.sim.metrics import SimulatedMetrics
 from tarmac.sim.nodes.draws import drawn_model
 from tarmac.sim.nodes.fleet import SimulatedNodes
-from tarmac.sim.nodes.objects import location
+from tarmac.sim.nodes.locationobjects import location
 from tarmac.sim.nodes.settings import Behaviour, SimLocation
 from tarmac.sim.seeds import stream
 from tarmac.sim.users import Somebody

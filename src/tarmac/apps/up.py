@@ -22,8 +22,12 @@ from tarmac.apps.control_plane import STARTING, Running, local_transport
 from tarmac.apps.layout import Layout, make_layout
 from tarmac.apps.lock import held
 from tarmac.apps.logfile import LogFile
-from tarmac.apps.registry.running import Registry, find_registry, with_registry
-from tarmac.apps.stockcontrollers.running import StockControllersProgram, find_stock_controllers, with_stock_controllers
+from tarmac.apps.registry.registryserver import Registry, find_registry, with_registry
+from tarmac.apps.stockcontrollers.supervisor import (
+    StockControllersProgram,
+    find_stock_controllers,
+    with_stock_controllers,
+)
 from tarmac.apps.welcome import Welcome, kubeconfig_of
 from tarmac.base.clock import SystemClock
 from tarmac.base.gates import CLASS_RESOURCES, BadGate, FeatureGates
@@ -37,8 +41,8 @@ from tarmac.server.security.users import User
 from tarmac.sim.metrics import SimulatedMetrics
 from tarmac.sim.nodes.configuration import BadNodeConfig, model_of, read_config
 from tarmac.sim.nodes.fleet import SimulatedNodes
+from tarmac.sim.nodes.locationobjects import location
 from tarmac.sim.nodes.model import NodeModel
-from tarmac.sim.nodes.objects import location
 from tarmac.sim.nodes.settings import HeartbeatSettings, SimLocation
 from tarmac.sim.sessions.api import SimulatedNodeApi
 from tarmac.sim.sessions.connections import connections
@@ -179,7 +183,7 @@ def _real(
     from tarmac.apps.cities.formercities import leave
     from tarmac.apps.cities.layout import city_of
     from tarmac.apps.cities.outside import outside_server
-    from tarmac.apps.cities.running import real
+    from tarmac.apps.cities.realcities import real
     from tarmac.datapath import hosts
 
     segment = None

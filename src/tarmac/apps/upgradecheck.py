@@ -23,7 +23,7 @@ from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, NotFound
 from tarmac.apps.backups.backup import NOTE
-from tarmac.apps.backups.places import layout_named
+from tarmac.apps.backups.hoststores import layout_named
 from tarmac.apps.formatupgrade import server_versions
 from tarmac.apps.host.checks import Obstacle
 from tarmac.apps.host.hostlayout import DONE, FAILED, OBSTACLES

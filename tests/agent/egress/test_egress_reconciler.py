@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tarmac.agent.egress.leases.thread import LeaseThread
-from tarmac.agent.egress.objects import EgressObjectSource
+from tarmac.agent.egress.relayinformers import EgressObjectSource
 from tarmac.agent.egress.statuswriter import EgressStatusWriter
 from tarmac.api.conditions import condition_of
 from tarmac.api.egress.names import ANNOTATION_NODE_FACTS

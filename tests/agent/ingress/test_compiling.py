@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from tarmac.agent.ingress.compiling import IngressObjects, LocalNode, compile_ingress
-from tarmac.agent.ingress.facts import read_service
 from tarmac.agent.ingress.leases import lease_configs
+from tarmac.agent.ingress.servicefacts import read_service
 from tarmac.api.declare import decode
 from tarmac.api.ingress.addresspool import AddressPool
 from tarmac.api.ingress.publicaddress import PublicAddress
@@ -17,7 +17,7 @@ from tarmac.api.networking.tunnelendpoint import TunnelEndpoint
 from tarmac.datapath.egress import EncryptedPeer, OutsideLink
 from tarmac.datapath.ingress import MAX_NODES, IngressState, LocalBackend, OpenPort
 from tarmac.decide import reasons
-from tarmac.decide.reach.facts import SliceFacts, decode_slice
+from tarmac.decide.reach.partialobjects import SliceFacts, decode_slice
 
 ADDRESS, ADDRESS6 = "192.0.2.10", "2001:db8::10"
 NETWORK = "shop/default"

@@ -14,9 +14,9 @@ from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.kubelet import KubeletConfiguration
 from tarmac.agent.config.reading import stated
 from tarmac.agent.config.settings import settle
-from tarmac.agent.egress.facts import private_key
 from tarmac.agent.egress.leases.addressconfig import write_key
 from tarmac.agent.egress.leases.exchange import PrivateKey
+from tarmac.agent.egress.nodefacts import private_key
 from tarmac.api.egress.names import ANNOTATION_NODE_FACTS
 from tarmac.api.egress.nodefacts import NodeFacts, OutsideInterface, write_facts
 from tarmac.api.ingress.names import ANNOTATION_ADDRESSES

@@ -18,8 +18,8 @@ from tarmac.api.networking.podendpoint import project
 from tarmac.api.networking.policy import InterfacePolicy
 from tarmac.api.schema import JsonObject
 from tarmac.datapath.interface import HostPort, NetworkState, NodeNetworks, Remote
-from tarmac.decide.reach.facts import PolicyFacts, SliceEndpoint, decode_service, decode_slice, policy_of
 from tarmac.decide.reach.members import NetworkPod, member_of, remote_member
+from tarmac.decide.reach.partialobjects import PolicyFacts, SliceEndpoint, decode_service, decode_slice, policy_of
 from tarmac.decide.reach.policyrules import Allowance, PortRange, Rules, ServiceFrontend
 
 HERE, NET = "here", "shop/default"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tarmac.api.schema import JsonObject
 from tarmac.decide.endpoints import EndpointPod, EndpointsBuilder, ResolvedPort, ServiceFacts
-from tarmac.decide.endpoints.objects import OVER_CAPACITY, TRIGGER_TIME
+from tarmac.decide.endpoints.endpointsbuilder import OVER_CAPACITY, TRIGGER_TIME
 from tarmac.decide.endpoints.subsets import Subset, SubsetAddresses, repacked, truncated
 from tests.decide.endpoints.test_endpoints_of_services import WEB, pod, service
 from tests.support.working import finished, longest_step

@@ -22,8 +22,8 @@ from tarmac.api.schema import JsonObject
 from tarmac.datapath.fake import FakeDatapath, FakeUnderlay
 from tarmac.datapath.interface import NodeNetworks
 from tarmac.decide.addresses import mac_address
-from tarmac.decide.reach.facts import decode_service, decode_slice, kubernetes_policy_of, policy_of
 from tarmac.decide.reach.members import member_of
+from tarmac.decide.reach.partialobjects import decode_service, decode_slice, kubernetes_policy_of, policy_of
 from tarmac.decide.reach.question import ReachTarget, question_of
 from tarmac.decide.reach.reachability import reachability
 from tarmac.decide.snapshot.snapshot import Objects

@@ -21,7 +21,7 @@ from tarmac.agent.egress.compiling import CompiledEgress, compile_state, service
 from tarmac.agent.egress.leases.addressconfig import AddressConfig, address_config
 from tarmac.agent.egress.leases.checkpoint import LeaseCheckpoint
 from tarmac.agent.egress.leases.thread import LeaseThread
-from tarmac.agent.egress.objects import EgressCheckpoint, EgressObjects, EgressObjectSource
+from tarmac.agent.egress.relayinformers import EgressCheckpoint, EgressObjects, EgressObjectSource
 from tarmac.agent.egress.statuswriter import AppliedGeneration, EgressStatusWriter
 from tarmac.api.egress.forwarding import RuleError
 from tarmac.base.clock import Clock

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from tarmac.agent.egress.compiling import Interfaces, NoOutsideInterface, outside_of
-from tarmac.agent.ingress.facts import IngressService, Place, holder_key, pool_ranges, references, slice_key
+from tarmac.agent.ingress.servicefacts import IngressService, Place, holder_key, pool_ranges, references, slice_key
 from tarmac.agent.ingress.tunnelends import TunnelEnds, tunnel_ends
 from tarmac.agent.network.compiler.state import is_address
 from tarmac.api.ingress.addresspool import AddressPool, announcement
@@ -24,7 +24,7 @@ from tarmac.datapath.egress import Transport
 from tarmac.datapath.ingress import IngressState, LocalBackend, OpenPort
 from tarmac.decide import reasons
 from tarmac.decide.ingress.targets import ANYCAST, LOCAL, IngressEndpoint, Leads, usable, weights
-from tarmac.decide.reach.facts import SliceFacts
+from tarmac.decide.reach.partialobjects import SliceFacts
 
 _FAMILIES: Final = {"IPv4": 4, "IPv6": 6}
 

@@ -18,8 +18,8 @@ from typing import Final
 from tarmac.agent.egress.compiling import Interfaces
 from tarmac.agent.egress.leases.thread import LeaseThread
 from tarmac.agent.ingress.compiling import CompiledIngress, IngressObjects, LocalNode, compile_ingress
+from tarmac.agent.ingress.ingressinformers import IngressObjectSource
 from tarmac.agent.ingress.leases import lease_configs
-from tarmac.agent.ingress.objects import IngressObjectSource
 from tarmac.agent.ingress.statuswriter import AppliedAddress, IngressStatusWriter
 from tarmac.api.ingress.publicaddress import PublicAddress
 from tarmac.base.clock import Clock

@@ -34,8 +34,8 @@ from tarmac.client.targets.untyped import (
     TUNNEL_ENDPOINTS,
 )
 from tarmac.client.watch import Change
-from tarmac.decide.reach.facts import decode_service, decode_slice, kubernetes_policy_of, policy_of
 from tarmac.decide.reach.members import NetworkPod, member_of, remote_member
+from tarmac.decide.reach.partialobjects import decode_service, decode_slice, kubernetes_policy_of, policy_of
 
 T = TypeVar("T")
 

@@ -36,8 +36,8 @@ from tarmac.agent.pods.worker import PodEnding, PodWorker
 from tarmac.agent.probes.checks import Checks
 from tarmac.agent.static.manifests import Manifests
 from tarmac.agent.static.mirrors import MirrorPodManager
-from tarmac.agent.status.facts import PodTermination
 from tarmac.agent.status.podstatus import rejected_status
+from tarmac.agent.status.statusinputs import PodTermination
 from tarmac.agent.status.writer import StatusWriter
 from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.mirrorpods import is_mirror

@@ -27,8 +27,8 @@ from tarmac.agent.pods.podactions import Kill, MakeSandbox, PodActions, Resize, 
 from tarmac.agent.pods.termination import Terminator
 from tarmac.agent.probes.prober import Prober
 from tarmac.agent.status.conditions import OURS
-from tarmac.agent.status.facts import TOO_LONG, PodTermination, StatusFacts
 from tarmac.agent.status.podstatus import in_order, pod_status, rejected_status
+from tarmac.agent.status.statusinputs import TOO_LONG, PodTermination, StatusFacts
 from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import parse_rfc3339

@@ -8,7 +8,7 @@ with an unknown exit code.
 from __future__ import annotations
 
 from tarmac.agent.model.pod import is_sidecar, restarts_after
-from tarmac.agent.status.facts import StatusFacts
+from tarmac.agent.status.statusinputs import StatusFacts
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import rfc3339
 from tarmac.runtimes.interface import RuntimeContainer

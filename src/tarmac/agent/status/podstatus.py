@@ -12,8 +12,8 @@ from functools import lru_cache
 from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.status.conditions import OURS, pod_conditions, with_times
 from tarmac.agent.status.containers import container_statuses, lost_at_the_end
-from tarmac.agent.status.facts import StatusFacts
 from tarmac.agent.status.phase import phase
+from tarmac.agent.status.statusinputs import StatusFacts
 from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.kubernetes.core.pods.podresources import qos_class
 from tarmac.api.schema import JsonObject

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tarmac.api import checks
-from tarmac.api.kubernetes import certificates, classes, endpointslices, rbac
+from tarmac.api.kubernetes import certificates, clusterclasses, endpointslices, rbac
 from tarmac.api.kubernetes.apps import daemonsets, deployments, podtemplates, replicasets, statefulsets
 from tarmac.api.kubernetes.autoscaling import autoscalers, firstversion
 from tarmac.api.kubernetes.batch import cronjobs, jobs
@@ -168,7 +168,7 @@ _STRATEGIES: dict[tuple[str, str], Strategy] = {
     ("networking.k8s.io", "IngressClass"): ingresses.IngressClassStrategy(),
     ("networking.k8s.io", "NetworkPolicy"): policies.NetworkPolicyStrategy(),
     ("networking.k8s.io", "ServiceCIDR"): addresses.ServiceCIDRStrategy(),
-    ("node.k8s.io", "RuntimeClass"): classes.RuntimeClassStrategy(),
+    ("node.k8s.io", "RuntimeClass"): clusterclasses.RuntimeClassStrategy(),
     ("policy", "PodDisruptionBudget"): DisruptionBudgetStrategy(),
     (rbac.GROUP, "ClusterRole"): rbac.ClusterRoleStrategy(),
     (rbac.GROUP, "ClusterRoleBinding"): rbac.ClusterRoleBindingStrategy(),
@@ -178,11 +178,11 @@ _STRATEGIES: dict[tuple[str, str], Strategy] = {
     (_DEVICES, "ResourceClaim"): resourceclaims.ResourceClaimStrategy(),
     (_DEVICES, "ResourceClaimTemplate"): resourceclaims.ResourceClaimTemplateStrategy(),
     (_DEVICES, "ResourceSlice"): slices.ResourceSliceStrategy(),
-    ("scheduling.k8s.io", "PriorityClass"): classes.PriorityClassStrategy(),
+    ("scheduling.k8s.io", "PriorityClass"): clusterclasses.PriorityClassStrategy(),
     ("storage.k8s.io", "CSIDriver"): drivers.CSIDriverStrategy(),
     ("storage.k8s.io", "CSINode"): drivers.CSINodeStrategy(),
     ("storage.k8s.io", "CSIStorageCapacity"): drivers.CSIStorageCapacityStrategy(),
-    ("storage.k8s.io", "StorageClass"): classes.StorageClassStrategy(),
+    ("storage.k8s.io", "StorageClass"): clusterclasses.StorageClassStrategy(),
     ("storage.k8s.io", "VolumeAttachment"): attachments.VolumeAttachmentStrategy(),
     ("storage.k8s.io", "VolumeAttributesClass"): attachments.VolumeAttributesClassStrategy(),
 }

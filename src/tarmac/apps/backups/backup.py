@@ -19,8 +19,8 @@ from pathlib import Path
 
 from tarmac import __version__
 from tarmac.api.status import ApiError
+from tarmac.apps.backups.hoststores import key_files, layout_named, read_passphrase
 from tarmac.apps.backups.keys import encryption_keys_in, own_encryption_keys
-from tarmac.apps.backups.places import key_files, layout_named, read_passphrase
 from tarmac.apps.host.hostlayout import DONE, FAILED, OBSTACLES, tell
 from tarmac.apps.layout import Layout
 from tarmac.base.clock import Clock, SystemClock, rfc3339

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tarmac.apps.backups.places import ENCRYPTION_KEY, PKI, key_path
+from tarmac.apps.backups.hoststores import ENCRYPTION_KEY, PKI, key_path
 from tarmac.apps.host.checks import Obstacle
 from tarmac.apps.layout import Layout
 from tarmac.server.security.encryption import read_keys

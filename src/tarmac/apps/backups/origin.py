@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from tarmac.apps.backups.hoststores import PKI
 from tarmac.apps.backups.keys import encryption_keys_in, own_encryption_keys
-from tarmac.apps.backups.places import PKI
 from tarmac.apps.host.checks import Obstacle
 from tarmac.apps.host.joining import Blocked
 from tarmac.apps.layout import Layout

@@ -24,9 +24,9 @@ from tarmac.api.nodetokens import REVOKED_MAP
 from tarmac.api.restored import RESTORES
 from tarmac.api.schema import JsonObject
 from tarmac.apps.backups.backup import open_with
+from tarmac.apps.backups.hoststores import layout_named, read_passphrase
 from tarmac.apps.backups.keys import encryption_keys_in, key_obstacles, own_encryption_keys, put_keys
 from tarmac.apps.backups.origin import Allowed, ReadBackup, is_foreign
-from tarmac.apps.backups.places import layout_named, read_passphrase
 from tarmac.apps.host.checks import Obstacle
 from tarmac.apps.host.hostlayout import DONE, FAILED, OBSTACLES, Machine, SetupFailed, setting_up, tell
 from tarmac.apps.host.joining import Blocked

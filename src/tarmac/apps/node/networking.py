@@ -12,9 +12,9 @@ from tarmac.agent.dns.resolver import Resolver
 from tarmac.agent.dns.server import NameServer
 from tarmac.agent.dns.upstream import PORT, Upstream
 from tarmac.agent.dns.view import DnsView
-from tarmac.agent.egress.facts import private_key
 from tarmac.agent.egress.leases.addressconfig import write_key
 from tarmac.agent.egress.leases.exchange import PrivateKey
+from tarmac.agent.egress.nodefacts import private_key
 from tarmac.agent.environment.resolving import read_resolv_conf
 from tarmac.agent.http.api import ExternalConnections
 from tarmac.agent.metadata.egress import PodEgress

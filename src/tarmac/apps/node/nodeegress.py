@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Se
 from contextlib import suppress
 
 from tarmac.agent.config.settings import AgentConfig
-from tarmac.agent.egress.facts import FactsAnnotation, private_key
 from tarmac.agent.egress.leases.addressconfig import write_key
 from tarmac.agent.egress.leases.checkpoint import LeaseCheckpoint
 from tarmac.agent.egress.leases.exchange import PrivateKey
 from tarmac.agent.egress.leases.thread import LeaseThread
-from tarmac.agent.egress.objects import EgressObjectSource
+from tarmac.agent.egress.nodefacts import FactsAnnotation, private_key
 from tarmac.agent.egress.reconciler import EgressReconciler
+from tarmac.agent.egress.relayinformers import EgressObjectSource
 from tarmac.agent.egress.sharing import SharedConnections
 from tarmac.agent.egress.statuswriter import EgressStatusWriter
 from tarmac.agent.egress.traffic import TrafficMetrics

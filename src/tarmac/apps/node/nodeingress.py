@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from contextlib import suppress
 
 from tarmac.agent.config.settings import AgentConfig
-from tarmac.agent.egress.facts import private_key
 from tarmac.agent.egress.leases.checkpoint import LeaseCheckpoint
 from tarmac.agent.egress.leases.thread import LeaseThread
+from tarmac.agent.egress.nodefacts import private_key
+from tarmac.agent.ingress.ingressinformers import IngressObjectSource
 from tarmac.agent.ingress.leases import PURPOSE, IngressLeaseKernel
-from tarmac.agent.ingress.objects import IngressObjectSource
 from tarmac.agent.ingress.reconciler import IngressReconciler, Networks
 from tarmac.agent.ingress.statuswriter import IngressStatusWriter
 from tarmac.api.networking.ports import INGRESS_LEASE_PORT

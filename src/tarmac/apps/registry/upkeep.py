@@ -13,8 +13,8 @@ from typing import NoReturn
 
 import msgspec
 
-from tarmac.apps.registry.files import RegistryFiles
 from tarmac.apps.registry.pushed import free_bytes, remove, remove_idle_uploads, usage
+from tarmac.apps.registry.registrypaths import RegistryFiles
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.server.reader import decode

@@ -20,7 +20,7 @@ from tarmac.cli.egress.sources import CheckedSource, sources_of
 from tarmac.cli.rendering.text import paragraph, table
 from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
-from tarmac.cli.verbs.objects import BadObject
+from tarmac.cli.verbs.objectnames import BadObject
 from tarmac.client.client import Client
 from tarmac.client.http import HttpConfig
 from tarmac.client.requests import JSON_ONLY

@@ -18,7 +18,7 @@ from tarmac.cli.logs.selecting import LogSelection, Selection, needs_nodes, sele
 from tarmac.cli.rendering.text import printable
 from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
-from tarmac.cli.verbs.objects import BadObject
+from tarmac.cli.verbs.objectnames import BadObject
 from tarmac.client.backoff import Backoff
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError

@@ -10,7 +10,7 @@ from tarmac.api.compute.names import LABEL_CITY_CODE, LABEL_DEPLOYMENT_NAME, LAB
 from tarmac.api.kubernetes.core.pods.phases import is_terminal
 from tarmac.api.schema import JsonObject
 from tarmac.cli.logs.lines import LogSource
-from tarmac.cli.verbs.objects import BadObject, Json, parse_object
+from tarmac.cli.verbs.objectnames import BadObject, Json, parse_object
 from tarmac.client.targets.untyped import DEPLOYMENTS, WORKLOADS
 
 _CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tarmac.api.status import ApiError
 from tarmac.base.tasks import Tasks
-from tarmac.cli.machines.places import InstanceEndpoint, open_screen
+from tarmac.cli.machines.instanceendpoint import InstanceEndpoint, open_screen
 from tarmac.cli.redirectfile import redirect_file
 from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client

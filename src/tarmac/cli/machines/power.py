@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tarmac.cli.machines.places import InstanceEndpoint, find_instance
+from tarmac.cli.machines.instanceendpoint import InstanceEndpoint, find_instance
 from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client

@@ -7,7 +7,7 @@ import asyncio
 from pathlib import Path
 
 from tarmac.cli.machines.browser import serve_browser
-from tarmac.cli.machines.places import InstanceEndpoint, find_instance, open_screen
+from tarmac.cli.machines.instanceendpoint import InstanceEndpoint, find_instance, open_screen
 from tarmac.cli.machines.rfb import RfbFault
 from tarmac.cli.machines.screenshot import Screenshot
 from tarmac.cli.machines.viewers import Viewers

@@ -21,7 +21,7 @@ from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.listing import TableListing
 from tarmac.cli.verbs.livetable import Painting
 from tarmac.cli.verbs.nodecities import needs_locations
-from tarmac.cli.verbs.objects import BadObject
+from tarmac.cli.verbs.objectnames import BadObject
 from tarmac.client.client import Client
 from tarmac.client.targets.untyped import LOCATIONS, NODE_METRICS, NODES, POD_METRICS, PODS
 from tarmac.decide.allocatable.report import location_cities

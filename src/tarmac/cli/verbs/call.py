@@ -15,7 +15,7 @@ from tarmac.api.status import ApiError
 from tarmac.cli.flags import local_kubeconfig
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.manifests import BadManifest
-from tarmac.cli.verbs.objects import BadObject
+from tarmac.cli.verbs.objectnames import BadObject
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
 from tarmac.client.http import HttpConfig, HttpTransport

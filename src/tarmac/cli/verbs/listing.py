@@ -9,7 +9,7 @@ from __future__ import annotations
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, Forbidden, NotFound
 from tarmac.cli.verbs.console import Console
-from tarmac.cli.verbs.objects import Json
+from tarmac.cli.verbs.objectnames import Json
 from tarmac.client.client import Client
 
 

@@ -15,7 +15,7 @@ from tarmac.api.status import NotFound
 from tarmac.cli.rendering.reachability import reachability_text
 from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
-from tarmac.cli.verbs.objects import BadObject, Json, parse_object
+from tarmac.cli.verbs.objectnames import BadObject, Json, parse_object
 from tarmac.client.client import Client
 from tarmac.client.requests import JSON_ONLY
 from tarmac.decide.reach.question import BadQuestion, ReachQuestion, ReachTarget, question_of

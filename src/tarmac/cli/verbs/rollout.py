@@ -16,14 +16,14 @@ from tarmac.base.clock import rfc3339
 from tarmac.cli.rendering.rollout import history_table, images_of
 from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
-from tarmac.cli.verbs.objects import parse_object
+from tarmac.cli.verbs.objectnames import parse_object
 from tarmac.cli.verbs.status import follow
 from tarmac.client.client import Client
 from tarmac.client.targets.typed import WORKLOADS
 from tarmac.client.targets.untyped import CONTROLLER_REVISIONS
+from tarmac.decide.powerstate import is_stopped, with_running
 from tarmac.decide.rollout import Revision, template_hash, undo
 from tarmac.decide.rollout.stored import history_of, is_packed, template_in, unpacked
-from tarmac.decide.running import is_stopped, with_running
 
 DONE, FAILED = 0, 1
 _MANAGER = "tarmac-rollout"

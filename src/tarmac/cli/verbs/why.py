@@ -12,7 +12,7 @@ from tarmac.api.status import NotFound
 from tarmac.cli.rendering.explanation import explanation_text
 from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
-from tarmac.cli.verbs.objects import EXPLAINED, Json, bare_name, parse_object
+from tarmac.cli.verbs.objectnames import EXPLAINED, Json, bare_name, parse_object
 from tarmac.client.client import Client
 from tarmac.client.requests import JSON_ONLY
 

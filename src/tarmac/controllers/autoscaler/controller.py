@@ -28,7 +28,7 @@ from tarmac.controllers.writes import write_status
 from tarmac.decide import reasons
 from tarmac.decide.derived.resources import instance_amounts
 from tarmac.decide.instances import read_instance
-from tarmac.decide.running import is_stopped
+from tarmac.decide.powerstate import is_stopped
 from tarmac.decide.scaling import History, Reading, ScaleDecision, scale
 from tarmac.decide.scaling.metricstatus import told
 from tarmac.decide.verdict import Refusal

@@ -33,8 +33,8 @@ from tarmac.controllers.endpointslices import (
 )
 from tarmac.decide import reasons
 from tarmac.decide.endpoints import EndpointGroup, EndpointsFacts, Mirrors, ServiceFacts, mirrors
+from tarmac.decide.endpoints.endpointsbuilder import TRIGGER_TIME
 from tarmac.decide.endpoints.mirrors import OF_A_SUBSET
-from tarmac.decide.endpoints.objects import TRIGGER_TIME
 
 MANAGED_BY = "endpointslicemirroring-controller.k8s.io"
 _MANAGER = "tarmac-endpointslicemirroring"

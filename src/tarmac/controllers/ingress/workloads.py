@@ -28,7 +28,7 @@ from tarmac.controllers.ingress.claims import IngressClaimLoop
 from tarmac.controllers.writes import write_status
 from tarmac.decide import reasons
 from tarmac.decide.endpoints import EndpointPod, Grouping, ServiceFacts
-from tarmac.decide.endpoints.facts import SelectedPort, ServiceSpec
+from tarmac.decide.endpoints.servicefacts import SelectedPort, ServiceSpec
 from tarmac.decide.ingress.announcing import Report, anycast_cities, anycast_finding, reports
 from tarmac.decide.ingress.binding import holders, phase_of
 from tarmac.decide.ingress.claims import IngressClaim, declared_ports, holder_key

@@ -46,8 +46,8 @@ from tarmac.decide.derived.pods import pod_of
 from tarmac.decide.derived.resources import instance_amounts
 from tarmac.decide.derived.volumes import claims
 from tarmac.decide.machineimages import Images
+from tarmac.decide.powerstate import is_stopped
 from tarmac.decide.rollup import InstanceInput, InstancePod, PodProgress, instance_status
-from tarmac.decide.running import is_stopped
 from tarmac.decide.verdict import Refusal
 
 MANAGER = "tarmac-instance"

@@ -34,7 +34,7 @@ from tarmac.api.compute.workload import (
 from tarmac.api.declare import Struct, encode
 from tarmac.api.schema import Json
 from tarmac.api.shared import ObjectMeta, OwnerReference
-from tarmac.decide.running import is_stopped, with_running
+from tarmac.decide.powerstate import is_stopped, with_running
 
 
 @dataclass(frozen=True, slots=True)

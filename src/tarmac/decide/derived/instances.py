@@ -18,7 +18,7 @@ from tarmac.api.compute.workload import WorkloadDeployment
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.networking.network import NetworkBinding, NetworkBindingSpec, NetworkRef
 from tarmac.api.shared import LocationReference, ObjectMeta, OwnerReference
-from tarmac.decide.running import is_stopped
+from tarmac.decide.powerstate import is_stopped
 
 
 def instance_document(

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import IPFamily
-from tarmac.decide.endpoints.facts import EndpointPod, ServiceFacts
 from tarmac.decide.endpoints.ports import ResolvedPort, ResolvedPorts
+from tarmac.decide.endpoints.servicefacts import EndpointPod, ServiceFacts
 
 _NEAR = ("PreferClose", "PreferSameZone", "PreferSameNode")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tarmac.api.schema import JsonObject
-from tarmac.decide.endpoints.facts import EndpointPod, ServiceFacts
+from tarmac.decide.endpoints.servicefacts import EndpointPod, ServiceFacts
 
 
 class ResolvedPort(NamedTuple):

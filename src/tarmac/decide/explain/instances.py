@@ -18,7 +18,7 @@ from tarmac.decide.explain.budgets import drain_lines
 from tarmac.decide.explain.machines import RULE as MACHINE_RULE
 from tarmac.decide.explain.pods import pod_lines
 from tarmac.decide.machineimages import images_of
-from tarmac.decide.running import STOPPED_TEXT, is_stopped
+from tarmac.decide.powerstate import STOPPED_TEXT, is_stopped
 from tarmac.decide.snapshot.cachedreads import CachedReads
 from tarmac.decide.snapshot.snapshot import INSTANCES, LOCAL_MACHINE_IMAGES, LOCATIONS, MACHINE_IMAGES, PODS, Snapshot
 from tarmac.decide.verdict import Refusal

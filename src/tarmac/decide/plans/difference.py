@@ -9,8 +9,8 @@ from tarmac.api.compute.explanations import CityPlan, Ending, Refused
 from tarmac.api.compute.workload import WorkloadDeployment
 from tarmac.api.shared import ResourceList
 from tarmac.decide.instances import InstanceView
+from tarmac.decide.powerstate import is_stopped
 from tarmac.decide.rollout import CityGoal
-from tarmac.decide.running import is_stopped
 from tarmac.decide.scheduling import PreemptionCandidate
 from tarmac.decide.verdict import Refusal
 

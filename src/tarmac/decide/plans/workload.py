@@ -25,9 +25,9 @@ from tarmac.decide.placement import LocationView, by_city, location_for
 from tarmac.decide.plans.difference import Difference, difference
 from tarmac.decide.plans.quota import grant
 from tarmac.decide.plans.room import amounts_of, remove, take_room, unplaced
+from tarmac.decide.powerstate import is_stopped
 from tarmac.decide.rollout.stored import history_now
 from tarmac.decide.rollout.waves import waves_to_come
-from tarmac.decide.running import is_stopped
 from tarmac.decide.snapshot.cachedreads import CachedReads
 from tarmac.decide.snapshot.candidates import CandidateNodes
 from tarmac.decide.snapshot.deployments import deployments_of

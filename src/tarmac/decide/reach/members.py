@@ -17,7 +17,7 @@ from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.networking.interfaces import AttachedInterface, decode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES, pods_network
 from tarmac.api.networking.podendpoint import PodEndpoint
-from tarmac.decide.reach.facts import Fields
+from tarmac.decide.reach.partialobjects import Fields
 
 Protocol = Literal["TCP", "UDP", "SCTP"]
 

@@ -21,9 +21,9 @@ from tarmac.api.networking.tunnels import closed_ways, reports_open
 from tarmac.api.schema import JsonObject
 from tarmac.decide import reasons
 from tarmac.decide.reach.budget import CompilationTooLarge
-from tarmac.decide.reach.facts import PolicyFacts
 from tarmac.decide.reach.marks import is_reserved
 from tarmac.decide.reach.members import NetworkPod
+from tarmac.decide.reach.partialobjects import PolicyFacts
 from tarmac.decide.reach.routing import is_within, own_address, own_addresses, way_out
 from tarmac.decide.reach.selecting import Labels
 from tarmac.decide.reach.world import ReachWorld

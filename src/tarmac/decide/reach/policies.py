@@ -23,8 +23,8 @@ from tarmac.api.networking.policy import EgressRule, IngressRule, InterfacePolic
 from tarmac.api.shared import LabelSelector
 from tarmac.base.selectors import EVERYTHING, LabelMatcher
 from tarmac.decide.reach.budget import MAX_RANGES, MAX_RULES, MAX_STEPS, Budget, CompilationTooLarge
-from tarmac.decide.reach.facts import PolicyFacts
 from tarmac.decide.reach.members import NetworkPod
+from tarmac.decide.reach.partialobjects import PolicyFacts
 from tarmac.decide.reach.policyrules import Allowance, PortRange, Rules
 from tarmac.decide.reach.selecting import Labelled, Labels, Selecting
 

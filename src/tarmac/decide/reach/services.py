@@ -24,8 +24,8 @@ from tarmac.decide.reach.budget import (
     Budget,
     CompilationTooLarge,
 )
-from tarmac.decide.reach.facts import ServiceFields, ServicePortFacts, SliceEndpoint, SliceFacts
 from tarmac.decide.reach.marks import is_reserved
+from tarmac.decide.reach.partialobjects import ServiceFields, ServicePortFacts, SliceEndpoint, SliceFacts
 from tarmac.decide.reach.policyrules import ServiceFrontend
 
 LABEL_SERVICE = "kubernetes.io/service-name"

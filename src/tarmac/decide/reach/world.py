@@ -19,7 +19,8 @@ from tarmac.api.networking.names import GROUP as NETWORKING
 from tarmac.api.networking.names import LABEL_ZONE
 from tarmac.api.schema import JsonObject
 from tarmac.decide.reach.evaluation import Permission
-from tarmac.decide.reach.facts import (
+from tarmac.decide.reach.members import NetworkPod, member_of
+from tarmac.decide.reach.partialobjects import (
     PolicyFacts,
     ServiceFields,
     SliceFacts,
@@ -28,7 +29,6 @@ from tarmac.decide.reach.facts import (
     kubernetes_policy_of,
     policy_of,
 )
-from tarmac.decide.reach.members import NetworkPod, member_of
 from tarmac.decide.reach.policies import PolicyBook
 from tarmac.decide.reach.policyrules import Allowance, Rules, ServiceFrontend
 from tarmac.decide.reach.selecting import Labels

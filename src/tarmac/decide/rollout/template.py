@@ -7,7 +7,7 @@ import hashlib
 import msgspec
 
 from tarmac.api.compute.instance import InstanceTemplate
-from tarmac.decide.running import with_running
+from tarmac.decide.powerstate import with_running
 
 _LENGTH = 10
 

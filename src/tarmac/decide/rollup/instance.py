@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from tarmac.api.compute.instance import InstanceStatus, InterfaceStatus, ObservedController
 from tarmac.api.shared import Summary
 from tarmac.decide import reasons
+from tarmac.decide.powerstate import STOPPED_TEXT
 from tarmac.decide.rollup.conditions import Finding, merge, most_actionable
 from tarmac.decide.rollup.pods import PodProgress
-from tarmac.decide.running import STOPPED_TEXT
 from tarmac.decide.verdict import Refusal
 
 

@@ -20,7 +20,7 @@ import msgspec
 
 from tarmac.agent.containers.images import BACKOFF_STATUS_DELAY
 from tarmac.agent.model.allotment import Refusal
-from tarmac.agent.status.facts import TOO_LONG
+from tarmac.agent.status.statusinputs import TOO_LONG
 from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Conflict, NotFound

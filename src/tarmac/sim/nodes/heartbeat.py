@@ -25,7 +25,7 @@ from tarmac.client.errors import ClientError
 from tarmac.client.reflector import Reflector
 from tarmac.client.targets.untyped import LEASES, NODES
 from tarmac.client.watch import Change
-from tarmac.sim.nodes import objects
+from tarmac.sim.nodes import locationobjects as objects
 from tarmac.sim.nodes.settings import FAULT, HeartbeatSettings
 from tarmac.sim.nodes.simulatednode import SimulatedNode
 

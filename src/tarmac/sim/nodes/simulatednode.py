@@ -8,8 +8,8 @@ from ipaddress import IPv4Address
 from tarmac.agent.model.allotment import Postponed, Refusal
 from tarmac.agent.model.pod import AgentPod
 from tarmac.sim.nodes.gate import NodeGate
+from tarmac.sim.nodes.locationobjects import labels_of
 from tarmac.sim.nodes.model import NodeModel
-from tarmac.sim.nodes.objects import labels_of
 from tarmac.sim.nodes.pod import SimulatedPod
 from tarmac.sim.nodes.settings import SimLocation
 

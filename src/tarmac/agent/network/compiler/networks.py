@@ -18,8 +18,8 @@ from tarmac.api.networking.network import Network
 from tarmac.api.networking.tunnelendpoint import TunnelEndpoint
 from tarmac.base.log import log
 from tarmac.datapath.interface import NetworkState, NodeNetworks
-from tarmac.decide.reach.facts import PolicyFacts, ServiceFields, SliceFacts
 from tarmac.decide.reach.members import NetworkPod
+from tarmac.decide.reach.partialobjects import PolicyFacts, ServiceFields, SliceFacts
 from tarmac.decide.reach.policies import DENIED, PolicyBook
 from tarmac.decide.reach.policyrules import ServiceFrontend
 from tarmac.decide.reach.services import NodeZone, Offered, ServiceFrontends, ServiceIndex

@@ -10,8 +10,8 @@ from ipaddress import ip_address
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.api.networking.network import Network
 from tarmac.datapath.interface import HostPort, NetworkState, Remote
-from tarmac.decide.reach.facts import PolicyFacts
 from tarmac.decide.reach.members import NetworkPod
+from tarmac.decide.reach.partialobjects import PolicyFacts
 from tarmac.decide.reach.policyrules import Rules
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from tarmac.api import checks
 from tarmac.api.kubernetes.changes import keep
-from tarmac.api.kubernetes.classes import validate_parameters
+from tarmac.api.kubernetes.clusterclasses import validate_parameters
 from tarmac.api.kubernetes.core.claims import validate_driver_name
 from tarmac.api.kubernetes.strategy import KubernetesStrategy
 from tarmac.api.resource import Strategy

@@ -22,7 +22,7 @@ from tarmac.api.repositories import REGISTRY, TOKEN_ISSUER, TOKENS_PATH
 from tarmac.apps.control_plane import Running
 from tarmac.apps.layout import Layout
 from tarmac.apps.processes import RESTART_DELAY, end, ended, last_words, start, stop
-from tarmac.apps.registry.files import RegistryFiles, files_of, registries_of
+from tarmac.apps.registry.registrypaths import RegistryFiles, files_of, registries_of
 from tarmac.apps.registry.upkeep import Upkeep
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.log import log

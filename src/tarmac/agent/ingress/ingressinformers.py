@@ -16,7 +16,7 @@ import msgspec
 
 from tarmac.agent.egress.leases.checkpoint import replace_file
 from tarmac.agent.ingress.compiling import IngressObjects
-from tarmac.agent.ingress.facts import IngressService, Place, holder_key, read_service, references, slice_key
+from tarmac.agent.ingress.servicefacts import IngressService, Place, holder_key, read_service, references, slice_key
 from tarmac.api.declare import decoder
 from tarmac.api.ingress.addresspool import AddressPool
 from tarmac.api.ingress.publicaddress import PublicAddress
@@ -28,8 +28,8 @@ from tarmac.client.targets.target import Target
 from tarmac.client.targets.typed import ADDRESS_POOLS, PUBLIC_ADDRESSES
 from tarmac.client.targets.untyped import ENDPOINT_SLICES, PODS, SERVICES, TUNNEL_ENDPOINTS
 from tarmac.client.watch import Change
-from tarmac.decide.reach.facts import SliceFacts, decode_slice
 from tarmac.decide.reach.members import NetworkPod, member_of
+from tarmac.decide.reach.partialobjects import SliceFacts, decode_slice
 
 T = TypeVar("T")
 

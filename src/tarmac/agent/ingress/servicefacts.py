@@ -12,7 +12,7 @@ from tarmac.api.compute.names import LABEL_WORKLOAD_UID
 from tarmac.api.ingress.addresspool import AddressPool
 from tarmac.api.ingress.names import LABEL_ADDRESS
 from tarmac.api.ingress.publicaddress import HolderReference, PublicAddress
-from tarmac.decide.reach.facts import Fields, Metadata, ServicePortFacts, SliceFacts
+from tarmac.decide.reach.partialobjects import Fields, Metadata, ServicePortFacts, SliceFacts
 
 Place = tuple[str, str, str]
 """A namespace, and a Network and an address there of one of its pods."""

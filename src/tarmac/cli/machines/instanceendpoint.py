@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from tarmac.api.compute.names import API_VERSION, LABEL_WORKLOAD_NAME
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
-from tarmac.cli.verbs.objects import BadObject
+from tarmac.cli.verbs.objectnames import BadObject
 from tarmac.client.client import Client
 from tarmac.client.http import HttpConfig
 from tarmac.client.targets.typed import INSTANCES

@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 
 from tarmac.api.schema import JsonObject
 from tarmac.base.cooperative import CooperativeWork
-from tarmac.decide.endpoints.facts import EndpointPod, ServiceFacts
 from tarmac.decide.endpoints.groups import hostname_in, target_of
 from tarmac.decide.endpoints.ports import ResolvedPort, ResolvedPorts
+from tarmac.decide.endpoints.servicefacts import EndpointPod, ServiceFacts
 from tarmac.decide.endpoints.subsets import CAPACITY, Address, Subset, SubsetAddresses, repacked, truncated, with_ports
 
 LABEL_MANAGED_BY = "endpoints.kubernetes.io/managed-by"
