@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tarmac.cli.agent import add_agent_flags
-from tarmac.cli.backup import BACKUP_CODES, add_backup_flags, add_restore_flags, add_upgrade_flags
+from tarmac.cli.backup import BACKUP_CODES, add_backup_flags, add_doctor_flags, add_restore_flags, add_upgrade_flags
 from tarmac.cli.command import Command, CommandGroup, by_action, client_verb, parser_of, root
 from tarmac.cli.commands.clustercommands import LOCATION, NODE, RESTORED, ROTATE, STATUS, TOKEN, USER
 from tarmac.cli.commands.logscommand import LOGS
@@ -213,6 +213,14 @@ COMMANDS: Final = (
         help="the configuration file of this host",
         flags=add_config_flags,
         run=root("tarmac.apps.configcheck"),
+    ),
+    Command(
+        "doctor",
+        group=CommandGroup.HOST,
+        help="run every check of this host and of its cluster, and print one list",
+        epilog="Exit codes: 0 nothing failed, 1 a check failed, 2 the command line is wrong.",
+        flags=add_doctor_flags,
+        run=root("tarmac.apps.doctor"),
     ),
     Command(
         "version",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tarmac.apps.commands import parser
@@ -22,16 +22,27 @@ def main(options: argparse.Namespace) -> int:
     """Print all errors; return 3 if there are any."""
     file: Path = options.file
     try:
-        documents = read_file(file, command_parsers(parser()))
+        documents = documents_of(file)
     except BadConfigFile as error:
         print_error(error)
         return OBSTACLES
-    found = [f"{file}:{each.line}: {each.kind}.{what}" for each in documents for what in clashes(each)]
+    found = list(clashes_of(file, documents))
     for line in found:
         print_error(line)
     if not found:
         print(f"{file} is fine: {' and '.join(each.kind for each in documents) or 'nothing in it'}")
     return OBSTACLES if found else 0
+
+
+def documents_of(file: Path) -> list[ConfigDocument]:
+    """Read the configuration file. Raises BadConfigFile."""
+    return read_file(file, command_parsers(parser()))
+
+
+def clashes_of(file: Path, documents: Sequence[ConfigDocument]) -> Iterator[str]:
+    """Yield requirements of all documents that this host does not meet, with their places in the file."""
+    for each in documents:
+        yield from (f"{file}:{each.line}: {each.kind}.{what}" for what in clashes(each))
 
 
 def clashes(document: ConfigDocument) -> Iterator[str]:

@@ -53,7 +53,7 @@ def main(options: argparse.Namespace) -> int:
     """Print all obstacles; return the exit code."""
     configure(level="error", as_json=False)
     try:
-        found = asyncio.run(_obstacles(layout_named(options), options.to, SystemClock()))
+        found = asyncio.run(upgrade_obstacles(layout_named(options), options.to, SystemClock()))
     except (ApiError, BadConfigFile, ClientError, OSError, ValueError) as error:
         print_error(error)
         return FAILED
@@ -64,7 +64,8 @@ def main(options: argparse.Namespace) -> int:
     return OBSTACLES if found else DONE
 
 
-async def _obstacles(layout: Layout, to: str, clock: Clock) -> list[Obstacle]:
+async def upgrade_obstacles(layout: Layout, to: str, clock: Clock) -> list[Obstacle]:
+    """Return all obstacles to an upgrade. Raises ApiError, ClientError, OSError."""
     client = Client(HttpTransport(load(str(layout.kubeconfig)).http), clock)
     try:
         versions = await _server_versions(client, layout), await _agent_versions(client), await _leaders_version(client)

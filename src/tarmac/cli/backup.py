@@ -8,7 +8,7 @@ from typing import Final
 
 from tarmac import __version__
 from tarmac.cli.configpath import DEFAULT_FILE
-from tarmac.cli.flags import add_store_url
+from tarmac.cli.flags import add_kubeconfig_flags, add_output_flag, add_store_url
 
 BACKUP_CODES: Final = "Exit codes: 0 done, 1 failed or refused, 2 the command line, 3 obstacles, nothing was changed."
 _PASSPHRASE = "a file with the passphrase of the cluster's keys in its first line"
@@ -62,6 +62,13 @@ def add_upgrade_flags(command: argparse.ArgumentParser) -> None:
         "--to", default=__version__, metavar="VERSION", help="the target version (default: this program's)"
     )
     _add_place(check)
+
+
+def add_doctor_flags(command: argparse.ArgumentParser) -> None:
+    """Add the flags of `tarmac doctor`."""
+    add_kubeconfig_flags(command)
+    add_output_flag(command)
+    _add_place(command)
 
 
 def _add_place(command: argparse.ArgumentParser) -> None:

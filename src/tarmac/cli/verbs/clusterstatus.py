@@ -54,12 +54,17 @@ async def run(call: VerbCall) -> int:
 
 async def status(client: Client, console: Console, output: str) -> int:
     """Print the status; the exit code is 0 if every visible part is healthy."""
-    found = await _Gathering(client).all()
+    found = await gather(client)
     if output == "json":
         console.show_json(status_document(found))
     else:
         console.say(status_screen(found))
     return _NOT_FINE if found.problems() else 0
+
+
+async def gather(client: Client) -> ClusterStatus:
+    """Collect the status of the cluster. Raises ClientError when no server responds."""
+    return await _Gathering(client).all()
 
 
 class _Gathering:
