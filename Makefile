@@ -18,10 +18,13 @@ AS_ROOT := $(filter 0,$(shell id -u))
 AS_ASKED = $(if $(findstring --registry,$(ARGS)),registry) \
     $(if $(findstring --with-kubernetes-controllers,$(ARGS)),kubernetes-controllers)
 
-.PHONY: setup node-parts machine-images registry kubernetes-controllers run package gpu-trial pictures quick test test-tools check bench conformance soak lock format
+.PHONY: setup test-setup node-parts machine-images registry kubernetes-controllers run package gpu-trial pictures quick test test-tools check bench conformance soak lock format
 
 setup: ## everything `run` needs: system packages when root, virtual environment, generated tables
 	@tools/setup.sh
+
+test-setup: ## the same with the tools of checks and tests
+	@tools/setup.sh --tests
 
 node-parts: setup ## what real nodes are made of: containerd, runc, gVisor (built once), images, a small system for virtual machines
 ifneq ($(AS_ROOT),)
@@ -43,7 +46,7 @@ kubernetes-controllers: setup ## what `up --with-kubernetes-controllers` runs, b
 run: setup node-parts $(AS_ASKED) ## everything in the foreground; flags go into ARGS
 	@.venv/bin/tarmac up $(ARGS)
 
-check: setup ## formatting, lint, strict types, import direction, house rules
+check: test-setup ## formatting, lint, strict types, import direction, house rules
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/basedpyright
@@ -53,7 +56,7 @@ check: setup ## formatting, lint, strict types, import direction, house rules
 	$(PY) -m tools.names
 	$(PY) -m tools.dashboard --check
 
-test-tools: setup node-parts machine-images
+test-tools: test-setup node-parts machine-images
 ifneq ($(AS_ROOT),)
 	@tools/setup.sh chromium # the dashboard is tried in it
 	@$(PY) -m tools.debian_roots >/dev/null # the package is installed into them
@@ -84,7 +87,7 @@ gpu-trial: ## on a machine with an NVIDIA GPU, as root: the story of a GPU and o
 # The packages that decide and those that speak to nothing but memory and loopback: 150 seconds of processor time on a busy machine.
 QUICK := $(addprefix tests/,base api kubernetes tables decode openapi patch wire decide admission http client controllers cli tools)
 
-quick: setup ## the inner loop: what needs no root, no containerd, no etcd and no program beside
+quick: test-setup ## the inner loop: what needs no root, no containerd, no etcd and no program beside
 	$(PYTEST) -n 2 -m "not serial and not root and not peers and not slow" $(QUICK) $(ARGS)
 
 # At most so many tests that failed are run once more, by themselves; whichever pass then are named.
@@ -98,17 +101,19 @@ test: test-tools ## every test; PEERS=1 adds those against a real kube-apiserver
 bench: test-tools ## a table of costs and ratios; PEERS=1 adds the column of the real thing
 	$(PEER_PATHS) $(PY) -m benchmarks $(ARGS)
 
-conformance: setup kubernetes-controllers ## Kubernetes' conformance specs of the server, about 45 minutes; flags go into ARGS
+conformance: test-setup kubernetes-controllers ## Kubernetes' conformance specs of the server, about 45 minutes; flags go into ARGS
 	@$(PY) -m tests.conformance $(ARGS)
 
 # A part of it: make soak ARGS=tests/store.
 soak: test-tools ## the long version of every test that kills, damages or draws at random; says first how long it takes
 	TARMAC_SOAK=1 $(PEER_PATHS) $(PYTEST) -m "soak or hypothesis" $(ARGS)
 
-format: setup
+format: test-setup
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
 
-lock: setup ## renew requirements.lock from pyproject.toml
+lock: test-setup ## renew requirements.lock and requirements-run.lock from pyproject.toml
 	.venv/bin/uv pip compile pyproject.toml --all-extras --group dev --generate-hashes --no-header --no-annotate \
 	    --python-version 3.11 --universal --upgrade -q -o requirements.lock
+	.venv/bin/uv pip compile pyproject.toml --all-extras --group build --generate-hashes --no-header --no-annotate \
+	    --python-version 3.11 --universal -q -c requirements.lock -o requirements-run.lock

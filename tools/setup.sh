@@ -1,9 +1,14 @@
 #!/bin/sh
 # Makes a fresh Debian 12 (or a machine much like it) ready: system packages when root, a virtual environment, generated tables.
-# Safe to repeat; what is there already is left alone and costs under a second. Arguments are programs, and packages of
-# the same names, that are needed besides.
+# Safe to repeat; what is there already is left alone and costs under a second. With --tests, the environment has the
+# tools of checks and tests too. Other arguments are programs, and packages of the same names, that are needed besides.
 set -eu
 cd "$(dirname "$0")/.."
+lock=requirements-run.lock
+if [ "${1:-}" = --tests ]; then
+    shift
+    lock=requirements.lock # everything in requirements-run.lock, and the tools
+fi
 export UV_SYSTEM_CERTS=1 # trust what the machine trusts, a company's own authority included
 
 # Debian's own interpreter before one that comes first in the PATH: it is built with profile feedback, which those that
@@ -44,8 +49,10 @@ need_packages() {
 }
 
 environment() {
-    stamp=".venv/.made-of-$(cat requirements.lock third_party/uv.lock pyproject.toml | sha256sum | cut -c1-16)"
+    hash=$(cat requirements.lock requirements-run.lock third_party/uv.lock pyproject.toml | sha256sum | cut -c1-16)
+    stamp=".venv/.made-of-$hash-$lock"
     [ -e "$stamp" ] && return 0
+    [ $lock = requirements-run.lock ] && [ -e ".venv/.made-of-$hash-requirements.lock" ] && return 0
     $python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
         echo "error: Python 3.11 or newer is needed; this is $($python --version)" >&2
         exit 1
@@ -53,7 +60,7 @@ environment() {
     echo "making the virtual environment" >&2
     [ -x .venv/bin/python ] || $python -m venv .venv
     .venv/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r third_party/uv.lock
-    VIRTUAL_ENV=.venv .venv/bin/uv pip install -q --require-hashes -r requirements.lock
+    VIRTUAL_ENV=.venv .venv/bin/uv pip install -q --require-hashes -r $lock
     VIRTUAL_ENV=.venv .venv/bin/uv pip install -q --no-deps --no-build-isolation -e .
     rm -f .venv/.made-of-*
     touch "$stamp"

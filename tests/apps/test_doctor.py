@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.apps.doctor import Finding, check_cluster, check_configuration, check_host, check_kvm, report
+from tarmac.apps.doctor import DoctorCheck, check_cluster, check_configuration, check_host, check_kvm, report
 from tarmac.apps.host import checks
 from tarmac.apps.host.hostlayout import Machine
 from tarmac.base.clock import ManualClock, rfc3339
@@ -49,22 +49,22 @@ class Cases:
     code: int = 200
     now: float = NOW
 
-    def found(self) -> list[Finding]:
+    def found(self) -> list[DoctorCheck]:
         texts = {"/metrics": (200, self.metrics), "/readyz": (self.code, self.ready)}
         client = Client(Dated(self.lists, texts, self.now), ManualClock(NOW))
 
-        async def collect() -> list[Finding]:
+        async def collect() -> list[DoctorCheck]:
             return [each async for each in check_cluster(client)]
 
         return asyncio.run(collect())
 
 
-def failures(found: list[Finding]) -> list[str]:
+def failures(found: list[DoctorCheck]) -> list[str]:
     return [f"{each.check}: {each.message}" for each in found if each.state == "failed"]
 
 
 def test_a_healthy_cluster_has_no_finding() -> None:
-    assert Cases().found() == [Finding("server", "ok"), Finding("clock", "ok"), Finding("cluster", "ok")]
+    assert Cases().found() == [DoctorCheck("server", "ok"), DoctorCheck("clock", "ok"), DoctorCheck("cluster", "ok")]
 
 
 @pytest.mark.parametrize(("seconds", "way"), [(60.0, "60s behind"), (-14400.0, "4h ahead of")])
@@ -105,7 +105,7 @@ def test_an_old_backup_is_found() -> None:
 def test_a_part_that_the_caller_may_not_see_is_skipped() -> None:
     cases = Cases()
     cases.lists[NODES] = (403, "Forbidden")
-    assert Finding("cluster", "skipped", "may not list nodes") in cases.found()
+    assert DoctorCheck("cluster", "skipped", "may not list nodes") in cases.found()
 
 
 def test_a_mistake_in_the_configuration_is_found(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_host_without_the_accelerator_of_machines_is_warned(monkeypatch: pytes
 
 
 def test_the_table_counts_failures() -> None:
-    text = report([Finding("server", "ok"), Finding("clock", "failed", "this host's clock is 2h behind")])
+    text = report([DoctorCheck("server", "ok"), DoctorCheck("clock", "failed", "this host's clock is 2h behind")])
     assert text.splitlines() == [
         "CHECK   STATE   MESSAGE",
         "server  ok",

@@ -12,7 +12,7 @@ import msgspec
 from tarmac.api.kubernetes.servedresources import BODIES, SERVED
 from tools.cache import ROOT, cached, digest, say
 from tools.kubernetes_tables.documents import write_documents
-from tools.kubernetes_tables.modules import PINS, fetch, pinned
+from tools.kubernetes_tables.modules import PINS, fetched, pinned
 from tools.kubernetes_tables.published import components, read_documents, read_go_types
 from tools.kubernetes_tables.resources import discovery_rows
 from tools.kubernetes_tables.types import type_table
@@ -37,7 +37,11 @@ def up_to_date() -> bool:
 
 
 def _generate(folder: Path) -> None:
-    modules = fetch()
+    with fetched() as modules:
+        _generate_from(modules, folder)
+
+
+def _generate_from(modules: dict[str, Path], folder: Path) -> None:
     say("making the tables of Kubernetes' own kinds")
     go = read_go_types(modules)
     documents = read_documents(modules["k8s.io/kubernetes"])

@@ -45,7 +45,7 @@ _SERVER_TIMEOUT: Final = 10.0
 _MILD: Final = frozenset(("backup", "fields"))  # obstacles to an upgrade; a cluster runs well with them
 
 
-class Finding(NamedTuple):
+class DoctorCheck(NamedTuple):
     """The result of one check. `message` says what is wrong and what to do."""
 
     check: str
@@ -65,20 +65,20 @@ def main(options: argparse.Namespace) -> int:
     return FAILED if any(each.state == "failed" for each in found) else 0
 
 
-def report(found: Iterable[Finding]) -> str:
+def report(found: Iterable[DoctorCheck]) -> str:
     """Return the table, and a line that counts."""
     rows = [(each.check, each.state, each.message) for each in found]
     failed = sum(state == "failed" for _, state, _ in rows)
     return table(("CHECK", "STATE", "MESSAGE"), rows) + f"\n{failed or 'no'} of {len(rows)} checks failed\n"
 
 
-async def _collect(options: argparse.Namespace) -> list[Finding]:
+async def _collect(options: argparse.Namespace) -> list[DoctorCheck]:
     machine = Machine(config=options.config)
     found = [*check_configuration(machine.config), *check_host(machine), check_kvm()]
     try:
         connection = load(options.kubeconfig, options.context, local=local_kubeconfig())
     except (BadKubeconfig, OSError) as error:
-        return [*found, Finding("server", "skipped", str(error))]
+        return [*found, DoctorCheck("server", "skipped", str(error))]
     client = Client(HttpTransport(connection.http))
     try:
         found += [each async for each in check_cluster(client)]
@@ -87,10 +87,10 @@ async def _collect(options: argparse.Namespace) -> list[Finding]:
     return [*found, *await _check_server_host(options)]
 
 
-def check_configuration(file: Path) -> Iterator[Finding]:
+def check_configuration(file: Path) -> Iterator[DoctorCheck]:
     """Check the configuration file by itself and against this host."""
     if not file.exists():
-        yield Finding("configuration", "skipped", f"there is no {file}: this host has not joined a cluster")
+        yield DoctorCheck("configuration", "skipped", f"there is no {file}: this host has not joined a cluster")
         return
     try:
         clashes = list(clashes_of(file, documents_of(file)))
@@ -99,26 +99,26 @@ def check_configuration(file: Path) -> Iterator[Finding]:
     yield from _findings("configuration", clashes)
 
 
-def check_host(machine: Machine) -> Iterator[Finding]:
+def check_host(machine: Machine) -> Iterator[DoctorCheck]:
     """Check kernel, cgroups, packages, programs, disk and ports of this host as a node."""
     if os.geteuid() != 0:
-        yield Finding("host", "skipped", "kernel, cgroups, disk and ports are checked as root only")
+        yield DoctorCheck("host", "skipped", "kernel, cgroups, disk and ports are checked as root only")
         return
     found = list(local_obstacles(machine, running=bool(running(machine, "agent"))))
-    yield from (Finding(each.check, "failed", each.text) for each in found)
+    yield from (DoctorCheck(each.check, "failed", each.text) for each in found)
     if not found:
-        yield Finding("host", "ok", "kernel, cgroups, packages, programs, disk and ports")
+        yield DoctorCheck("host", "ok", "kernel, cgroups, packages, programs, disk and ports")
 
 
-def check_kvm() -> Finding:
+def check_kvm() -> DoctorCheck:
     """Check for the accelerator of virtual machines."""
     if kvm_group() is not None:
-        return Finding("kvm", "ok")
+        return DoctorCheck("kvm", "ok")
     why = f"{KVM} is not there, or its group may not open it"
-    return Finding("kvm", "warning", f"{why}: virtual machines are emulated, and slower")
+    return DoctorCheck("kvm", "warning", f"{why}: virtual machines are emulated, and slower")
 
 
-async def check_cluster(client: Client) -> AsyncIterator[Finding]:
+async def check_cluster(client: Client) -> AsyncIterator[DoctorCheck]:
     """Check server, clock and everything that `tarmac status` shows."""
     try:
         reply = await client.transport.request(
@@ -126,46 +126,46 @@ async def check_cluster(client: Client) -> AsyncIterator[Finding]:
         )
         status = await gather(client)
     except (ApiError, ClientError, OSError) as error:
-        yield Finding("server", "failed", f"{error}; start it, or pass another --kubeconfig")
+        yield DoctorCheck("server", "failed", f"{error}; start it, or pass another --kubeconfig")
         return
-    yield Finding("server", "ok")
+    yield DoctorCheck("server", "ok")
     yield _clock(client.clock.now(), reply.headers.get("date", ""))
     for each in _findings("cluster", status.problems()):
         yield each
     for each in status.hidden:
-        yield Finding("cluster", "skipped", each)
+        yield DoctorCheck("cluster", "skipped", each)
 
 
-def _clock(now: float, date: str) -> Finding:
+def _clock(now: float, date: str) -> DoctorCheck:
     try:
         ahead = now - parsedate_to_datetime(date).timestamp()
     except ValueError:
-        return Finding("clock", "skipped", "the server sends no date")
+        return DoctorCheck("clock", "skipped", "the server sends no date")
     if abs(ahead) <= MAX_SKEW:
-        return Finding("clock", "ok")
+        return DoctorCheck("clock", "ok")
     way = "ahead of" if ahead > 0 else "behind"
-    return Finding(
+    return DoctorCheck(
         "clock",
         "failed",
         f"this host's clock is {human_duration(abs(ahead))} {way} the server's; set it (timedatectl set-ntp true)",
     )
 
 
-async def _check_server_host(options: argparse.Namespace) -> list[Finding]:
+async def _check_server_host(options: argparse.Namespace) -> list[DoctorCheck]:
     """Check store, certificates, backup and versions where this host runs a server."""
     try:
         layout = layout_named(options)
         if not os.access(layout.kubeconfig, os.R_OK):
-            return [Finding("upgrade", "skipped", f"no server with its data in {layout.data_dir}")]
+            return [DoctorCheck("upgrade", "skipped", f"no server with its data in {layout.data_dir}")]
         found = await upgrade_obstacles(layout, __version__, SystemClock())
     except (ApiError, BadConfigFile, ClientError, OSError, ValueError) as error:
-        return [Finding("upgrade", "skipped", str(error))]
-    return [_obstacle(each) for each in found] or [Finding("upgrade", "ok")]
+        return [DoctorCheck("upgrade", "skipped", str(error))]
+    return [_obstacle(each) for each in found] or [DoctorCheck("upgrade", "ok")]
 
 
-def _obstacle(each: Obstacle) -> Finding:
-    return Finding(each.check, "warning" if each.check in _MILD else "failed", each.text)
+def _obstacle(each: Obstacle) -> DoctorCheck:
+    return DoctorCheck(each.check, "warning" if each.check in _MILD else "failed", each.text)
 
 
-def _findings(check: str, problems: Iterable[str]) -> list[Finding]:
-    return [Finding(check, "failed", each) for each in problems] or [Finding(check, "ok")]
+def _findings(check: str, problems: Iterable[str]) -> list[DoctorCheck]:
+    return [DoctorCheck(check, "failed", each) for each in problems] or [DoctorCheck(check, "ok")]
