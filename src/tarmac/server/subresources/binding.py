@@ -102,6 +102,7 @@ async def _assign(call: WriteCall, binding: JsonObject) -> Response:
     storage, metadata = call.storage, binding["metadata"]
     name = metadata.get("name", "")
     node = _check_target(binding)
+    # Once, not in each attempt: admission adds labels to the binding, which all attempts use.
     call.admit("binding", name, binding)
     key = storage.key(call.info.namespace, name)
     for _ in range(_MAX_ATTEMPTS):
@@ -113,6 +114,7 @@ async def _assign(call: WriteCall, binding: JsonObject) -> Response:
         _check_pod(call, pod, metadata)
         spec, status = _with_node(pod, node, storage.services.now())
         marked = _with_marks(call, pod.metadata, metadata)
+        # Encoded in each attempt: the fields that stay come undecoded from the version that is replaced.
         value = storage.encode({"metadata": marked, "spec": spec, "status": status})
         try:
             if not call.options.dry_run:

@@ -53,6 +53,7 @@ async def _evict(storage: ResourceStorage, budgets: ResourceStorage, request: Re
         # The budget is charged before the delete. A kill in between costs one disruption until the controller sees that
         # the pod lives; the other order could exceed the budget.
         paid = await _spend_budget(call, budgets, deletion)
+        # Before the delete: the owner learns the reason while the pod still exists.
         announced = await _announce(call)
         if paid:
             await remove(call, name, call.key, deletion)
@@ -64,6 +65,7 @@ async def _evict(storage: ResourceStorage, budgets: ResourceStorage, request: Re
 
 async def _removed_as(call: WriteCall, seen: Entry, deletion: DeleteOptions) -> bool:
     """Delete the pod unless it changed since `seen`: it may have become ready, and then needs budget."""
+    # With the version: between the check and the delete, the pod may have become ready.
     version = deletion.resource_version or str(seen.revision)
     try:
         await remove(call, call.info.name, call.key, replace(deletion, resource_version=version))

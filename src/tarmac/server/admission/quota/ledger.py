@@ -74,12 +74,14 @@ class QuotaLedger:
             bucket, name = event.bucket, event.entry.name
             if bucket in quota.buckets and name.startswith(here):
                 _add(total, quota.cost(bucket, _object(_left_by(event))), 1)
+                # The visible version is in `used` already, and the pending one replaces it.
                 _add(total, quota.cost(bucket, _object(store.get(bucket, name))), -1)
         return total
 
     def _load(self) -> None:
         if not self._loaded:
             self._loaded = True
+            # Before the list and in the same turn: a quota that is created later reaches the subscription.
             self._reader.store.subscribe(BUCKET, self._quotas_changed)
             for obj in self._reader.list(BUCKET):
                 self._put(obj)
@@ -100,9 +102,11 @@ class QuotaLedger:
             return
         quota = TrackedQuota(obj, class_resources=self._class_resources)
         for bucket in quota.buckets:
+            # Before the count below: an object that becomes visible after it reaches `_objects_changed`.
             self._watch(bucket)
             for entry in self._reader.store.list(bucket, f"{quota.namespace}/").entries:
                 _add(quota.used, quota.cost(bucket, decode(entry)), 1)
+        # After the count, in the same turn of the loop: events up to this revision are part of it.
         quota.counted = self._reader.store.revision
         self._quotas[quota.namespace][quota.name] = quota
         self._changed(quota)

@@ -81,6 +81,7 @@ class ResourceQuotas(AdmissionPlugin):
             writing = [future for key, future in self._writing.items() if key.startswith(here)]
             if not writing:
                 return
+            # A cancelled caller leaves the writes running: they serve every other caller, too.
             done, _ = await asyncio.wait(writing)
             # A write that lost a race is followed by the winner's event, which has marked the quota dirty again.
             if not any(future.cancelled() or future.exception() for future in done):
@@ -101,6 +102,7 @@ class ResourceQuotas(AdmissionPlugin):
         before = quota.cost(bucket, attributes.old)
         delta = {name: amount - before[name] if name in before else amount for name, amount in cost.items()}
         used = self._ledger.used(quota)
+        # Counted with pending writes: two creates in one batch would each fit alone.
         over = dict(exceeded(used, delta, quota.hard))
         if over:
             raise refuse(
@@ -117,6 +119,7 @@ class ResourceQuotas(AdmissionPlugin):
         self._dirty[f"{quota.namespace}/{quota.name}"] = quota
 
     def _write_statuses(self) -> None:
+        # Emptied first: a quota that is marked again while statuses are written belongs to the next round.
         dirty, self._dirty = self._dirty, {}
         for key, quota in dirty.items():
             entry = self._reader.store.head(BUCKET, key)
@@ -144,10 +147,12 @@ class ResourceQuotas(AdmissionPlugin):
             future = self._reader.store.update(BUCKET, key, encode_object(obj, self._resource), entry.revision)
         except (RevisionConflict, Missing):
             return  # the conflicting write causes an event, which marks the quota dirty again
+        # The newest only: `_settle` waits for it, and the store keeps the order of writes.
         self._writing[key] = future
         future.add_done_callback(partial(self._written, key))
 
     def _written(self, key: str, future: Future[Entry]) -> None:
+        # A later write of the same status has taken its place, and is still awaited.
         if self._writing.get(key) is future:
             del self._writing[key]
         _report(future)
