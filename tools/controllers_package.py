@@ -10,9 +10,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tarmac.apps.stockcontrollers.running import PROGRAM
-
 from tarmac import __version__
+from tarmac.apps.stockcontrollers.supervisor import PROGRAM
 from tools.cache import ROOT, say
 from tools.packing import pack, put
 
