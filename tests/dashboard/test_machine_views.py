@@ -51,7 +51,7 @@ def test_a_console_goes_on_from_the_byte_at_which_it_broke(page: Page, machine: 
     page.evaluate(WITHOUT_CLIPBOARD)
     opened(page, machine, "terminal")
     terminal = page.locator(".console")
-    expect(page.get_by_text("Nobody has the keyboard")).to_be_visible()
+    expect(page.get_by_text("The keyboard is free")).to_be_visible()
     console.notice(session="s", attempt=2, offset=100, recorded=True, keyboard=True, writer=None)
     console.output(f"login: {HOSTILE}\r\n".encode())
     expect(page.get_by_text("● Recorded. You have the keyboard.")).to_be_visible()
@@ -70,7 +70,7 @@ def test_a_console_goes_on_from_the_byte_at_which_it_broke(page: Page, machine: 
     console.notice(keyboard=False, writer={"user": HOSTILE, "since": ""})
     expect(page.locator("main").get_by_role("status")).to_contain_text("⟨202e⟩")
     page.get_by_role("button", name="Take the keyboard").click()
-    expect(page.get_by_text("Nobody has the keyboard")).to_be_visible()
+    expect(page.get_by_text("The keyboard is free")).to_be_visible()
     assert console.opened[-1] == "stdin=true&takeover=true"
 
 
@@ -109,7 +109,7 @@ def test_power_is_asked_about_first_and_a_refusal_is_told(page: Page, machine: s
     page.get_by_role("button", name="Pause").click()
     expect(page.get_by_text("Pause is done.")).to_be_visible()
     page.get_by_role("button", name="Reset").click()
-    expect(page.get_by_role("alertdialog")).to_contain_text("loses what it has not written")
+    expect(page.get_by_role("alertdialog")).to_contain_text("loses data not yet written")
     page.get_by_role("button", name="Leave it").click()
     assert pressed == ["Pause"]
     page.get_by_role("button", name="Reboot").click()

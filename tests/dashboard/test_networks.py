@@ -90,7 +90,7 @@ def test_a_question_is_its_link_and_has_its_command(page: Page, full_planet: Tar
     expect(page.get_by_role("alert")).to_contain_text("<img src=x")
     page.get_by_label("To", exact=True).fill("")
     page.get_by_role("button", name="Ask", exact=True).click()
-    expect(page.get_by_text("Say with what")).to_be_visible()
+    expect(page.get_by_text("Choose a target")).to_be_visible()
 
 
 def test_a_service_leads_over_an_address_to_a_gateway_and_is_asked_about_while_shown(page: Page) -> None:

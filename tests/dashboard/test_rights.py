@@ -173,8 +173,10 @@ def test_a_user_with_one_instance_sees_the_missing_rights_named(page: Page, full
     overview = page.get_by_role("region", name="Overview")
     expect(overview).to_contain_text("eth0 on default/default: ")
     expect(overview).to_contain_text("together: cpu 100m, memory 128Mi")
-    expect(overview).to_contain_text(re.compile('You may not see policies.*cannot list resource "networkpolicies"'))
-    expect(overview).to_contain_text(re.compile('You may not see its Pod.*cannot get resource "pods"'))
+    expect(overview).to_contain_text(
+        re.compile("You don't have permission to see policies.*cannot list resource .networkpolicies.")
+    )
+    expect(overview).to_contain_text(re.compile("You don't have permission to see its Pod.*cannot get resource .pods."))
     expect(overview).not_to_contain_text("None selects it")
     expect(page.get_by_role("region", name="Why")).to_contain_text("ready")
     page.evaluate(f"location.hash = '#/any/compute.datumapis.com/v1alpha/instances/default/{web}/events'")
