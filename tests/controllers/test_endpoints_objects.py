@@ -12,7 +12,7 @@ from tarmac.api.status import NotFound
 from tarmac.client.targets.target import encode
 from tarmac.client.targets.untyped import ENDPOINT_SLICES, ENDPOINTS, EVENTS, SERVICES
 from tarmac.decide.reach.partialobjects import decode_service, decode_slice
-from tarmac.decide.reach.services import NodeZone, ServiceFrontends, ServiceIndex
+from tarmac.decide.reach.servicefrontends import NodeZone, ServiceFrontends, ServiceIndex
 from tests.controllers.cities import Cities, play, pod
 from tests.controllers.test_endpoints_of_services import service, slices
 

@@ -32,7 +32,7 @@ from tarmac.decide.reach.partialobjects import (
 from tarmac.decide.reach.policies import PolicyBook
 from tarmac.decide.reach.policyrules import Allowance, Rules, ServiceFrontend
 from tarmac.decide.reach.selecting import Labels
-from tarmac.decide.reach.services import NodeZone, ServiceFrontends, ServiceIndex
+from tarmac.decide.reach.servicefrontends import NodeZone, ServiceFrontends, ServiceIndex
 from tarmac.decide.snapshot.egressobjects import EXTERNAL, NAMESPACES, SERVICES, SLICES
 from tarmac.decide.snapshot.snapshot import INSTANCES, NETWORKS, NODES, PODS, ResourceSource, Snapshot
 

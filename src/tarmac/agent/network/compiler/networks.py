@@ -22,7 +22,7 @@ from tarmac.decide.reach.members import NetworkPod
 from tarmac.decide.reach.partialobjects import PolicyFacts, ServiceFields, SliceFacts
 from tarmac.decide.reach.policies import DENIED, PolicyBook
 from tarmac.decide.reach.policyrules import ServiceFrontend
-from tarmac.decide.reach.services import NodeZone, Offered, ServiceFrontends, ServiceIndex
+from tarmac.decide.reach.servicefrontends import NodeZone, Offered, ServiceFrontends, ServiceIndex
 
 TURN_SECONDS: Final = 0.25
 APPLYING_SECONDS: Final = 2e-5
