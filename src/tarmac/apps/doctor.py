@@ -17,7 +17,7 @@ from typing import Final, Literal, NamedTuple
 
 from tarmac import __version__
 from tarmac.api.status import ApiError
-from tarmac.apps.backups.places import layout_named
+from tarmac.apps.backups.hoststores import layout_named
 from tarmac.apps.configcheck import clashes_of, documents_of
 from tarmac.apps.host.checks import MAX_SKEW, Obstacle, local_obstacles
 from tarmac.apps.host.hostlayout import Machine
