@@ -97,9 +97,11 @@ _LEFT_OUT = {
 
 
 def _rights(rules: Iterable[dict[str, Any]]) -> set[str]:
-    parts = ("apiGroups", "resources", "verbs")
-    rights = (right for each in rules for right in product(*(each.get(part) or () for part in parts)))
-    return {f"{group}/{resource} {verb}" for group, resource, verb in rights}
+    found: set[str] = set()
+    for each in rules:
+        groups, resources, verbs = (each.get(part) or () for part in ("apiGroups", "resources", "verbs"))
+        found |= {f"{group}/{resource} {verb}" for group, resource, verb in product(groups, resources, verbs)}
+    return found
 
 
 @pytest.mark.peers
