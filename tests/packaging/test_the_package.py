@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.server.endpoints.documents import commit_of
+from tests.support.gobuilt import needs
 from tools import controllers_package, machines_package
 from tools.cache import ROOT, cache_root
 from tools.package import SCRIPTS, SYSTEMS, UNITS, build, depends
@@ -108,6 +109,7 @@ def test_the_package_for_machines_cannot_be_built_without_their_images(tmp_path:
         machines_package.build(tmp_path / "dist", tmp_path)
 
 
+@needs()
 @pytest.mark.peers
 def test_the_package_for_stock_controllers_holds_the_program_and_a_service(tmp_path: Path) -> None:
     made = controllers_package.build(tmp_path, cache_root() / "node", fast=True)
