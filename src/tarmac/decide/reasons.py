@@ -185,6 +185,7 @@ EVICTION_REFUSED = user(14, "EvictionRefused", "A disruption budget never allows
 UNSCHEDULABLE = platform(31, "Unschedulable", "No node can take the pod.")
 NO_NODES = platform(32, "NoNodes", "No node exists where the pod may run.")
 NODE_NOT_READY = platform(31, "NodeNotReady", "The node is not ready.")
+NODE_CONDITION = platform(20, "NodeCondition", "A condition of the node is not the healthy one.")
 NODE_UNSCHEDULABLE = platform(31, "NodeUnschedulable", "The node is cordoned.")
 TAINT_NOT_TOLERATED = user(31, "TaintNotTolerated", "The node has a taint that the pod does not tolerate.")
 NODE_AFFINITY_MISMATCH = user(
