@@ -44,6 +44,8 @@ class ListPosition(NamedTuple):
 
 def token(after: str, revision: int) -> str:
     """Return the token of a position."""
+    # With NUL the key is the next possible one after `after`, as in kube-apiserver's tokens: `after` itself was
+    # returned.
     body = _encode(_Token("meta.k8s.io/v1", revision, f"{after}\0"))
     return base64.urlsafe_b64encode(body).rstrip(b"=").decode()
 
@@ -51,9 +53,11 @@ def token(after: str, revision: int) -> str:
 def position(text: str, prefix: str) -> ListPosition:
     """Decode a token. Raises BadRequest."""
     try:
+        # Go's RawURLEncoding omits the padding that Python requires.
         found = _decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
     except (binascii.Error, ValueError, msgspec.DecodeError) as error:
         raise BadRequest(f"invalid continue token: continue key is not valid: {error}") from None
+    # Clients can forge tokens: a start outside the prefix would begin in a namespace that they may not list.
     if found.v != "meta.k8s.io/v1" or not found.start.startswith(prefix) or found.rv == 0:
         raise BadRequest(
             "invalid continue token: continue key is not valid: incorrect encoded start resourceVersion or key"

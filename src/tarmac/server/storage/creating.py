@@ -61,6 +61,8 @@ async def _create(call: WriteCall, obj: JsonObject, applied: bool, guards: Seque
     place_new(call, obj)
     meta.wipe(obj["metadata"])
     if not applied:
+        # Before admission: fields that plugins and the strategy set have no owner, so a later apply may take them
+        # freely.
         managed.for_update(storage.resource, None, obj, call.manager, call.info.subresource, services.now())
     attributes = admission_attributes(call, obj)
     # From here to `_store` nothing is awaited: guarded admission counts on state that must not change before the store
@@ -74,6 +76,7 @@ async def _create(call: WriteCall, obj: JsonObject, applied: bool, guards: Seque
     meta.stamp(metadata, services.randomness.uuid(), services.now())
     _prepare(storage, obj)
     _validate(call, obj)
+    # Only now is a generated name known; validating plugins decide on the final name.
     attributes.name = metadata.get("name", "")
     services.admission.validate(attributes)
     call.warnings += attributes.warnings

@@ -29,6 +29,8 @@ async def delete_collection(storage: ResourceStorage, request: Request) -> Respo
         await waiting
     pieces, prefix = storage.services.runner, f"{namespace}/" if namespace and storage.resource.namespaced else ""
     found = await pieces.done(find(storage, prefix, selection, selected))
+    # A kill in this loop leaves the remaining objects untouched; the client repeats the request, which finds only
+    # those.
     for entry in found.entries:
         with suppress(NotFound):  # another request has deleted it already
             await remove(call, entry.name.rpartition("/")[2], entry.name, options)

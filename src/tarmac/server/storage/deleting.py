@@ -70,6 +70,7 @@ def delete_options_from(given: JsonObject, dry_run: bool = False) -> DeleteOptio
         raise invalid("meta.k8s.io", "DeleteOptions", "", errors)
     preconditions: Mapping[str, Any] = given.get("preconditions") or {}
     grace = given.get("gracePeriodSeconds")
+    # kube-apiserver, too, reads a negative period as one second.
     grace = 1 if grace is not None and grace < 0 else grace
     return DeleteOptions(grace, preconditions.get("uid"), preconditions.get("resourceVersion"), policy, orphan, dry_run)
 
@@ -126,6 +127,7 @@ async def _remove(call: WriteCall, name: str, entry: Entry, options: DeleteOptio
     storage, store = call.storage, call.storage.store
     obj = storage.load(entry)
     check_preconditions(storage, obj, options)
+    # Before `_plan`, which marks `obj` in place: plugins must see the stored state.
     _admit(call, name, obj)
     plan = _plan(storage, obj, options)
     if plan == "pending":
@@ -225,9 +227,11 @@ def _grace(storage: ResourceStorage, obj: JsonObject, options: DeleteOptions) ->
         return True
     if not running:
         return False
+    # A running period only shrinks: a second DELETE, or one without a period, must not postpone the end.
     if options.grace_period is None or options.grace_period >= running:
         return None
     period = options.grace_period
+    # Counts from the first DELETE: `deletionTimestamp` is the end of the running period, not its beginning.
     end = parse_rfc3339(metadata["deletionTimestamp"]) - running + period
     if end < now:
         end, period = now, min(period, 1)

@@ -34,5 +34,6 @@ def derived(entry: Entry) -> DerivedData:
     """Return the cache of this entry, created on first use."""
     found: DerivedData | None = entry.memo
     if found is None:
+        # Core Events and `events.k8s.io` share this entry: each part must be the same in every view of it.
         found = entry.memo = DerivedData()
     return found

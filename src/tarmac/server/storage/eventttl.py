@@ -38,6 +38,8 @@ class EventExpiry:
         """Record the existing Events and subscribe to writes."""
         present = [(self._seen_at(decode(entry)), entry.name) for entry in self._store.list(EVENTS).entries]
         self._written = {name: time for time, name in sorted(present)}
+        # No await since the list above: an Event written in between would be in neither, and live until the next
+        # start.
         self._end = self._store.subscribe(EVENTS, self._note)
 
     def _seen_at(self, event: JsonObject) -> float:
@@ -54,6 +56,8 @@ class EventExpiry:
     def _note(self, events: Sequence[Event]) -> None:
         now = self._clock.monotonic()
         for event in events:
+            # Removed before it is added: assigning to a key keeps its old place, and `_due` stops at the first young
+            # Event.
             self._written.pop(event.entry.name, None)
             if event.type != "DELETED":
                 self._written[event.entry.name] = now
@@ -70,6 +74,8 @@ class EventExpiry:
     async def expire(self) -> None:
         """Delete all expired Events, in batches of limited size so that writers of other objects are not delayed."""
         while due := list(self._due(_MAX_CONCURRENT)):
+            # The first Unavailable ends the round. Deletes that have begun run on, and each of them removes its own
+            # record.
             await asyncio.gather(*(self._delete(name, written) for name, written in due))
 
     def _due(self, limit: int) -> Iterator[tuple[str, float]]:

@@ -14,6 +14,8 @@ from tarmac.server.storage.resourcestorage import ResourceStorage
 def get(storage: ResourceStorage, request: Request) -> Response | Awaitable[Response]:
     """GET of one object."""
     wanted = request.param("resourceVersion") if request.query else ""
+    # Version 0 accepts any state, without a round trip to the log. The answer may be older than the client's last
+    # write.
     if wanted != "0":
         waiting = storage.source.fresh()
         if waiting is not None:

@@ -59,6 +59,8 @@ class ListCache:
     def put(self, source: Reads, bucket: str, key: Key, answer: CachedAnswer) -> None:
         """Cache a response about a bucket of `source`, unless the bucket changed while the response was rendered."""
         size = size_of(answer.response.body) + len(repr(key))  # the key holds the client's selectors
+        # Rendering took several turns. An event during it preceded the subscription below, so only the store knows of
+        # it.
         if size > self._max_bytes // 4 or _changed(source, bucket, answer.revision):
             return
         self._drop(bucket, key)

@@ -82,6 +82,7 @@ async def _list_fresh(
 
 def _query(storage: ResourceStorage, request: Request) -> ListQuery:
     options = list_options(request, watch=False)
+    # client-go's reflector lists with version 0 and a limit, and kube-apiserver's watch cache ignores that limit.
     if options.resource_version == "0" and not options.continue_token:  # any version will do: one page
         options = options._replace(limit=0)
     namespace = request.info.namespace
@@ -155,6 +156,7 @@ def find(
 ) -> CooperativeWork[ListPage]:
     """Return the entries of a list. Raises Gone, Timeout (a version that is yet to come), BadRequest."""
     after, revision = _start(storage, prefix, options)
+    # The store counts entries before selectors: with a limit there, a page could be empty and yet not be the last.
     limit = options.limit if selection.everything else 0
     try:
         if selection.name is not None and prefix:
@@ -173,6 +175,7 @@ def find(
 def _find_one(storage: ResourceStorage, prefix: str, selection: EntrySelection, revision: int) -> ListPage:
     name = f"{prefix}{selection.name}"
     if revision and revision != storage.source.revision:
+        # Longer names match this prefix too, but the name itself sorts first among them: one entry is enough.
         page = storage.source.list(storage.bucket, name, limit=1, revision=revision)
         found = [entry for entry in page.entries if entry.name == name and selection.matches(entry)]
         return ListPage(found, page.revision, "", None)
@@ -190,9 +193,13 @@ def _start(storage: ResourceStorage, prefix: str, options: ListOptions) -> tuple
     if options.continue_token:
         if wanted:
             raise BadRequest("specifying resource version is not allowed when using continue")
+        # The token is the client's: `position` accepts no key outside the namespace that the request was authorized
+        # for.
         return position(options.continue_token, prefix)
     if wanted > storage.source.revision:
         raise too_large(wanted, storage.source.revision)
+    # A limit with a version and no match rule means exactly that version in Kubernetes, a version alone means at least
+    # it.
     exact = options.resource_version_match == "Exact" or (options.limit and not options.resource_version_match)
     return "", wanted if exact else 0
 
@@ -229,7 +236,10 @@ def render(storage: ResourceStorage, shape: AnswerShape, found: ListPage) -> Coo
     """Render a list as a list of byte chunks: joining many megabytes would cost a large allocation and a copy."""
     head = _head(storage, shape, found)
     if not found.entries:
+        # Go encodes the nil slice of an empty PartialObjectMetadataList as null; clients that compare answers see the
+        # difference.
         return finish(head + (b"null}" if shape.form == "metadata" else b"[]}"), shape)
+    # One time for all rows: their ages agree, however many turns of the event loop the rendering takes.
     pretty, now = shape.pretty and not shape.yaml, storage.services.clock.now()
     frame = indented_frame(head) if pretty else ListFrame(b"%b[" % head, b",", b"]}")
     chunks = [frame.begin]

@@ -22,6 +22,7 @@ ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
 
 _STANDARD_FINALIZERS = frozenset({"kubernetes", ORPHAN, FOREGROUND})
+# bytes of all keys and values, kube-apiserver's TotalAnnotationSizeLimitB
 _ANNOTATIONS_LIMIT = 256 << 10
 _TRACES = ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion")
 _OWNER_FIELDS = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
@@ -59,6 +60,7 @@ def stamp(metadata: JsonObject, uid: str, now: str) -> None:
 def carry_over(new: JsonObject, old: JsonObject) -> None:
     """Copy the fields that an update cannot change from the old metadata."""
     new.pop("selfLink", None)
+    # Never from the request: an update could otherwise begin a deletion without DELETE's admission, or undo one.
     for field in ("creationTimestamp", "deletionTimestamp"):
         if field in old:
             new[field] = old[field]

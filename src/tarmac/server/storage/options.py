@@ -158,6 +158,7 @@ def parse_revision(text: str) -> int:
     why = ""
     if not text.isascii() or not text.isdigit():
         why = "invalid syntax"
+    # The length first: int() takes quadratic time for long texts, and raises beyond 4300 digits.
     elif len(text) > _MAX_DIGITS or int(text) >= 1 << 64:
         why = "value out of range"
     if why:

@@ -126,6 +126,7 @@ class Projection:
     def _keep(self, key: tuple[int, str], shown: Entry) -> None:
         self._kept[key] = shown
         self._size += len(shown.raw) + _ENTRY_COST
+        # Ends at an empty cache at the latest: an object larger than the limit evicts itself as well.
         while self._size > self._most_kept:
             oldest = next(iter(self._kept))
             self._size -= len(self._kept.pop(oldest).raw) + _ENTRY_COST
@@ -137,6 +138,7 @@ class Projection:
     async def _prepare(self, prefix: str, fresh: Awaitable[None] | None = None) -> None:
         if fresh is not None:
             await fresh
+        # Objects written during the pauses are missing from this listing; the list that follows projects them at once.
         await self._in_pieces(self._missing(prefix))
 
     async def _in_pieces(self, entries: Iterable[Entry]) -> None:

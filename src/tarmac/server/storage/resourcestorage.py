@@ -65,6 +65,8 @@ class GuardLocks:
 
         Raises TooManyRequests after 32 lost attempts.
         """
+        # A cancelled write leaves here and frees its locks, although the store may still accept it. The next holder
+        # reads `head`, which includes accepted writes.
         async with AsyncExitStack() as stack:
             for guard in sorted(guards):  # one global order of locking, or two writes could deadlock
                 await stack.enter_async_context(self._locks.setdefault(guard, asyncio.Lock()))
@@ -257,6 +259,7 @@ class WriteCall:
         self.user: User = request.user
         self.options = options
         self.warnings: list[str] = []
+        # The response reads this very list: retries clear it in place, a new list would not reach the client.
         request.warnings = self.warnings
 
     @property

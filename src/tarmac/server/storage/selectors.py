@@ -44,6 +44,7 @@ class Index:
             obj = decode_json(entry.raw)
             labels = obj["metadata"].get("labels") or _NO_LABELS
             return Selected(self._share(labels), self._share(self._resource.strategy.selectable_fields(obj)))
+        # Finds nested labels too, such as those of a selector: they cost a decode, which then finds none.
         if b'"labels":{' not in entry.raw:
             return _NOTHING
         return Selected(self._share(read_labels(entry.raw)), _NO_LABELS)
@@ -52,6 +53,7 @@ class Index:
         key = tuple(values.items())
         shared = self._shared.get(key)
         if shared is None:
+            # Clients choose the labels, so the table needs a bound. Entries keep the sets that they refer to.
             if len(self._shared) >= _SHARED_SETS:
                 self._shared.clear()
             shared = self._shared[key] = values
@@ -81,6 +83,7 @@ class EntrySelection:
         self.namespace = field_selector.exact("metadata.namespace")
         self._placed = FieldSelector([term for term in field_selector.requirements if term[0] in _PLACE])
         terms = [term for term in field_selector.requirements if term[0] not in _PLACE]
+        # After `_check_supported`: an unknown name of a client would end here as a KeyError, and a 500.
         rest = FieldSelector([(selectable[field], operator, value) for field, operator, value in terms])
         self._labels = None if label_selector.everything else label_selector.matches
         self._fields = None if rest.everything else rest.matches

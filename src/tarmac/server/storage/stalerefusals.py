@@ -18,6 +18,7 @@ from tarmac.store.interface import Store
 
 async def retry_stale_refusal(store: Store, endpoint: Endpoint, request: Request) -> Answer:
     """Return the response of `endpoint`, a write. A rejection is repeated on the newest state before it is returned."""
+    # Before the endpoint decides: a revision read after the rejection could hide a write that arrived during it.
     seen = store.revision
     try:
         return await _answer(endpoint, request)

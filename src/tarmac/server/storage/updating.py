@@ -67,8 +67,11 @@ async def update(storage: ResourceStorage, rules: UpdateRules, request: Request)
     call = WriteCall(storage, request, write_options("UpdateOptions", request))
 
     def change(old: JsonObject, entry: Entry) -> JsonObject:
+        # Decoded in each attempt: admission and the strategy have changed the object of a lost one in place.
         new = read_object(call)
         if storage.resource.native and has_own_fields(entry.raw) and _knows_no_own_fields(call, new):
+            # client-go drops fields that its types lack. Without this line, each PUT of a stock controller would clear
+            # ours.
             carry_over(storage.resource.schema, new, old)
         check_name(call, new)
         _check_uid(call, new, old["metadata"]["uid"])
@@ -145,6 +148,7 @@ def check_version(call: WriteCall, new: JsonObject, old: JsonObject) -> None:
     """Reject an update based on an outdated version; kinds may allow updates without a version. Raises ApiError."""
     storage, name = call.storage, call.info.name
     version = new["metadata"].get("resourceVersion")
+    # kube-apiserver parses the version as a number, where 0 means that the client gave none.
     if version and version != "0":
         if version != old["metadata"]["resourceVersion"]:
             raise storage.conflict(name)
@@ -175,12 +179,14 @@ async def _revise(
     storage, services = call.storage, call.storage.services
     meta.place(storage.resource, new["metadata"], call.info.namespace)
     if not rules.applied:
+        # Before admission and the strategy: a field that either of them sets must not get the client as its owner.
         managed.for_update(storage.resource, old, new, call.manager, call.info.subresource, services.now())
     attributes = _attributes(call, new, old)
     services.admission.admit(attributes)
     _prepare(call, new, old, rules)
     _validate(call, new, old, rules)
     services.admission.validate(attributes)
+    # Only after both phases: a rejected write does not report the warnings of its plugins.
     call.warnings += attributes.warnings
     call.warnings += storage.strategy.warnings(new, old)
     return await _store(call, entry, old, new, guards)
@@ -217,6 +223,7 @@ async def _store(call: WriteCall, entry: Entry, old: JsonObject, new: JsonObject
         # The compared version may be accepted but not durable yet: it could still fail.
         await until_visible(store, entry)
         return entry
+    # Before the dry run returns, so that it fails on a size that the write itself would fail on.
     value = storage.encode_checked(new, len(entry.raw))
     if call.options.dry_run:
         return Entry(entry.name, entry.revision, entry.created, splice(value, entry.revision))

@@ -37,6 +37,7 @@ from tarmac.store.interface import Event, Store
 _CHECK_INTERVAL = 0.25  # minimum interval between two checks of the watchers
 _BOOKMARK_INTERVAL = 60.0
 _BOOKMARK_GRID = 5.0  # bookmark times are rounded to multiples of this, so that many watchers are due at once
+# kube-apiserver, too, sends the last bookmark 2 s before the deadline: client-go resumes from it.
 _FINAL_BOOKMARK_LEAD = 2.0
 _MAX_UNQUEUED = 256 << 10  # bytes: while a larger initial state is being sent, events queue in the backlog
 _MAX_BACKLOG = 16 << 20
@@ -153,10 +154,12 @@ class _Scope:
         for followed in (key, slash + name) if namespace else (key,):
             groups = self.single.get(followed)
             if groups is not None:
+                # A copy: a write that closes the stream of the last watcher removes its group from this table.
                 yield from tuple(groups.values())
 
     def groups(self) -> Iterable[WatchGroup]:
         """Yield all groups."""
+        # No copies here: callers that write make one first, since a closed stream removes groups from both tables.
         yield from self.general.values()
         for groups in self.single.values():
             yield from groups.values()
@@ -212,6 +215,7 @@ class Hub:
             del scope.single[group.only]
         if not scope.general and not scope.single:
             scope.end()
+            # A scope that stayed here after `end` would take the next watcher, and never get another event.
             del self._scopes[bucket]
 
     def _deliver(self, bucket: str, scope: _Scope, events: Sequence[Event]) -> None:
@@ -227,6 +231,8 @@ class Hub:
             scope.pending.extend(events)
         elif rest > 0:
             scope.pending.extend(events)
+            # The timer is never cancelled. When it outlives the last watcher, the flush finds no group in this scope
+            # and writes nothing; a new watcher of the bucket has a new scope.
             asyncio.get_running_loop().call_later(rest, self._flush, bucket, scope)
         else:
             self._fan_out(bucket, scope, events)
@@ -326,8 +332,11 @@ class Hub:
         for watcher in tuple(group.watchers):
             if watcher.bookmarks and now >= watcher.next_bookmark:
                 if bookmark is None:
+                    # The newest revision of all buckets: `beat` has flushed the pending events, so none up to it is
+                    # still to come.
                     bookmark = as_bookmark(bookmark_object(group.storage, self._store.revision, group.shape))
                 watcher.next_bookmark = _next_bookmark(watcher, now)
+                # Ignores the result: a backlog beyond its limit closes the watcher with the next event.
                 watcher.send(bookmark)
             # After the bookmark, which tells the client where to resume.
             if now >= watcher.deadline:

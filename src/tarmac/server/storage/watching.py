@@ -80,6 +80,8 @@ def watch(storage: ResourceStorage, request: Request, hub: Hub) -> StreamRespons
         waiting = storage.waiting(query.prefix, newest=query.options.resource_version != "0")
         return _begin(query, hub) if waiting is None else _begin_fresh(waiting, query, hub)
     try:
+        # A probe only: `_missed` reads the events again in the iteration that joins the group, so none is lost in
+        # between.
         store.since(storage.bucket, query.revision, query.prefix)
     except Compacted:
         return _answer_from_log(query, hub)
@@ -101,6 +103,7 @@ def _query(storage: ResourceStorage, request: Request) -> WatchQuery:
     except ValueError as error:
         raise ApiError(str(error), reason="") from None
     info = request.info
+    # With the slash: a bare `dev` would deliver events of the namespace `dev-2` to a client that may not see it.
     prefix = f"{info.namespace}/" if info.namespace and storage.resource.namespaced else ""
     fields = options.field_selector
     if info.name and not fields:  # the old form of path: /api/v1/watch/namespaces/NS/pods/NAME
@@ -168,6 +171,7 @@ async def _answer_from_log(query: WatchQuery, hub: Hub) -> StreamResponse:
 
 def _refuse(error: ApiError, stream: Stream) -> Callable[[], None]:
     """Report the error inside the stream, as Kubernetes does for a watch that cannot start."""
+    # With status 200, inside the stream: client-go's reflector lists again on an ERROR event with code 410.
     stream.write(error_line(error.encoded()))
     stream.close()
     return lambda: None
@@ -207,6 +211,8 @@ def _start(
 def _lifetime(options: ListOptions, randomness: Randomness) -> float:
     if options.timeout_seconds:
         return float(options.timeout_seconds)
+    # The range of kube-apiserver's default --min-request-timeout. A fixed lifetime would make all clients that
+    # reconnected after a restart reconnect in the same second again.
     return randomness.uniform(_MIN_LIFETIME, _MAX_LIFETIME)
 
 
