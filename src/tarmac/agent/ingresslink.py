@@ -57,6 +57,7 @@ def _messages(raw: bytes) -> Iterable[Message]:
     offset = 0
     while offset + _HEADER.size <= len(raw):
         length, level, kind = _HEADER.unpack_from(raw, offset)
+        # A length below that of the header would not advance the offset: the loop would not end.
         if length < _HEADER.size:
             return
         yield level, kind, raw[offset + _HEADER.size : offset + length]

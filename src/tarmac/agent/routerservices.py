@@ -52,6 +52,8 @@ class RouterServices:
                 self._changed.clear()
                 for network in open_.keys() - self._wanted:
                     for task in open_.pop(network):
+                        # Not awaited: a network that returns at once may find its address in use until this task has
+                        # closed its socket, and retries.
                         task.cancel()
                 for network in sorted(self._wanted - open_.keys()):
                     open_[network] = [group.create_task(self._serve(network, service)) for service in self._services]

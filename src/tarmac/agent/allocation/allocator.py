@@ -94,14 +94,18 @@ class Allocator:
         """Assign resources to a new pod, or return the reason to reject it; then it holds nothing."""
         for resource in self._resources:
             if (why := resource.admit(pod)) is not None:
+                # Resources before this one have already assigned something to the pod.
                 self.release(pod.uid)
                 return why
         return None
 
     async def prepare(self, pod: AgentPod) -> Refusal | None:
         """Assign resources of external processes, which may take time. A rejected pod holds nothing."""
+        # An allotment computed at the admission lacks the devices assigned below.
         self._cache.pop(pod.uid, None)
         for resource in self._asked:
+            # A cancelled call leaves the assignments of earlier resources: the next pass repeats the call, and the
+            # sweep frees those of a pod that is gone.
             if (why := await resource.prepare(pod)) is not None:
                 self.release(pod.uid)
                 return why

@@ -29,6 +29,7 @@ class PodPromises:
     """The allocated resources of one pod."""
 
     def __init__(self, pod: AgentPod, promised: Resizes | None = None) -> None:
+        # The checkpoint wins: the spec may request a resize that no agent has allocated yet.
         self.promised: dict[str, JsonObject] = {**resources_of(pod), **(promised or {})}
         self.postponed: Postponed | None = None
 

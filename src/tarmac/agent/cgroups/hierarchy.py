@@ -222,6 +222,7 @@ def rmdir_tree(folder: Path) -> bool:
         # Children first: the kernel removes only groups without children.
         for group in (*reversed(below(folder)), folder):
             group.rmdir()
+    # The runtime removed a group during the walk. Groups that are left are found by the next sweep.
     except FileNotFoundError:
         return True
     except OSError:

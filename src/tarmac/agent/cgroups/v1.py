@@ -63,6 +63,7 @@ class V1:
             attempt(self._file("cpu", path, "cpu.cfs_period_us"), str(limits.period))
             attempt(self._file("cpu", path, "cpu.cfs_quota_us"), str(limits.quota))
         if limits.memory is not None:
+            # The kernel answers EBUSY if it cannot reclaim the group's memory down to the new limit.
             attempt(self._file("memory", path, "memory.limit_in_bytes"), str(limits.memory))
         if limits.pids is not None and "pids" in self._mounts:
             attempt(self._file("pids", path, "pids.max"), "max" if limits.pids == NONE else str(limits.pids))
@@ -119,6 +120,8 @@ class V1:
 
     def kill(self, path: str) -> int:
         """Kill all processes in the group and its child groups."""
+        # Not atomic: a process may fork between the list and its kill. The caller repeats until the group can be
+        # removed.
         found = processes(self._folders(path))
         for process in found:
             with suppress(ProcessLookupError):

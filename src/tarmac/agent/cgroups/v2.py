@@ -39,6 +39,8 @@ class V2:
         """Create the group, enabling all available controllers on the path; return True if it is new."""
         above, new = self._top, False
         for name in path.strip("/").split("/"):
+            # Before the child is made, and while this group has no process of its own: otherwise the kernel answers
+            # EBUSY.
             self._switch_on(above)
             above = above / name
             new = make_folder(above)
@@ -52,6 +54,7 @@ class V2:
         if limits.quota is not None:
             attempt(folder / "cpu.max", f"{_or_max(limits.quota)} {limits.period}")
         if limits.memory is not None:
+            # Unlike v1, which refuses a limit it cannot reclaim to, v2 accepts it and kills processes of the group.
             attempt(folder / "memory.max", _or_max(limits.memory))
         if limits.pids is not None:
             attempt(folder / "pids.max", _or_max(limits.pids))
@@ -96,6 +99,7 @@ class V2:
         """Kill all processes in the group and its child groups atomically."""
         found = len(processes([self._folder(path)]))
         if found:
+            # Needs Linux 5.14. The kernel also kills processes that fork during the call.
             attempt(self._folder(path) / "cgroup.kill", "1")
         return found
 
@@ -130,6 +134,7 @@ class V2:
 
     def oom_kills(self, path: str) -> int:
         """Return the kills in the group and its child groups."""
+        # The kernel counts child groups too, unless cgroup2 is mounted with memory_localevents.
         return field(self._folder(path) / "memory.events", "oom_kill")
 
     def shares(self, path: str) -> int:

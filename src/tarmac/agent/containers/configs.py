@@ -119,4 +119,5 @@ def _empty_for_everyone(path: Path) -> None:
     """Create an empty file writable by every user, since the container may run as any; its directory stays private."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
     path.write_bytes(b"")
+    # The umask would remove bits from a mode given at the creation; chmod ignores it.
     path.chmod(0o666)

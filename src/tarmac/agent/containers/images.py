@@ -101,6 +101,7 @@ class ImagePuller:
         if policy != "Always":
             # Used once: the image may be removed before the next container starts.
             expected = self._expected.pop(key, None)
+            # A pass cancelled here cancels the lookup too. It is popped already, so the next pass starts another one.
             image = (await expected if expected else None) or await self._runtime.image(
                 _reference(container, handler), handler
             )
@@ -181,6 +182,7 @@ class ImagePuller:
             # Waits in order of arrival; the time in the queue is reported, since it may exceed that of the pull.
             async with self._slots:
                 began = self._clock.monotonic()
+                # After the wait for a slot: a token is valid for ten minutes, and the queue may be longer than that.
                 wanted = _reference(container, handler)
                 if handler == MACHINE_CLASS:
                     credentials = [await self._access.for_machine(wanted, pod)]

@@ -26,6 +26,7 @@ def _tail(path: Path, limit: int) -> bytes:
     with path.open("rb") as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - limit))
+        # Bounded again: a process may append to the file between the two calls.
         return file.read(limit)
 
 

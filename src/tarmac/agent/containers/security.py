@@ -104,6 +104,7 @@ def wants_strict_groups(pod: AgentPod) -> bool:
 @cache
 def masked_paths() -> tuple[str, ...]:
     """Return paths that expose too much of the host, some of them per CPU."""
+    # Read once per agent: CPUs that come online later stay unmasked until its next start.
     return (*_MASKED, *sorted(glob.glob("/sys/devices/system/cpu/cpu[0-9]*/thermal_throttle")))
 
 
@@ -130,6 +131,7 @@ def _seccomp(of_pod: JsonObject, container: JsonObject, root: Path, by_default: 
     if not profile:
         raise SecurityRefused("localhostProfile must be set if seccompProfile type is Localhost.")
     path = (root / profile).resolve()
+    # A tenant writes this name: neither `..` nor a symbolic link may lead out of the folder.
     if not path.is_relative_to(root.resolve()):
         raise SecurityRefused(f"localhostProfile {profile!r} is not under the node's profiles")
     return "Localhost", str(path)

@@ -68,8 +68,11 @@ class PodCleanup:
         sandboxes = await runtime.sandboxes(uid)
         running = [each for each in await runtime.containers(uid) if each.state in ("running", "unknown")]
         # Processes first: volumes and cgroups in use cannot be removed.
+        # The first failure raises while the other stops go on: the repeated cleanup stops what is left.
         await asyncio.gather(*(runtime.stop_container(each.id, _grace(each)) for each in running))
         for sandbox in sandboxes:
+            # Also sandboxes that are not ready: only a stop releases their network, and a killed agent may not have got
+            # there.
             await runtime.stop_sandbox(sandbox.id)
         if not released:
             await self._deps.volumes.unmount(uid)
@@ -90,6 +93,7 @@ class PodCleanup:
             shutil.rmtree(logs, ignore_errors=True)
         home = self._deps.paths.home(uid)
         if home.exists():
+            # Only after the unmount: rmtree crosses mount points and would delete the data of a mounted volume.
             shutil.rmtree(home)
 
 

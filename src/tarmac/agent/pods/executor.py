@@ -105,6 +105,8 @@ class StepExecutor:
         """Assume that containers started by an earlier agent have the resources allocated then."""
         for container in seen.running:
             if container.name in promised:
+                # Never overwritten: after a resize `promised` is ahead of the containers, and the difference is the
+                # work left to do.
                 self.applied.setdefault(container.name, promised[container.name])
                 self.classed.setdefault(container.name, classes.get(container.name, {}))
 
@@ -125,6 +127,7 @@ class StepExecutor:
             config = await self._sandbox_config(pod, action.attempt)
             Path(config.log_directory).mkdir(parents=True, exist_ok=True)
             self._deps.images.expect(pod, handler)
+            # A cancelled call may still make the sandbox in the runtime; the next pass finds it by inspection.
             return await self._deps.runtime.run_sandbox(config, handler)
         except (RuntimeFault, ConfigMissing, HostnameTooLong, OSError) as error:
             await self._record_no_sandbox(pod, error)
@@ -174,6 +177,7 @@ class StepExecutor:
         settings = self._deps.settings
         if self._cgroup is None:
             try:
+                # Before the sandbox: the runtime would create a missing parent cgroup itself, without limits.
                 self._cgroup = await self._deps.cgroups.create(self._deps.allocator.allot(pod))
             except CgroupError as error:
                 message = f"unable to ensure pod container exists: {error}"
@@ -222,6 +226,7 @@ class StepExecutor:
                 self._later(name, image.retry_at)
                 return self._fail(pod, name, image.reason, image.message, f"Error: {image.reason}")
             if action.instead:
+                # Before the new one: containerd reserves the name and attempt of a container until it is removed.
                 await self._discard(pod, action, action.instead)
             if action.failed_at is not None:
                 self._back_offs.next(name, action.failed_at, self._deps.clock.now())
@@ -258,6 +263,7 @@ class StepExecutor:
         try:
             shared = await self._sandbox_config(pod, sandbox.pod.attempt)
             config = self._classed(config, self._deps.classes.request(self._deps.allocator.allot(pod), name))
+            # A cancelled call may leave a created container; the next plan starts that one instead of making another.
             created = await self._deps.runtime.create_container(sandbox.id, config, shared)
         except RuntimeFault as error:
             self._soon(name)
@@ -310,6 +316,8 @@ class StepExecutor:
         self._given(pod, container)
         hook = (container.get("lifecycle") or {}).get("postStart")
         if hook:
+            # A pass cancelled here, or a killed agent, does not run the hook again: the next pass sees a running
+            # container.
             await self._after_start(pod, container, id, hook, sandbox)
         return id
 

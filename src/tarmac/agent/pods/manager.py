@@ -224,6 +224,7 @@ class PodManager:
             for worker in going:
                 worker.end(PodEnding(min(seconds, worker.pod.grace), _disrupted("Terminated", message)))
             if going:
+                # The terminator raises every grace period to MIN_GRACE: a shorter wait would always expire.
                 await within(self._clock, max(seconds, MIN_GRACE + 1), self._all_over(going))
         await within(self._clock, SHUTDOWN_STATUS_TIMEOUT, self.writer.settled())
 
@@ -234,6 +235,7 @@ class PodManager:
 
     async def check_classes(self) -> None:
         """Check the QoS classes of all pods and correct deviations."""
+        # A copy: pods come and go during the await.
         for worker in list(self._workers.values()):
             try:
                 await worker.check_classes()
@@ -341,6 +343,7 @@ class PodManager:
         for uid in uids - self._workers.keys() - self._cleanup.busy:
             _log.info("orphaned pod removed", uid=uid)
             self._cleanup.clean_up(uid)
+        # Pods in cleanup count as live: their own task unmounts their volumes.
         await self._deps.volumes.sweep(self._workers.keys() | self._cleanup.busy)
 
     def _is_wanted(self, pod: AgentPod) -> bool:
@@ -488,6 +491,7 @@ class PodManager:
         self._cleanup.clean_up(uid, released=worker.released)
         if worker.pod.static:
             self._mirrors.drop(worker.pod)
+            # A changed manifest of the same name has waited for this removal.
             self._follow_manifests()
 
     def _checkpoint(self, worker: PodWorker) -> None:

@@ -204,6 +204,7 @@ class _Within:
         self._plan = PodActions()
 
     def plan(self) -> PodActions:
+        # First, as kubelet does: an ephemeral container must start although an init container fails over and over.
         for container in self._pod.ephemeral_containers:
             last = self._seen.latest(container["name"])
             if last is None or last.state == "created":
@@ -223,6 +224,8 @@ class _Within:
         """Advance initialisation. True: done; None: failed for good."""
         init = self._pod.init_containers
         here = self._sandbox.id
+        # A plain container in this sandbox proves that initialisation completed: its init containers may be
+        # garbage-collected.
         if any(self._seen.latest(each["name"], here) for each in self._pod.containers):
             self._keep_sidecars(init)
             return True
@@ -329,6 +332,7 @@ class _Within:
         if last is not None and last.id in self._seen.broken:
             self._plan.actions.append(Start(container, last.attempt, instead=last.id))
             return
+        # Only in this sandbox: a container created in an earlier one has lost its namespaces and cannot start.
         if last is not None and last.state == "created" and last.sandbox_id == self._sandbox.id:
             self._plan.actions.append(Start(container, last.attempt, created=last.id))
             return

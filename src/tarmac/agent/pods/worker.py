@@ -439,6 +439,7 @@ class PodWorker:
         if seconds is None or began is None or self.ending:
             return None
         if self._began is None or self._began[0] != began:
+            # A start in the future means that the wall clock was set back: the pod gets its whole time again.
             ago = max(0.0, self._now - parse_rfc3339(began))
             self._began = began, self._deps.clock.monotonic() - ago
         return self._began[1] + seconds
