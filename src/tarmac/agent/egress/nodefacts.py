@@ -31,6 +31,7 @@ def private_key(path: Path, draw: Callable[[int], bytes]) -> bytes:
         found = path.read_bytes()
     except FileNotFoundError:
         found = b""
+    # A power loss may leave an empty file, since the write is not synced; peers then learn a new key.
     if len(found) != KEY_BYTES:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = draw(KEY_BYTES)

@@ -129,6 +129,7 @@ class EgressReconciler:
         # Before the await: a pass that runs during it would campaign for the addresses again.
         self._handed_over = True
         await self._leases.hand_over()
+        # Only now: the thread has sent its releases before `hand_over` returns, and would send none after this.
         await self._leases.close()
 
     async def _reconcile(self, objects: EgressObjects, kept: EgressCheckpoint | None) -> None:

@@ -137,12 +137,14 @@ class EgressObjectSource:
     async def save(self, checkpoint: EgressCheckpoint) -> None:
         """Write the checkpoint, or remove it if this node has no part in external services."""
         if not checkpoint.forwarders and not checkpoint.gateways:
+            # Before the rules are removed: after a kill in between the next agent removes them once it has synced.
             self._path.unlink(missing_ok=True)
             self._saved = b""
             return
         # Encoded before the thread starts: the objects may change while it writes.
         content = msgspec.json.encode(checkpoint)
         if (kept := sha256(content).digest()) != self._saved:
+            # A cancellation does not stop the thread: it still replaces the file, but as a whole.
             await asyncio.to_thread(replace_file, self._path, content)
             # Only after the write: the next pass repeats a failed one.
             self._saved = kept

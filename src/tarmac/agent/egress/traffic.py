@@ -30,6 +30,7 @@ class TrafficMetrics:
 
     async def refresh(self) -> None:
         """Query the kernel unless the last result is still fresh."""
+        # One query at a time: a parallel scrape waits, and then finds a fresh result.
         async with self._reading:
             if not self._is_candidate():
                 self._known, self._until = GatewayTraffic(), 0.0

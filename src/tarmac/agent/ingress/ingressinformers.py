@@ -127,6 +127,7 @@ class IngressObjectSource:
     async def save(self, objects: IngressObjects) -> None:
         """Write the checkpoint, or remove it if there is nothing to keep."""
         if objects.empty:
+            # Before the rules are removed: after a kill in between the next agent removes them once it has synced.
             self._path.unlink(missing_ok=True)
             self._saved = b""
             return

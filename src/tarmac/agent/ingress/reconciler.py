@@ -151,6 +151,7 @@ class IngressReconciler:
         }:
             for key, error in failures.items():
                 _log.warning("rules cannot be applied", of=key, why=str(error) or repr(error))
+        # Also after a failure: the next pass compares with this attempt, and repeats it because of `_failures`.
         self._applied, self._failures = state, failures
         self._check_at = now + CHECK_INTERVAL
 

@@ -60,6 +60,7 @@ class InterfaceAttacher:
             return (await attach(interfaces)).interfaces
         except Exception:
             # Remove a partial attachment: a runtime that got an error does not call DEL.
+            # A cancellation is not handled here: OrphanLinkSweeper removes the links that it leaves.
             await self._datapath.detach(sandbox_id)
             raise
 

@@ -47,6 +47,7 @@ async def from_the_node(pod: JsonObject, address: str, port: int, timeout: float
         async with asyncio.timeout(timeout):
             await asyncio.get_running_loop().sock_connect(made, (address, port))
     except BaseException:
+        # BaseException: a cancellation must close the socket too.
         made.close()
         raise
     return made

@@ -34,8 +34,10 @@ class OrphanLinkSweeper:
 
     async def sweep(self) -> None:
         """Remove the links without a sandbox in both the last and this check."""
+        # Before the runtime is asked: a link made during that call becomes no suspect.
         present = self._datapath.sandboxes()
         live = await self._live()
+        # Links that came since the last check are kept: the runtime does not list their sandboxes yet.
         swept = await self._datapath.sweep(live | (self._datapath.sandboxes() - self._suspects))
         if swept:
             _log.info("removed links of ended sandboxes", sandboxes=list(swept))

@@ -101,6 +101,7 @@ class NetworkReconciler:
         try:
             async with asyncio.timeout(TIMEOUT):
                 while not self._covers(pod, interfaces):
+                    # No await between the check and the wait: `_notify` may replace the event at any other time.
                     await self._progress.wait()
         except TimeoutError:
             raise RulesNotApplied("the network's rules about the pod are not in force yet") from None

@@ -29,6 +29,7 @@ class PrivateKey:
         self.public = public.raw
 
     def __del__(self) -> None:
+        # The constructor raises before it sets this attribute if the key is invalid.
         if hasattr(self, "_key"):
             self._library.EVP_PKEY_free(self._key)
 
@@ -44,6 +45,7 @@ class PrivateKey:
             shared, length = ctypes.create_string_buffer(KEY_BYTES), ctypes.c_size_t(KEY_BYTES)
             _check(library.EVP_PKEY_derive_init(context))
             _check(library.EVP_PKEY_derive_set_peer(context, other))
+            # OpenSSL fails here for a point of low order, whose secret is publicly known.
             _check(library.EVP_PKEY_derive(context, shared, ctypes.byref(length)))
             return shared.raw
         finally:
@@ -83,6 +85,7 @@ def _library() -> ctypes.CDLL:
             ("ERR_clear_error", None, ()),
         ):
             function = getattr(library, name)
+            # Without these types ctypes would cut pointers to 32 bits.
             function.restype, function.argtypes = result, arguments
         _loaded.append(library)
     return _loaded[0]

@@ -137,6 +137,7 @@ class LeaseParticipant:
         # Before the new configuration: releases go to the voters of the old one.
         gone = self._candidates.keys() - configs.keys()
         for address in sorted(gone):
+            # First: at the end of this step its group would serve the address in the kernel again.
             self._activate(address)
             self._execute(self._candidates.pop(address).give_up())
             self._active.pop(address, None)
@@ -298,6 +299,7 @@ class LeaseParticipant:
         self._leaving = True
         for address, candidate in self._candidates.items():
             self._activate(address)
+            # Before it gives up: a candidate that may campaign would ask for the address again.
             candidate.allow(False)
             others = self.configs[address].candidates.keys() - {self._node}
             if force or any(now - self._last_heard.get(each, float("-inf")) < _MAX_SILENCE for each in others):
@@ -407,6 +409,7 @@ class LeaseParticipant:
 
     def _route_to(self, address: str, config: AddressConfig, owner: str) -> None:
         """Route packets that go out from an address to its owner on another node."""
+        # Not for an address of this node: the route would lead its own packets to the former owner.
         if address not in self.owned and address not in self._pending.acquisitions:
             self._pending.routes[address] = config.candidates[owner].address
 
@@ -557,6 +560,7 @@ class LeaseParticipant:
         except KernelCallFailed as fault:
             _log.warning("lease renewal in the kernel failed", addresses=len(worth), why=str(fault.__cause__))
         else:
+            # Only after success: the next step repeats a failed update.
             for voters, until in grown.items():
                 self._steady[voters].told = until
         self._announce()
@@ -566,12 +570,14 @@ class LeaseParticipant:
         if not expiries:
             return
         own_until(self._kernel, self._clock, expiries)
+        # Only after success: `tick` gives up an address once its time in the kernel is over.
         self.kernel_until |= expiries
 
     def _announce(self) -> None:
         now = self._clock.monotonic()
         due = sorted({address for at, address in self._announcements if at <= now}) if self._announcements else []
         if due:
+            # Removed before the call: a failed announcement is not repeated, since later ones of its series follow.
             self._announcements = [each for each in self._announcements if each[0] > now]
             try:
                 self._kernel.announce(due)

@@ -162,6 +162,7 @@ class LeaseThread:
             self._takeovers.update(worker.participant.takeovers)
             self._lost.update(worker.participant.votes.lost)
             self._gaps = self._gaps[0] + worker.participant.gaps[0], self._gaps[1] + int(worker.participant.gaps[1])
+            # In a thread: the lease thread may be in a kernel call, and the event loop must not wait for it.
             await asyncio.to_thread(worker.end)
 
 
@@ -332,6 +333,7 @@ class _Worker:
         for _ in range(_MAX_BURST if self._socket is not None else 0):
             assert self._socket is not None
             try:
+                # The kernel cuts a longer datagram, whose seal is wrong then.
                 datagram, (address, port, *_) = self._socket.recvfrom(_MAX_DATAGRAM)
             except BlockingIOError:
                 return

@@ -66,6 +66,7 @@ def write_files(bin_dir: Path, conf_dir: Path, socket_path: Path) -> None:
     _write(bin_dir / NAME, relay, 0o755)
     _write(bin_dir / "loopback", _LOOPBACK.format(answer=answer, versions=_VERSIONS), 0o755)
     plugins = {"cniVersion": CNI_VERSION, "name": NAME, "plugins": [{"type": NAME}]}
+    # Last: containerd calls the network ready once it finds this list, and the plugins must exist by then.
     _write(conf_dir / _CONFLIST, json.dumps(plugins, indent=2) + "\n", 0o644)
 
 
@@ -76,6 +77,7 @@ def written(conf_dir: Path) -> bool:
 
 def remove_files(bin_dir: Path, conf_dir: Path) -> None:
     """Delete them."""
+    # The list first: containerd must not find it without its plugin.
     for path in (conf_dir / _CONFLIST, bin_dir / NAME, bin_dir / "loopback"):
         path.unlink(missing_ok=True)
 

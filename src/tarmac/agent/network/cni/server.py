@@ -69,6 +69,7 @@ class CniServer:
                     question += part
             if len(question) > _MAX_REQUEST:
                 raise OSError(f"a question of more than {_MAX_REQUEST} bytes")
+            # A relay that is killed meanwhile does not stop this: the runtime calls DEL, or the links are swept later.
             writer.write(await self.answer(_pairs(question.decode(errors="replace"), "\0")))
             await writer.drain()
         except (OSError, TimeoutError) as error:

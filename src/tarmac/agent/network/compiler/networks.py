@@ -127,6 +127,7 @@ class NetworkCompiler:
             known.state, known.refusals = self._compile_rules(name, inputs)
         known.services.update(offered)
         known.state = replace(known.state, services=known.services.ports)
+        # Last: a failure above makes the next pass compile this network again.
         known.inputs, known.offered, known.seconds = inputs, offered, self._monotonic() - begun
         return True
 

@@ -130,6 +130,7 @@ class TunnelProbes:
         return list(found.values())
 
     def _send(self, probe: TunnelProbe) -> None:
+        # No await since `_peers` looked: the socket is still there.
         self._put(self._sockets[probe.peer.network], _PROBE, probe.nonce, probe_address(probe.peer.address))
 
     async def _serve(self, network: str, made: socket.socket) -> None:
@@ -148,6 +149,7 @@ class TunnelProbes:
         await _readable(made)
         with suppress(BlockingIOError):
             for _ in range(_BURST):
+                # One byte more than a packet: a longer datagram would be cut to the right length.
                 data, source = made.recvfrom(_PACKET.size + 1)
                 self._handle(network, made, data, source[0])
 
@@ -195,4 +197,5 @@ async def _readable(made: socket.socket) -> None:
     try:
         await ready.wait()
     finally:
+        # Before the caller closes the socket: its descriptor's number may soon be that of another one.
         loop.remove_reader(made)
