@@ -60,6 +60,7 @@ class DeviceCheckpoint:
             raise self._damaged(error.strerror or str(error)) from error
         try:
             file = msgspec.json.decode(text, type=_File)
+            # Of the bytes as written: encoding the decoded data again could give different ones.
             if zlib.crc32(file.data) != file.checksum:
                 raise self._damaged("its checksum does not match")
             data = msgspec.json.decode(file.data, type=_Data)

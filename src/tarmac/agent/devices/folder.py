@@ -34,6 +34,7 @@ def check_folder(folder: Path) -> None:
     if len(os.fsencode(path)) > _MAX_PATH:
         raise BadConfig(f"{FLAG}: {path} is longer than the {_MAX_PATH} bytes that a socket's path may have")
     try:
+        # Not followed: a link could lead to a folder that another user controls.
         found = os.lstat(folder)
     except FileNotFoundError:
         return

@@ -44,6 +44,7 @@ class Inventory:
     def connected(self, resource: str) -> None:
         """Record a new plugin for this kind, which will list its devices."""
         known = self._kinds.get(resource)
+        # Unhealthy until the new plugin lists them: the list of its predecessor may be out of date.
         self._kinds[resource] = _Kind(dict.fromkeys(known.devices if known else (), False), None)
         self._gone.discard(resource)
 

@@ -262,6 +262,7 @@ class DeviceManager:
         if not self._is_device(wanted.resource) or (held is not None and held.answer is not None):
             return False
         plugin = await self._plugin(wanted.resource)
+        # No await since the line above: the plugin is still the one whose devices are listed as healthy.
         healthy = self._healthy(wanted.resource)
         assert plugin is not None, "only a plugin has healthy devices"
         # An earlier agent may have chosen, and was killed before the plugin answered.
@@ -279,6 +280,7 @@ class DeviceManager:
         if self._holdings.get(holder) is not held:
             raise DeviceFault("the pod has ended")
         self._holdings.put(holder, answered)
+        # A kill before this line leaves the choice without an answer: the next agent allocates the same devices again.
         self._save()
         return True
 

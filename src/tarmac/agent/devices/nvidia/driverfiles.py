@@ -90,6 +90,7 @@ def _listed(folder: Path) -> list[str]:
 def _of_the_loader() -> list[str]:
     """Return the folders in which the loader's cache has the driver's libraries."""
     try:
+        # Blocks the plugin's event loop for some milliseconds; the timeout bounds a disk that hangs.
         done = subprocess.run(
             ["/sbin/ldconfig", "-p"], capture_output=True, text=True, errors="replace", timeout=_TIMEOUT, check=False
         )

@@ -120,6 +120,7 @@ class Nvml:
     def wait(self, seconds: float) -> tuple[str, int] | None:
         """Wait for an XID, on a thread of its own; return the UUID, empty if unknown, and the number."""
         event = _Event()
+        # Calls of a CDLL release the GIL: only this thread waits.
         if self._call("nvmlEventSetWait_v2", self._events, ctypes.byref(event), int(seconds * 1000)) != _OK:
             return None
         return self._uuid(event.device), int(event.data)
@@ -143,6 +144,7 @@ class Nvml:
         field = _Field(id=_RECOVERY_ACTION)
         if self._call("nvmlDeviceGetFieldValues", handle, 1, ctypes.byref(field)) != _OK or field.result != _OK:
             return None
+        # A union of several types: an unsigned int fills only its lower half.
         return (field.value & 0xFFFFFFFF) != _NO_ACTION
 
     def _call(self, name: str, *arguments: Any) -> int:

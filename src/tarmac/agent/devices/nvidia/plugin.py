@@ -62,6 +62,7 @@ class ModelPlugin:
 
     def wake(self) -> None:
         """Send the list again: a GPU came, or its health changed."""
+        # Replaced, not only cleared: each stream waits for the event that it took before its list.
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -83,8 +84,11 @@ class ModelPlugin:
         if found is None or (found == self._registered_at and _identity(self._socket) is not None):
             return
         await self._stop()
+        # Before the registration: the agent connects back before it answers that.
         await self._listen()
         await self._register()
+        # As found before the registration: an agent that restarts during it has another socket, and the next round
+        # registers again.
         self._registered_at = found
         _log.info("registered", resource=self.resource, gpus=len(self._states()))
 

@@ -89,6 +89,7 @@ class NvidiaPlugin:
 
     async def _hear(self, nvml: Nvml) -> None:
         while True:
+            # A cancellation leaves the thread in the library: the exit of the program waits for it up to _EVENT_WAIT.
             event = await asyncio.to_thread(nvml.wait, _EVENT_WAIT)
             if event is None:
                 await self._clock.sleep(0.05)  # a library that fails at once must not spin

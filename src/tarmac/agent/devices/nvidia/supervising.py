@@ -158,6 +158,7 @@ class NvidiaSupervisor:
 
 def _die_with(parent: int) -> None:
     """Runs in the child: make the kernel end it with the agent, which may have died before the call."""
+    # The kernel sends it when the forking thread ends, not the process: only the event loop's thread may fork here.
     _libc.prctl(_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
