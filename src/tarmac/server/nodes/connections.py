@@ -107,6 +107,7 @@ async def _log(route: NodeRoute, target: str) -> Answer:
 async def _error_of(reply: StreamedReply) -> ApiError:
     """Return a node's error response as an ApiError."""
     try:
+        # A node's text goes to the client as a message: bounded, and never anything but valid UTF-8.
         text = (await reply.read(_MAX_ERROR)).decode(errors="replace")
     except ConnectionBroken as error:
         return InternalError(f"error dialing backend: {error}")

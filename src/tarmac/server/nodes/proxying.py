@@ -23,6 +23,7 @@ from tarmac.wire.visitors import PREFIX as VISITOR
 
 _MAX_ERROR = 4096
 RESPONSE_TIMEOUT = 55.0  # slightly less than the listener's timeout for handlers
+# Headers of one connection (RFC 9110, section 7.6.1). Passed on, they would desynchronize the second one.
 _HOP_BY_HOP = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding"}
 )
@@ -36,6 +37,7 @@ async def forward(route: NodeRoute, request: Request, target: str, more: Iterabl
 
     Raises InternalError if the peer cannot be reached, Forbidden for a browser that asks for code.
     """
+    # Before the connection to the node: a rejected request must not reach a pod.
     check_destination(request.headers)
     reply = await send(route, request.method, target, [*forwarded_headers(request.headers), *more], request.body)
     return response_of(reply, route.host, prefix_of(request))

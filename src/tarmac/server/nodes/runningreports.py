@@ -134,6 +134,8 @@ class RunningReports:
         self._silent.discard(node)
         entry = self._store.head(_REPORTED, node)
         value = msgspec.json.encode({"metadata": {"name": node}, "restored": time, "uid": uid})
+        # Lost to a concurrent report of the same node, which says the same; a kill before it makes the node report
+        # again.
         with suppress(Exists, Missing, Overwritten):
             if entry is None:
                 await self._store.create(_REPORTED, node, value)

@@ -239,6 +239,8 @@ class Scraper:
             node = replace(latest)  # a scrape that ends meanwhile replaces the figures of `latest`
             for number, ((namespace, name), containers) in enumerate((yield from node.containers()).items(), 1):
                 known = self._reader.get("core/pods", f"{namespace}/{name}")
+                # A hostile node could otherwise report usage of foreign pods, and have their HorizontalPodAutoscalers
+                # scale them.
                 if known is not None and known["spec"].get("nodeName") == node_name:
                     shown.append(_pod(node, known, sorted(containers)))
                 if number % _PODS_PER_CHUNK == 0:

@@ -85,6 +85,8 @@ class NodeTunnels:
     def answer(self, request: Request) -> Answer | Awaitable[Answer]:
         """Handle a request of a node. Raises ApiError."""
         name, _, rest = request.path.removeprefix(PREFIX).partition("/")
+        # First of all: a node that opens a stream of another one would receive exec sessions and logs meant for that
+        # one.
         if not name or node_name(request.user) != name:
             raise Forbidden(f'only the node "{name}" may open its tunnel', details={})
         if rest == "tunnel":
@@ -199,6 +201,7 @@ class NodeTunnels:
         upgrades = request.headers.get("upgrade", "").lower() == STREAM
         whose = _TOKEN.fullmatch(token) if self._others is not None else None
         if upgrades and self._others is not None and whose is not None and int(whose[1]) != self._others.index:
+            # The node may name a worker that does not exist: connecting to it fails, which is a NotFound, too.
             return self._others.stream(int(whose[1]), node, token)
         answer = self.arrived(node, token) if upgrades else None
         if answer is None:

@@ -55,6 +55,7 @@ def server_side_apply(
     Raises BadRequest for a malformed configuration, Conflict for fields that other managers own. An apply that changes
     nothing returns an object equal to `live`.
     """
+    # Before the merge, which relies on it: types as declared, and keys of list items that are unique.
     _check(resource, applied)
     start = empty_object(resource.schema) if live is None else live
     managers = _managers(resource, start, subresource, now) if live is not None else {}
@@ -76,6 +77,7 @@ def _check(resource: Resource, applied: JsonObject) -> None:
     if (version, kind) != (resource.api_version, resource.kind):
         raise BadRequest(f"invalid object type: {_kind(version, kind)}")
     metadata = applied.get("metadata")
+    # A client could otherwise claim fields of other managers without a conflict.
     if isinstance(metadata, dict) and metadata.get("managedFields") is not None:
         raise BadRequest("metadata.managedFields must be nil")
     try:
@@ -203,6 +205,7 @@ def _still_as_applied(resource: Resource, live: JsonObject) -> FieldSet:
     try:
         config = _decode(text)
         conformity.check(resource.schema, config)
+    # Clients write the annotation: text that does not decode, or does not fit the schema, explains no conflict.
     except (msgspec.DecodeError, conformity.Nonconforming):
         return {}
     if not isinstance(config, dict) or config.get("apiVersion") != resource.api_version:
@@ -219,6 +222,8 @@ def refresh(metadata: JsonObject, config: JsonObject) -> None:
         return
     annotations[LAST_APPLIED] = encode_value(_without_annotation(config)) + "\n"
     if sum(len(name.encode()) + len((value or "").encode()) for name, value in annotations.items()) > _MAX_ANNOTATIONS:
+        # Above this size validation would reject the object. Without the annotation only the way back to client-side
+        # apply is lost.
         del annotations[LAST_APPLIED]
 
 

@@ -84,6 +84,8 @@ def _compare_fields(shape: Shape, old: dict[str, Any], new: dict[str, Any]) -> N
     struct = shape.kind == STRUCT
     for name, value in new.items():
         before = old.get(name, _ABSENT)
+        # By identity alone: an equal value of another type (1, 1.0, true) may be a change, which `_compare` decides
+        # on.
         if before is value:
             continue
         element, child = shape.fields[name] if struct else ("f:" + name, shape.items)

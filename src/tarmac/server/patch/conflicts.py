@@ -8,6 +8,7 @@ from tarmac.api.status import Conflict
 from tarmac.server.patch.elements import display
 from tarmac.server.patch.entries import FieldManager
 
+# A configuration of thousands of fields would otherwise be answered with megabytes of causes.
 _MAX_SHOWN = 200
 
 

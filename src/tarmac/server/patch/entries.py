@@ -103,6 +103,8 @@ def encode(managers: Managers) -> list[JsonObject]:
 
 
 def _age(manager: FieldManager, claim: OwnedFields) -> tuple[str, ...]:
+    # kube-apiserver's order. Times are in whole seconds: without the other parts, entries would swap places between
+    # writes.
     return (manager.operation, claim.time or "", manager.name, claim.version, manager.subresource)
 
 

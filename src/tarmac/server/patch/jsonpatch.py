@@ -109,6 +109,7 @@ class _Work:
             case "replace":
                 self._replace(path, operation.get("value"))
             case "move":
+                # Removed first: indexes in the target path count without the moved item (RFC 6902, section 4.4).
                 value = self._remove(_required(operation, "from"))
                 self._add(path, value)
             case "copy":
@@ -164,9 +165,11 @@ class _Work:
 
     def _owner(self, path: str, *, change: bool) -> tuple[Any, str]:
         """Return the container that holds the last step of a path, and that step."""
+        # Bounded: a path of a million slashes would be a list of a million steps, in each of ten thousand operations.
         first, *steps = path.split("/", _MAX_STEPS)
         if not steps or "/" in steps[-1]:
             raise _DoesNotApply(f"no such path: {first}")
+        # In this order (RFC 6901, section 4): the other one would turn `~01` into a slash.
         *steps, key = (step.replace("~1", "/").replace("~0", "~") for step in steps)
         if change:
             self.root = self._own(self.root)

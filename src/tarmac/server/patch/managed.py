@@ -21,6 +21,7 @@ from tarmac.server.patch.fieldset import SELF, FieldSet, canonical, covers, diff
 from tarmac.server.patch.shapes import empty_object, shape_of
 
 UNTRACKED: list[JsonObject] = [{}]
+# kube-apiserver's DefaultMaxUpdateManagers; appliers are never merged.
 _MAX_UPDATERS = 10
 _ANCIENT = "ancient-changes"
 
@@ -101,6 +102,7 @@ def _of_new(resource: Resource, new: JsonObject, subresource: str) -> FieldSet:
 
 @cache
 def _nothing(schema: Schema) -> JsonObject:
+    # One object for all creates, since it is cached: comparisons may read it, and must not change it.
     return {"metadata": {}} | empty_object(schema)
 
 
@@ -175,6 +177,7 @@ def _managers(resource: Resource, old: JsonObject | None, sent: Any) -> Managers
     if not sent or (old is not None and sent == old["metadata"].get("managedFields")):
         return live
     try:
+        # kube-apiserver, too, ignores managedFields that it cannot decode: the write itself does not fail.
         return entries.decode(sent) or live
     except entries.BadManagedFields:
         return live

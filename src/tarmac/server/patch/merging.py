@@ -31,6 +31,7 @@ def _merge_fields(shape: Shape, live: Any, config: Any) -> Any:
         return config
     if not isinstance(live, dict):
         return config
+    # A shallow copy: parts that the configuration does not name stay shared with the live object until `_unshared`.
     merged: JsonObject = dict(live)
     struct = shape.kind == STRUCT
     for name, value in (config or {}).items():

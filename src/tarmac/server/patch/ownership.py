@@ -90,6 +90,8 @@ def _whole_list(shape: Shape, values: list[Any]) -> FieldSet:
         try:
             keyed = {shape.key_of(item): item for item in values}
             if len(keyed) == len(values):
+                # Keys of different types cannot be sorted: the TypeError leads to the slow path, which has an order
+                # for them.
                 for key in sorted(keyed):
                     node[shape.spelled[key]] = whole(items, keyed[key])
                 return node

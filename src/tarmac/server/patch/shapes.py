@@ -155,6 +155,8 @@ def shape_of(schema: Schema) -> Shape:
     """Return the shape of a schema node."""
     shape = _shapes.get(schema)
     if shape is None:
+        # Cached before it is complete: a recursive schema, such as JSONSchemaProps, finds itself here and does not
+        # recurse.
         shape = _shapes[schema] = Shape(schema, _kind(schema))
         _complete(shape)
     return shape

@@ -39,6 +39,7 @@ def _merge_object(schema: Schema, document: JsonObject, patch: JsonObject) -> Js
     if _PATCH in patch:
         return _directed(patch)
     merged = _retained(document, patch)
+    # Before the loop, which skips these fields: merging them again would lose the order.
     ordered = _merge_ordered_lists(schema, merged, patch)
     for key, value in patch.items():
         if key == _RETAIN or key in ordered or key.startswith(_ORDER):
@@ -99,6 +100,7 @@ def _merge_items(schema: Schema, current: list[Any], patch: list[Any], key: str)
     items = schema.items or _FREE
     places: dict[Any, int] = {}
     for place, item in enumerate(current):
+        # The first of several items with one key, as in kube-apiserver; the copies of such a key stay as they are.
         places.setdefault(_hashable(item.get(key)), place)
     for item in patch:
         if key not in item:
@@ -174,6 +176,7 @@ def _check_order(patch: list[Any], order: list[Any], key: str | None) -> None:
     for item in patch:
         if isinstance(item, dict) and _PATCH in item:
             continue
+        # `in` consumes the iterator up to the match, which makes this a test for a subsequence.
         if identify(item) not in wanted:
             raise unclassified(
                 f"The order in patch list:\n{go_text(patch)}\n doesn't match {_ORDER} list:\n{go_text(order)}\n"

@@ -46,6 +46,8 @@ def recognise(token: str, store: Store, clock: Clock) -> Credential | None:
     matches = matches and data.get("token-id") == match[1]
     usable = matches and expires > clock.now() and data.get("usage-bootstrap-authentication") == "true"
     groups = [group for group in data.get("auth-extra-groups", "").split(",") if group]
+    # Groups outside system:bootstrappers are refused: a user who may write Secrets of kube-system could otherwise mint
+    # members of system:masters.
     if not usable or not all(_EXTRA_GROUP.fullmatch(group) for group in groups):
         return None
     if data.get(KIND) == SERVER:

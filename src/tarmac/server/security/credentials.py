@@ -43,6 +43,8 @@ class CredentialCache:
         if credential.expires > self._clock.now():
             get = self._store.get
             for bucket, name, entry in credential.holds:
+                # By identity: every version has an entry of its own, so a deleted and recreated object never counts as
+                # the same.
                 if get(bucket, name) is not entry:
                     break
             else:
@@ -53,6 +55,7 @@ class CredentialCache:
     def keep(self, presented: str | bytes, credential: Credential) -> User:
         """Add a check and return its user."""
         if len(self._known) >= _MAX_CACHED:
+            # Only checked credentials get here: a flood of invalid tokens evicts nothing.
             del self._known[next(iter(self._known))]
         self._known[presented] = credential
         return credential.user

@@ -52,6 +52,8 @@ class SecretSealer:
     @classmethod
     def from_file(cls, path: Path, randomness: Randomness) -> SecretSealer:
         """Load the keys of a file, creating it with a fresh key if it does not exist. Raises BadKeyFile."""
+        # Two servers that start together in one directory would each write a key, and seal with keys that the other
+        # lacks.
         with directory_lock(path.parent):
             if not path.exists():
                 write_private(path, b"key1 %b\n" % base64.b64encode(randomness.randbytes(32)))
@@ -74,7 +76,9 @@ class SecretSealer:
         if bucket not in self._buckets:
             return value
         key = self._learn(value) if (bucket, name) == RECORD else self._current
+        # Random nonces of 96 bits suffice for 2^32 values under one key (NIST SP 800-38D, section 8.3): rotate before.
         nonce = self._randomness.randbytes(_NONCE)
+        # One byte for the length: `read_keys` bounds ids at 255 bytes.
         head = _MARK + bytes([len(key)]) + key
         return head + nonce + self._keys[key].encrypt(nonce, value, _context(bucket, name))
 

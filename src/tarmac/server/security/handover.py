@@ -46,8 +46,11 @@ class Sealed(NamedTuple):
 
 def seal(content: bytes, joiner: bytes, purpose: Purpose) -> Sealed:
     """Seal for the holder of the private key of `joiner`. Raises ValueError if that is no key."""
+    # A new key for each message: the constant nonce is safe only under a key that seals once.
     own = X25519PrivateKey.generate()
     public = own.public_key().public_bytes_raw()
+    # Raises ValueError for a point of low order, whose shared secret would be zero whatever our key (RFC 7748, section
+    # 6.1).
     shared = own.exchange(X25519PublicKey.from_public_bytes(joiner))
     key = _derived(shared, joiner, public, purpose)
     return Sealed(public, AESGCM(key).encrypt(_NONCE, content, purpose.info))

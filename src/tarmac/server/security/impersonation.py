@@ -55,6 +55,8 @@ class Impersonation:
         if guise is None and not headers.get(_USER):
             raise BadRequest(f"requested {[name for name, _ in asked]} without impersonating a user")
         found = guise or _Guise(_user(headers), tuple(_permissions(headers)))
+        # Checked with each request, also for a cached guise: that is cached by headers, and the requester's rights
+        # change.
         for info in found.permissions:
             why = self._authorizer.refuses(requester, info)
             if why is not None:

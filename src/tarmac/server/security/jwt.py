@@ -43,6 +43,7 @@ def parse(token: str) -> Unverified:
         signed = f"{header}.{payload}".encode()
         parts = _decode(unbase64url(header)), _decode(unbase64url(payload))
         return Unverified(*parts, signed, unbase64url(signature))
+    # Clients reach this line unauthenticated: deeply nested JSON raises RecursionError, invalid UTF-8 a ValueError.
     except (binascii.Error, msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise InvalidToken from error
 
@@ -80,6 +81,7 @@ class SigningKey:
         if isinstance(self._key, rsa.RSAPrivateKey):
             return self._key.sign(data, padding.PKCS1v15(), hashes.SHA256())
         size = coordinate_size(self._key.public_key())
+        # Libraries return DER; JWS wants both numbers side by side at full length (RFC 7518, section 3.4).
         r, s = decode_dss_signature(self._key.sign(data, ec.ECDSA(hashes.SHA256())))
         return r.to_bytes(size, "big") + s.to_bytes(size, "big")
 
@@ -89,6 +91,8 @@ class SigningKey:
 
     def verified(self, found: Unverified) -> dict[str, Any]:
         """Return the claims of a parsed token. Raises InvalidToken."""
+        # The key decides, not the token (RFC 8725, section 3.1): `none`, or HS256 with the public key as its secret,
+        # would let any client sign.
         if found.header.get("alg") != self.algorithm:
             raise InvalidToken
         try:
@@ -115,6 +119,7 @@ def base64url(data: bytes) -> str:
 
 def unbase64url(text: str) -> bytes:
     """Decode with or without padding. Raises ValueError."""
+    # Strict: otherwise characters outside the alphabet would be skipped, and one token would have many spellings.
     return base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
 
 

@@ -95,6 +95,7 @@ def _check_secret(secret: JsonObject, holder: TokenHolder, token: str) -> None:
     metadata = secret["metadata"]
     if metadata.get("deletionTimestamp") or metadata.get("uid") != holder.secret_uid:
         raise InvalidToken(_INVALIDATED)
+    # The signature is not enough: a user invalidates a token by removing it from its Secret.
     if not compare_digest(_token_in(secret), token.encode()):
         raise InvalidToken("Token does not match server's copy")
     if (metadata.get("labels") or {}).get(_INVALID_SINCE):

@@ -55,6 +55,8 @@ class ServiceAccountTokens:
 
     def recognise(self, token: str, audiences: Sequence[str] = ()) -> Credential:
         """Return the credential of a token for one of `audiences` (default: this server). Raises InvalidToken."""
+        # First: every claim read below is one that the cluster's own key signed, of the types that `tokenrequests`
+        # writes.
         claims = self.keys.verify(token)
         if claims.get("iss") == secrettokens.ISSUER:
             return self._of_secret(token, claims, tuple(audiences))
@@ -121,6 +123,8 @@ class ServiceAccountTokens:
     def _discovery(self, request: Request) -> Response:
         document = {
             "issuer": self.issuer,
+            # From the client's own Host header: a client that lies misleads only itself, since the answer is not
+            # cached.
             "jwks_uri": f"https://{request.headers.get('host', 'localhost')}/openid/v1/jwks",
             "response_types_supported": ["id_token"],
             "subject_types_supported": ["public"],

@@ -71,4 +71,5 @@ class TokenKeys:
             record = decode_record(current.raw)
             self._trusted = {name: SigningKey(kept.pem.encode()) for name, kept in record.keys.items()}
             self._signing = self._trusted[record.signing]
+        # Last: a record that does not parse is read again with the next use, instead of counting as read.
         self._read = current

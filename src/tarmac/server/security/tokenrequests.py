@@ -77,6 +77,7 @@ class TokenIssuer:
             raise BadRequest("Name parameter required.")
         obj = self._get(_BUCKETS[kind], "" if kind == "Node" else f"{namespace}/", name)
         uid = obj["metadata"]["uid"]
+        # With the uid of the stored object: a recreated one of the same name must not revive the token.
         bound: Bound = {kind.lower(): {"name": name, "uid": uid}}
         if kind == "Pod":
             bound |= self._node_of_pod(obj.get("spec") or {}, account)

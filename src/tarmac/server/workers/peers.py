@@ -173,6 +173,7 @@ class WorkerPeers:
             async with asyncio.timeout(ANSWER_TIMEOUT):
                 reply = await self._reach(worker, what, ANSWER_TIMEOUT, [("Connection", "close")])
                 return _decode_any(await reply.read(_MAX_METRICS))
+        # TimeoutError is an OSError: a peer that hangs is left out like one that is gone.
         except (OSError, ConnectionBroken, msgspec.MsgspecError) as error:
             _log.debug("request to worker failed", worker=worker, error=str(error))
             return None
@@ -243,6 +244,7 @@ class _Hearing(asyncio.Protocol):
                 self._hear(_decode(line))
         except msgspec.MsgspecError as error:
             self._end(error)
+        # Only processes of our own user get here (`sockets.unix`): the limit bounds mistakes, not attacks.
         if len(self._rest) > _MAX_LINE:
             self._end(ConnectionBroken("a line without an end"))
 

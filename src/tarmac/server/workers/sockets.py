@@ -31,6 +31,7 @@ def socket_path(folder: Path, index: int) -> Path:
 def make_folder(folder: Path) -> None:
     """Create the directory with mode 0700. Raises OSError when it belongs to another user."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Not `stat`: another user may have put a link to one of our own directories here.
     found = folder.lstat()
     if folder.is_symlink() or found.st_uid != os.geteuid():
         raise PermissionError(f"{folder} belongs to another user; remove it")
@@ -47,9 +48,12 @@ def unix(path: Path, is_own: Callable[[socket.socket], bool] | None = None) -> D
         try:
             made.setblocking(False)
             await loop.sock_connect(made, str(path))
+            # Before the first byte is sent. For the connecting side, SO_PEERCRED names the process that called listen
+            # (unix(7)).
             if not own(made):
                 raise PermissionError(f"{path} is another user's")
             await loop.create_unix_connection(factory, sock=made)
+        # Cancellation included: a socket without a transport has no other owner that would close it.
         except BaseException:
             made.close()
             raise
@@ -60,6 +64,7 @@ def unix(path: Path, is_own: Callable[[socket.socket], bool] | None = None) -> D
 def is_ours(connection: socket.socket) -> bool:
     """Return whether the peer's process runs as our own user."""
     found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    # The kernel fills it in when the connection is made: a peer that changes its user later stays the one that it was.
     return _CREDENTIALS.unpack(found)[1] == os.geteuid()
 
 

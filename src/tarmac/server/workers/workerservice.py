@@ -100,6 +100,8 @@ class WorkerService:
         if first == "open":
             return Response(200 if self._tunnels.ask_here(unquote(node), token) else 404, b"")
         if first == "stream":
+            # The worker that passes the stream on has authenticated its node (`NodeTunnels.answer`); this socket is
+            # our user's only.
             return self._tunnels.arrived(unquote(node), token) or Response(404, b"")
         figures = self._figures.get(request.path)
         if figures is None:
