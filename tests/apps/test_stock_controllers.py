@@ -312,6 +312,9 @@ def test_a_killed_up_leaves_controllers_that_the_next_one_replaces(tmp_path: Pat
     flags = ("--runtime=sim", "--sim-nodes=1", "--with-kubernetes-controllers")
     with removed(tmp_path / "data"), TarmacProcess(tmp_path / "data", *flags, command="up") as planet:
         _wait_for_one(planet)
+        # The program ends by itself if it loses its server before it has built its controllers.
+        _kubectl(planet, "create", "deployment", "first", f"--image={IMAGE}")
+        _kubectl(planet, "rollout", "status", "deployment/first", "--timeout=90s")
         planet.kill()
         (orphan,) = left_running(planet.data_dir)
         planet.start()
