@@ -38,6 +38,7 @@ class Reader:
 
     def _read(self, bucket: str, entry: Entry) -> JsonObject:
         known = self._decoded.get((bucket, entry.name))
+        # By identity: a deleted and recreated object has another entry, whatever its revision.
         if known is not None and known[0] is entry:
             return known[1]
         if len(self._decoded) >= _MAX_CACHED:
@@ -48,6 +49,8 @@ class Reader:
 
     def list(self, bucket: str, prefix: str = "") -> Iterator[JsonObject]:
         """Yield every object of a bucket whose name starts with `prefix` (`namespace/`)."""
+        # The visible state, unlike `get`: pending writes are missing here, and callers that count add
+        # `store.pending()`.
         entries = self.store.list(bucket, prefix).entries
         few = len(entries) <= _MAX_LIST
         for entry in entries:

@@ -56,6 +56,7 @@ def _conditions(request: JsonObject) -> list[JsonObject]:
 
 
 def _sign_as(spec: JsonObject, user: User) -> None:
+    # Always from the connection: the approving controller trusts these fields, and clients can send any.
     for field in ("username", "uid", "groups", "extra"):
         spec.pop(field, None)
     spec.update(user_info(user))
@@ -75,6 +76,7 @@ class _SignerPermission(AdmissionPlugin):
 
     def check(self, attributes: Attributes) -> None:
         """Reject a user without the right for this signer or for its whole domain."""
+        # From the stored request: a client with rights for one signer must not name it for the request of another.
         signer: str = ((attributes.old or {}).get("spec") or {}).get("signerName", "")
         for name in (signer, f"{signer.partition('/')[0]}/*"):
             info = RequestInfo(self.verb, "", True, "certificates.k8s.io", "*", "signers", "", "", name)
@@ -121,6 +123,7 @@ class CertificateSubjectRestriction(AdmissionPlugin):
     def validate(self, attributes: Attributes) -> None:
         spec = (attributes.obj or {}).get("spec") or {}
         signer = spec.get("signerName")
+        # Before the check of signers: external signers may trust any request of an authenticated user.
         if attributes.user.name.startswith(BOOTSTRAP_PREFIX) and signer != _NODE_SIGNER:
             raise refuse(attributes, f"a bootstrap token may ask for certificates of {_NODE_SIGNER} only")
         if signer not in _SIGNED_HERE:

@@ -98,6 +98,8 @@ class AdmissionChain:
 
     def _select(self, resource: Resource, subresource: str, operation: Operation) -> tuple[AdmissionPlugin, ...]:
         key = (resource.bucket, subresource, operation)
+        # The result is cached by kind alone, so `applies_to` must not depend on an object, a user or a setting that
+        # changes.
         selected = self._selected.get(key)
         if selected is None:
             selected = self._selected[key] = tuple(

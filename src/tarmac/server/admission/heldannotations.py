@@ -35,6 +35,8 @@ class HeldAnnotations(AdmissionPlugin):
         if attributes.operation != "UPDATE" or attributes.obj is None or not known:
             return
         metadata = attributes.obj["metadata"]
+        # The client's values last: a changed one must reach `validate`, which rejects it, instead of being undone in
+        # silence.
         metadata["annotations"] = {**known, **(metadata.get("annotations") or {})}
 
     def validate(self, attributes: Attributes) -> None:

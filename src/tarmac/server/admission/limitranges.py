@@ -56,6 +56,7 @@ class LimitRanger(AdmissionPlugin):
                 raise refuse(attributes, problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
 
     def _ranges(self, attributes: Attributes) -> list[JsonObject]:
+        # An object that violates a newer LimitRange must still be able to lose its finalizers.
         if attributes.old is not None and attributes.old["metadata"].get("deletionTimestamp"):
             return []
         return list(self._reader.list(_RANGES, f"{attributes.namespace}/"))

@@ -21,6 +21,7 @@ class MirrorPods(PodCreation):
 
     def admit(self, attributes: Attributes) -> None:
         user = attributes.user
+        # Nodes pass: NodeRestriction, later in the chain, checks that the mirror is on the node itself.
         if mirrors(pod_of(attributes)) and not is_of_a_node(user) and _ADMINISTRATORS not in user.groups:
             why = f"metadata.annotations[{MIRROR}]: only nodes create mirror pods; leave the annotation out"
             raise refuse(attributes, why)

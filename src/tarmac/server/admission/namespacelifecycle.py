@@ -34,6 +34,8 @@ class NamespaceLifecycle(AdmissionPlugin):
         namespace = self._reader.get(BUCKET, attributes.namespace)
         if namespace is None:
             raise not_found("", "namespaces", attributes.namespace)
+        # Accepted writes count, not only visible ones (`Reader`): where one server writes, no create slips in behind a
+        # delete.
         if (namespace.get("status") or {}).get("phase") == "Terminating":
             raise _terminating(attributes)
 

@@ -69,6 +69,7 @@ class NodeAddressAdmission(AdmissionPlugin):
                 raise refuse(attributes, f'node "{node}" may not claim this in status.addresses: {why}')
 
     def _check_tenants(self, node: str, attributes: Attributes) -> None:
+        # Before anything that reads other objects: agents write their status every few seconds.
         if _written(attributes.obj) == _written(attributes.old):  # true for nearly every write of a node
             return
         claimed, before = _claimed(attributes.obj), _claimed(attributes.old)
@@ -137,6 +138,8 @@ class NodeAddressAdmission(AdmissionPlugin):
     def _load(self) -> None:
         if not self._loaded:
             self._loaded = True
+            # Before the list, in the same turn of the loop: a claim in between would stay unknown until that node
+            # reports again.
             self._reader.store.subscribe(_NODES, self._changed)
             for entry in self._reader.store.list(_NODES).entries:
                 self._take(entry)

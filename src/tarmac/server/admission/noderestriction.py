@@ -77,6 +77,8 @@ class NodeRestriction(AdmissionPlugin):
 
     def admit(self, attributes: Attributes) -> None:
         user = attributes.user
+        # As kube-apiserver: only group and name together make a node. With one of them a user has RBAC's rights and no
+        # more.
         if "system:nodes" not in user.groups or not user.name.startswith(_PREFIX):
             return
         node = user.name.removeprefix(_PREFIX)
@@ -117,6 +119,7 @@ class NodeRestriction(AdmissionPlugin):
     def _admit_pod(self, node: str, attributes: Attributes) -> None:
         operation, subresource = attributes.operation, attributes.subresource
         if subresource == "status":
+            # Of the stored pod: the node itself sends the new one, and could put its own name there.
             if (attributes.old or {})["spec"].get("nodeName") != node:
                 raise refuse(
                     attributes, f'node "{node}" can only update pod status for pods with spec.nodeName set to itself'
@@ -162,6 +165,8 @@ class NodeRestriction(AdmissionPlugin):
         reference = ((attributes.obj or {}).get("spec") or {}).get("boundObjectRef") or {}
         if reference.get("kind") != "Pod" or reference.get("apiVersion") != "v1" or not reference.get("name"):
             raise refuse(attributes, "node requested token not bound to a pod")
+        # A name alone would give a token to the node of a deleted pod for the next pod of that name, perhaps on
+        # another node.
         if not reference.get("uid"):
             raise refuse(attributes, "node requested token with a pod binding without a uid")
         pod = self._pod(attributes, reference["name"])
@@ -206,6 +211,8 @@ def _annotations(obj: JsonObject | None) -> dict[str, str]:
 
 def _admit_node(node: str, attributes: Attributes) -> None:
     name = attributes.name or ((attributes.obj or {}).get("metadata") or {}).get("name", "")
+    # The node authorizer lets a node write every Node, since a create has no name in its path: this line is the only
+    # check.
     if name != node:
         raise refuse(attributes, f'node "{node}" is not allowed to modify node "{name}"')
     new, old = attributes.obj, attributes.old

@@ -64,6 +64,7 @@ def check_addresses(node: str, attributes: Attributes, reader: Reader) -> None:
     stated = {kind: set(_addresses(new, kind)) - set(_addresses(old, kind)) for kind in kinds}
     if not any(stated.values()):
         return
+    # The stored Node decides, whose addresses `NodeAddresses` has checked: the report itself is the node's word.
     own = {each.get("address") for each in objects(mapping(reader.get(NODES, node), "status"), "addresses")}
     for kind, addresses in stated.items():
         if foreign := sorted(addresses - own):

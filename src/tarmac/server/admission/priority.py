@@ -49,6 +49,8 @@ class Priority(AdmissionPlugin):
         if attributes.operation == "UPDATE":
             assert attributes.old is not None
             for field in ("priority", "preemptionPolicy"):
+                # A client that sends its manifest again does not know these fields; without them the update would
+                # change the priority.
                 if spec.get(field) is None and attributes.old["spec"].get(field) is not None:
                     spec[field] = attributes.old["spec"][field]
             return

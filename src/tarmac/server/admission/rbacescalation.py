@@ -45,6 +45,7 @@ class RbacEscalation(AdmissionPlugin):
         obj = attributes.obj
         if obj is not None and attributes.resource.namespaced:
             self._check_room(attributes, obj)
+        # The garbage collector removes finalizers and owners of roles whose permissions it does not have.
         if obj is None or MASTERS in attributes.user.groups or _is_collecting(obj, attributes.old):
             return
         if attributes.resource.plural in _ROLES:
@@ -85,6 +86,8 @@ class RbacEscalation(AdmissionPlugin):
         owned = self._authorizer.rules_for(user, attributes.namespace)
         try:
             missing = missing_rights(owned, granted)
+        # The comparison of rules can grow exponentially, and clients write both sides: `missing_rights` gives up in
+        # time.
         except TooComplex:
             why = "the rules are too many and too different to be compared with those you have: grant fewer at once"
             raise _refused(attributes, why) from None

@@ -46,6 +46,7 @@ class RuntimeClassAdmission(AdmissionPlugin):
         if attributes.resource.bucket == WORKLOADS:
             return
         spec = pod_of(attributes)["spec"]
+        # Pods are immutable in these fields, and a class may have changed since: only a new Pod gets its values.
         if attributes.old is not None:
             _keep_default(spec, attributes.old["spec"])
             return

@@ -49,6 +49,8 @@ class ServiceAccounts(PodCreation):
         mounted = False
         for container in containers_of(pod, "initContainers", "containers"):
             mounts = container.setdefault("volumeMounts", [])
+            # A container with its own mount at this path keeps it, as in Kubernetes: two mounts at one path do not
+            # start.
             if all(mount.get("mountPath") != _MOUNT_PATH for mount in mounts):
                 mounts.append({"name": name, "readOnly": True, "mountPath": _MOUNT_PATH})
                 mounted = True

@@ -51,6 +51,7 @@ class ServiceAddresses(AdmissionPlugin):
 
     def admit(self, attributes: Attributes) -> None:
         self._load()
+        # Computed for each write: the addresses of a pending write that failed are free again without any bookkeeping.
         self._promised = dict(self._under_way())
         service = attributes.obj
         assert service is not None
@@ -74,12 +75,14 @@ class ServiceAddresses(AdmissionPlugin):
     def _load(self) -> None:
         if not self._loaded:
             self._loaded = True
+            # Before the list, in the same turn of the loop: an address allocated in between would be handed out again.
             self._reader.store.subscribe(_BUCKET, self._changed)
             for service in self._reader.list(_BUCKET):
                 self._take(service)
 
     def _changed(self, events: Sequence[Event]) -> None:
         for event in events:
+            # The old holdings first: an update that keeps its address must find it in the table afterwards.
             if event.previous is not None:
                 for holding in _holdings(decode(event.previous)):
                     self._taken.pop(holding, None)
@@ -131,6 +134,8 @@ class ServiceAddresses(AdmissionPlugin):
     def _free_address(self, family: str, key: str) -> str:
         block = RANGES[family]
         count = block.num_addresses - _RESERVED - 1  # without the reserved addresses and the last one
+        # Random: the address of a deleted Service must not go to the next one at once, while clients still have it
+        # cached.
         start = int(self._randomness.uniform(0, count))
         for offset in range(count):
             address = str(block[_RESERVED + (start + offset) % count])
@@ -178,4 +183,5 @@ def _holdings(service: JsonObject) -> Iterator[str]:
         if port.get("nodePort"):
             yield f"{port.get('protocol', 'TCP')}:{port['nodePort']}"
     if spec.get("healthCheckNodePort"):
+        # kube-proxy serves the health check over TCP, on a port of the same range as node ports.
         yield f"TCP:{spec['healthCheckNodePort']}"

@@ -114,6 +114,8 @@ class SourceRanges:
 
     def _loaded(self) -> list[tuple[int, int]]:
         if self._known is None:
+            # No await until the list below is taken: `_changed` needs it, and an address in between would be in
+            # neither.
             self._reader.store.subscribe(self._allocated, self._changed)
             self._known = sorted(_number(entry.name) for entry in self._reader.store.list(self._allocated).entries)
         return self._known

@@ -101,6 +101,7 @@ class StockControllerRestriction(AdmissionPlugin):
             if not reference.get("controller") or bucket is None:
                 continue
             owner = self._reader.get(bucket, f"{attributes.namespace}/{reference.get('name', '')}")
+            # With the uid: an owner that was deleted and created anew may have a template by another author.
             if owner is not None and owner["metadata"]["uid"] == reference.get("uid"):
                 return bucket, owner
         raise _refusal(attributes, "metadata.ownerReferences names no controller of this namespace that makes it")

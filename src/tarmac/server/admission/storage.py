@@ -62,6 +62,7 @@ class StorageObjectInUseProtection(AdmissionPlugin):
         assert attributes.obj is not None
         finalizers = attributes.obj["metadata"].setdefault("finalizers", [])
         finalizer = _FINALIZERS[attributes.resource.bucket]
+        # Set at creation, not by a controller later: a claim deleted in between would vanish under a Pod that uses it.
         if finalizer not in finalizers:
             finalizers.append(finalizer)
 

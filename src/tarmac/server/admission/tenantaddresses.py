@@ -45,6 +45,7 @@ class TenantAddresses:
     def service_to(self, address: Address) -> str:
         """Return the key of an ExternalService with this target, or ""."""
         if self._targets is None:
+            # Before the subscription: `_put` needs it, and the list below runs in the same turn of the loop.
             self._targets = {}
             self._store.subscribe(_SERVICES, self._changed)
             for entry in self._store.list(_SERVICES).entries:

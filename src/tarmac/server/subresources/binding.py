@@ -118,6 +118,7 @@ async def _assign(call: WriteCall, binding: JsonObject) -> Response:
         value = storage.encode({"metadata": marked, "spec": spec, "status": status})
         try:
             if not call.options.dry_run:
+                # A cancellation here leaves the pod bound: the scheduler's retry gets the conflict "already assigned".
                 await storage.store.update(storage.bucket, entry.name, value, entry.revision)
         except RevisionConflict:
             continue

@@ -124,6 +124,7 @@ def node_proxy_route(storage: ResourceStorage, connections: NodeForwarder) -> Ro
     def answer(request: Request) -> Awaitable[Answer]:
         _, name, port = proxies.scheme_name_port(request.info.name, "node")
         node = find_object(storage, "", name)
+        # Without it the server would be a proxy to every port of the node, and of its loopback interface.
         proxies.check_node_port(node, port)
         return reached(storage, name, connections.forward(name, request, proxies.behind(request)))
 

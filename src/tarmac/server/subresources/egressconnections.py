@@ -39,6 +39,7 @@ async def _answer(storage: ResourceStorage, nodes: NodeForwarder, request: Reque
     answers = await asyncio.gather(*(_ask(nodes, node, path) for node in relays.nodes))
     told = {node: answer for node, answer in zip(relays.nodes, answers, strict=True) if answer is not None}
     found = joined(told, relays)
+    # A node's report is its word: connections of pods that do not run on it are left out.
     known = [shown for said, shown in found if _is_on(reader.get("core/pods", said.pod), said.uid, shown.node)]
     more = len(known) > MAX_CONNECTIONS or any(each.more for each in told.values())
     silent = [node for node in relays.nodes if node not in told]

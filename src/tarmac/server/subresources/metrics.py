@@ -60,6 +60,7 @@ class Metering:
         try:
             yield
         finally:
+            # On cancellation, too: this process must not answer with figures that it no longer measures.
             self.source = before
 
     def nodes(self) -> Usage:

@@ -87,6 +87,7 @@ async def dry_run(call: WriteCall) -> Entry:
     obj = read_object(call)
     check_name(call, obj)
     if not exists:
+        # A manifest that was read from a cluster has both, and a create with a version is rejected.
         for field in ("uid", "resourceVersion"):
             obj["metadata"].pop(field, None)
         return await create_object(call, obj)

@@ -23,6 +23,8 @@ def container_of(pod: JsonObject, wanted: str) -> str:
     name = pod["metadata"]["name"]
     names = [each["name"] for field in _CONTAINERS for each in pod["spec"].get(field) or ()]
     if wanted:
+        # Only names of the stored pod get into the path: a client could otherwise add segments, and reach other
+        # endpoints.
         if wanted not in names:
             raise BadRequest(f"container {wanted} is not valid for pod {name}")
         return wanted
@@ -69,6 +71,7 @@ def log_query(request: Request) -> str:
         errors.forbidden("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified")
     elif seconds is not None and seconds < 1:
         errors.invalid("sinceSeconds", seconds, _POSITIVE)
+    # kube-apiserver, too, rejects it unless its feature gate PodLogsQuerySplitStreams is on.
     if "stream" in request.params():
         errors.forbidden("stream", "may not be specified")
     if errors:

@@ -31,6 +31,7 @@ def behind(request: Request) -> str:
     """Return the path and query after `…/proxy`."""
     info = request.info
     _, _, rest = request.path.partition(f"/{info.name}/proxy")
+    # A decoded space or line break would end the request line: a client could smuggle a second request to the pod.
     path = quote(rest, safe=_SAFE) or "/"  # the request's path is decoded
     return f"{path}?{request.query}" if request.query else path
 
@@ -74,6 +75,7 @@ def endpoint_of(
         try:
             return pod(namespace, target), number
         except NotFound:  # deleted meanwhile
+            # EndpointSlices lag behind Pods: the one that was chosen may be gone already.
             found.remove(chosen)
     raise ServiceUnavailable(f'no endpoints available for service "{name}"')
 

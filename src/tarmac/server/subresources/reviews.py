@@ -82,6 +82,7 @@ async def _answered_later(answer: Awaitable[JsonObject], request: Request, call:
 def _token(storage: ResourceStorage, issuer: TokenEndpoint, request: Request) -> Response:
     info = request.info
     wanted, call = _read(storage, _TOKEN_REQUEST, request)
+    # Before the token is signed: it could not be taken back.
     call.admit("token", info.name, wanted)
     return document(request, issuer.issue(info.namespace, info.name, wanted), 201, call.warnings)
 

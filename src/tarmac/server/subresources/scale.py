@@ -172,8 +172,10 @@ async def _rescale(call: WriteCall, make: Callable[[JsonObject], JsonObject]) ->
     def change(old: JsonObject, entry: Entry) -> JsonObject:
         scale = make(old)
         check_name(call, scale)
+        # As in kube-apiserver: a HorizontalPodAutoscaler sends the version that it read, `kubectl scale` none.
         if scale["metadata"].get("resourceVersion"):
             check_version(call, scale, old)
+        # A copy of its own: `old` stays as stored, since the update compares with it.
         new = storage.load(entry)
         _write(new, _paths(storage, new)[0], _checked(call, scale))
         return new

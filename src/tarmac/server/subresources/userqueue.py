@@ -37,11 +37,14 @@ class UserQueue:
             try:
                 return await answer(request)
             finally:
+                # Only after the thread has ended (`run_in_thread`): a slot freed earlier would start one more thread
+                # for the user.
                 self._leave(request.user.name)
 
         return in_turn
 
     async def _enter(self, user: str) -> None:
+        # A user with queued requests waits behind them even when a slot is free, or a later request would overtake.
         if user not in self._queues and self._free and not self._running[user]:
             self._take(user)
             return

@@ -95,6 +95,7 @@ class PodSecurity(AdmissionPlugin):
         if relaxed or policy.level == "privileged":
             return
         pods = list(self._reader.list(BUCKET, f"{attributes.name}/"))
+        # Bounded, since admission runs on the event loop in one step; kube-apiserver has the same limit of 3000.
         checked = pods[:_MAX_CHECKED]
         if len(checked) < len(pods):
             attributes.warnings.append(

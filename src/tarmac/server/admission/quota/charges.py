@@ -88,6 +88,7 @@ def _pod(spec: JsonObject) -> ResourceList:
 def _service(spec: JsonObject) -> ResourceList:
     kind, ports = spec.get("type"), spec.get("ports") or []
     if kind == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False:
+        # Such a Service takes only the node ports that its author names; the others are never allocated.
         ports = [port for port in ports if port.get("nodePort")]
     count = len(ports) if kind in ("NodePort", "LoadBalancer") else 0
     return {

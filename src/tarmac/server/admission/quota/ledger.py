@@ -73,6 +73,8 @@ class QuotaLedger:
         for event in store.pending():
             bucket, name = event.bucket, event.entry.name
             if bucket in quota.buckets and name.startswith(here):
+                # The store names each key once, with its newest pending change: adding all of them would charge an
+                # object twice.
                 _add(total, quota.cost(bucket, _object(_left_by(event))), 1)
                 # The visible version is in `used` already, and the pending one replaces it.
                 _add(total, quota.cost(bucket, _object(store.get(bucket, name))), -1)

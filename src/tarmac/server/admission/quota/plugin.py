@@ -115,6 +115,8 @@ class ResourceQuotas(AdmissionPlugin):
 
     def _changed(self, quota: TrackedQuota) -> None:
         if not self._dirty:
+            # Later in this iteration: by then the store has accepted the write that is being admitted, and status and
+            # write get into one batch of the log.
             asyncio.get_running_loop().call_soon(self._write_statuses)
         self._dirty[f"{quota.namespace}/{quota.name}"] = quota
 
@@ -144,6 +146,8 @@ class ResourceQuotas(AdmissionPlugin):
 
     def _write(self, key: str, obj: JsonObject, entry: Entry) -> None:
         try:
+            # Not awaited: `_written` reports failures. After a kill, the ledger counts anew on its first use and
+            # corrects the status.
             future = self._reader.store.update(BUCKET, key, encode_object(obj, self._resource), entry.revision)
         except (RevisionConflict, Missing):
             return  # the conflicting write causes an event, which marks the quota dirty again
