@@ -154,6 +154,8 @@ class ApiServer:
         request.info = request_info(request)
         try:
             prepare_upgrade(request)
+            # Before `fairness`: the turn is the user's, so credentials are checked at once. Cached checks keep that
+            # cheap.
             user = self._gates.authenticator.authenticate(request)
         except Exception as error:
             return self._refuse(request, began, began, error)
@@ -243,6 +245,7 @@ class ApiServer:
         try:
             answer = await self._metered(awaitable, request)
         except ApiError as error:
+            # Reads show durable state only, so their rejections need no delay.
             answer = failure(request, error if reading else await self._settled_refusal(error))
         except Exception as error:
             answer = failure(request, error)
@@ -284,6 +287,7 @@ class ApiServer:
         authorizer = self._gates.authorizer
         why = authorizer.refuses(request.user, info, request.query)
         if why is not None:
+            # Before the route is looked up: a user without rights must not learn which resources exist.
             raise refusal(request.user, info, why)
         if not info.is_resource:
             return self._documents.answer(request)
@@ -315,6 +319,8 @@ class ApiServer:
 
             return end
 
+        # `abandon` is passed on: a client that leaves before the start would otherwise leave the node's connection
+        # open.
         made = StreamResponse(counted, answer.status, answer.content_type, answer.headers, answer.abandon)
         try:
             return in_messages(request, made)
@@ -334,6 +340,7 @@ def failure(request: Request, error: Exception) -> Response:
     if isinstance(error, Unavailable):
         error = ServiceUnavailable(f"the store is not available: {error}")
     elif not isinstance(error, ApiError):
+        # Goes to the log only; the client gets the type and text of the exception.
         text = "".join(traceback.format_exception(error, limit=-_MAX_FRAMES))
         _log.error("request failed", method=request.method, path=request.path, traceback=text)
         error = InternalError(f"Internal error occurred: {type(error).__name__}", details=_internal(error))

@@ -59,6 +59,7 @@ class Metrics:
             yield
         finally:
             for each in gauges:
+                # Also on cancellation: two processes of one server must not both report a figure of the whole host.
                 self._gauges.remove(each)
 
     def finished(self, info: RequestInfo, code: int, seconds: float) -> None:
@@ -66,6 +67,7 @@ class Metrics:
         key = _key(info) if info.is_resource else (info.verb, _family(info.path))
         series = self._series.get(key)
         if series is None:
+            # A client needs a successful request for a series of its own; a rejected one shares the common series.
             series = self._refused if _is_refusal(code) else _Series(_labels(info))
             if series is not self._refused:
                 self._series[key] = series
@@ -146,6 +148,7 @@ def exposition(families: Iterable[Family]) -> bytes:
 
 
 def _is_refusal(code: int) -> bool:
+    # Conflicts and invalid objects come from authorized clients of existing resources: these stay visible by resource.
     return 400 <= code < 500 and code not in (409, 422)
 
 
@@ -208,6 +211,7 @@ def process_metrics() -> Iterator[Family]:
 
 def _started() -> float:
     """Return the start time of the process: boot time plus its start in ticks since boot."""
+    # After the last parenthesis: the program's name, the second field, may hold spaces and parentheses (proc(5)).
     ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
     boot = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime "))
     return int(boot.split()[1]) + ticks / os.sysconf("SC_CLK_TCK")

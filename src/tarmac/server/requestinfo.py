@@ -69,12 +69,14 @@ def _parse(method: str, path: str) -> RequestInfo:
         verb, rest = "watch", rest[1:]
     namespace, resource, name, behind = _place(rest)
     is_proxy = behind[:1] == ["proxy"]  # the rest is a path of the proxied server
+    # An empty segment, as of `//`, is no name: authorization and storage could read such a path differently.
     if "" in (rest[: len(rest) - len(behind)] if is_proxy else rest):
         return other
     if not name and verb in ("get", "delete"):
         verb = {"get": "list", "delete": "deletecollection"}[verb]
     subresource = "proxy" if is_proxy else "/".join(behind)
     first = next(filter(None, behind[1:]), "")  # a node collapses repeated slashes
+    # Exec through the node's own API needs the right to create, not only to get, `nodes/proxy`.
     opens_on_node = resource == "nodes" and is_proxy and first in _NODE_CONNECTIONS
     if opens_on_node or (subresource in _CONNECTIONS.get(resource, ()) and method in ("GET", "POST")):
         verb = "create"
@@ -100,6 +102,7 @@ def _refine(info: RequestInfo, request: Request) -> RequestInfo:
     """
     if info.verb not in ("list", "watch", "deletecollection"):
         return info
+    # Before authorization: a user with `list` alone must not start a watch.
     if info.verb == "list" and boolean(request, "watch"):
         info = info._replace(verb="watch")
     if not info.name:

@@ -87,6 +87,8 @@ class Routes:
         if endpoint is None or not _has_form(resource, info):
             raise MethodNotAllowed(NO_METHOD, details={})
         store = self._services.store
+        # Never for subresources with effects elsewhere, such as exec or eviction: those may have happened before the
+        # rejection.
         again = info.verb in _RETRIED_WHEN_STALE and info.subresource in _WRITE_NOTHING_WHEN_REFUSED
         return partial(retry_stale_refusal, store, endpoint) if store.shared and again else endpoint
 
@@ -123,6 +125,7 @@ class Routes:
         storage = self.storage_of(resource)
         if info.subresource and all(sub.name != info.subresource for sub in resource.subresources):
             return None
+        # Only after the check above: a client must not reach a route through a resource that does not declare it.
         special = self._special.get((resource.group, resource.plural, info.subresource))
         if info.subresource == "scale":
             special = self._special[ANY_SCALE]

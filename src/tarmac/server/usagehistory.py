@@ -57,6 +57,7 @@ class _Ring:
             self._miss(key, place)
             if number % _CHUNK == 0:
                 yield
+        # Last, and together: readers between two turns see the samples up to the one before.
         self._position, self._times = (place + 1) % _PLACES, [*self._times, now][-SAMPLES:]
 
     def of(self, key: int) -> Iterator[tuple[float, float, float]]:
@@ -86,6 +87,7 @@ class _Ring:
     def _miss(self, key: int, place: int) -> None:
         row = self._rows[key]
         begin = row * _WIDTH
+        # The place still holds the sample of half an hour ago: without this it would show as the newest one.
         self._figures[begin + place * _FIGURES] = nan
         if all(isnan(self._figures[at]) for at in range(begin, begin + _WIDTH, _FIGURES)):
             del self._rows[key]

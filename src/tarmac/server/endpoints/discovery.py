@@ -42,6 +42,7 @@ class DiscoveryEndpoint:
         if version is None:
             return None
         found = self._discovery.aggregated(root == "api", version)
+        # Without Vary a cache would answer clients of the old form, at the same URL, with the aggregated document.
         headers = [("ETag", f'"{found.etag}"'), ("Vary", "Accept"), ("Cache-Control", "public")]
         content_type = AGGREGATED_TYPE.format(version=version)
         if request.headers.get("if-none-match", "").strip('"') == found.etag:

@@ -70,6 +70,7 @@ class Documents:
         for prefix, endpoint in self._below.items():
             if request.path.startswith(prefix):
                 return endpoint(request)
+        # After the prefixes above, which end in a slash themselves.
         path = request.path.rstrip("/") or "/"
         endpoint = self._exact.get(path) or self._family(path)
         response = None if endpoint is None else endpoint(request)

@@ -57,6 +57,7 @@ class HealthEndpoint:
             else:
                 failed = max(failed, 503 if name in self._elsewhere else 500, key=(0, 503, 500).index)
                 lines.append(f"[-]{name} failed: reason withheld")
+                # The reason stays in the log: these paths are open to anonymous clients.
                 _log.warning("health check failed", check=name, why=why)
         if unknown := [name for name in excluded if name not in checks]:
             named = ",".join(f'"{name}"' for name in sorted(unknown))

@@ -38,6 +38,8 @@ class OpenApiEndpoint:
             return None
         wanted = request.param("hash")
         if wanted and wanted != found.hash:
+            # The hash is ours and `part` is the name of a known group: nothing of the client's text gets into the
+            # header.
             return Response(301, b"", _JSON, [("Location", f"/openapi/v3/{part}?hash={found.hash}")])
         return _tagged(request, found, _JSON, [("Cache-Control", "public, immutable")] if wanted else [])
 

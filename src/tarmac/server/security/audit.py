@@ -66,6 +66,7 @@ class AuditLog:
         """Record an answered request and assign its id."""
         self._count += 1
         chosen = request.headers.get("audit-id")
+        # The client's id is written to the line without encoding: `_is_id` keeps quotes and line breaks out.
         request.audit_id = chosen if chosen and _is_id(chosen) else f"{self._series}{self._count:012x}"
         self._note(request, self._text_of(request, answer))
 
@@ -82,6 +83,7 @@ class AuditLog:
         if len(notes) % _MAX_BATCH == 0 or self._size > _MAX_BACKLOG_SIZE:
             self._many()
         elif self._timer is None:
+            # A kill within this half second loses the lines in memory: only `close` flushes them.
             self._timer = asyncio.get_running_loop().call_later(_FLUSH_INTERVAL, self._tick)
 
     def _text_of(self, request: Request, answer: Answer) -> str:
@@ -224,6 +226,7 @@ def _outcome(answer: Answer) -> str:
 
 def _reason(answer: Response | StreamResponse) -> str:
     """Return the machine-readable reason of an error. Its message is left out: it may quote the client's input."""
+    # A body in pieces is a list, which is no error and has no reason.
     if not isinstance(answer, Response) or not isinstance(answer.body, bytes):
         return ""
     try:

@@ -49,6 +49,7 @@ class AuditFile:
 
     def _append(self, data: bytes) -> None:
         try:
+            # Asked of the descriptor: an operator may have truncated the file, or logrotate may have moved it away.
             size = os.fstat(self._descriptor).st_size
             if size and size + len(data) > self._largest:
                 self._rotate()
@@ -68,6 +69,7 @@ class AuditFile:
                 view = view[os.write(self._descriptor, view) :]
         except OSError:
             # A part of a line would make the rest of the file unreadable for its readers, line by line.
+            # A kill before this line leaves a part of a line at the end; with O_APPEND the next line continues it.
             os.ftruncate(self._descriptor, size)
             raise
 

@@ -91,6 +91,7 @@ class Authenticator:
             return False
 
     async def _authenticated_later(self, needed: KeysNeeded, request: Request) -> User:
+        # A client that disconnects cancels only its own wait; the fetch serves the other requests, too.
         await needed.keys.refresh()
         try:
             return self.at_once(request)
@@ -98,6 +99,8 @@ class Authenticator:
             raise Unauthorized("Unauthorized") from error
 
     def _requester(self, request: Request) -> User:
+        # TLS has verified the chain; the rest (revocation, a retired authority, the time) can change during a
+        # connection.
         certificate = request.peer_certificate
         if certificate is not None:
             user = self._known.get(certificate) or self._check_certificate(certificate)
@@ -162,6 +165,8 @@ class Authenticator:
             if not matched:
                 raise InvalidToken
             return issuer.recognise(read)._replace(audiences=matched)
+        # Bootstrap tokens have one dot, JWTs two: no secret is looked up for the one, no signature checked for the
+        # other.
         if token.count(".") == 1:
             credential = bootstraptokens.recognise(token, self._store, self._clock)
             if credential is None:
@@ -174,6 +179,7 @@ class Authenticator:
         if self._issuers.none or token.count(".") != 2:
             return None
         with suppress(InvalidToken):
+            # Not verified yet: only the issuer's name is read of it, to find the keys to verify with.
             read = parse(token)
             issuer = self._issuers.of(read.claims)
             return None if issuer is None else (issuer, read)

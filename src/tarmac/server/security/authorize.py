@@ -53,6 +53,8 @@ class Authorizer:
     def refuses(self, user: User, info: RequestInfo, query: str = "") -> str | None:
         """Return None if the request is allowed, else the reason (possibly empty)."""
         if MASTERS in user.groups:
+            # Without any policy: the cluster stays repairable when its roles are lost. Impersonation needs a right to
+            # this group.
             return None
         node = node_name(user)
         if node and self._nodes.refuses(node, info, query) is None:

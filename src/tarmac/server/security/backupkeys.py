@@ -57,5 +57,6 @@ def open_keys(sealed: bytes, passphrase: bytes, digest: str) -> dict[str, bytes]
 
 
 def _derived(passphrase: bytes, salt: bytes) -> tuple[bytes, bytes]:
+    # Takes 128 MiB (128 * N * r bytes) and a part of a second: never on the event loop of a server.
     derived = Scrypt(salt=salt, length=64, n=1 << 17, r=8, p=1).derive(passphrase)
     return derived[:32], sha256(derived[32:]).digest()

@@ -170,6 +170,7 @@ class EncryptionRotation(KeyRotation):
             # Compare-and-swap: overwriting unconditionally would undo a client's write made since the page was read.
             await self.store.update(bucket, entry.name, unsplice(entry), entry.revision)
 
+        # All of the batch are awaited, failed ones too: an early return would leave writes without an owner.
         done = await asyncio.gather(*(write(each) for each in batch), return_exceptions=True)
         for each in done:
             if isinstance(each, BaseException) and not isinstance(each, RevisionConflict | Missing):

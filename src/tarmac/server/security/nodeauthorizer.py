@@ -109,6 +109,7 @@ class NodeAuthorizer:
             return None if info.verb in ("update", "patch") else _REFUSED
         if info.subresource:
             return _REFUSED
+        # For any name: a created object has none in its path. The NodeRestriction plugin compares it.
         if info.verb in ("create", "update", "patch"):
             return None
         if info.verb not in _READS:

@@ -140,6 +140,8 @@ class NodeGraph:
     def _put_pod(self, entry: Entry) -> None:
         known = self._pods.get(entry.name)
         if known is not None:
+            # The node and most references of a bound pod are immutable; only ephemeral containers can add some.
+            # Another creation revision is another pod.
             if known.created == entry.created and b'"ephemeralContainers"' not in entry.raw:
                 return
             self._forget_pod(entry.name)
@@ -188,6 +190,7 @@ def _kept_once(references: tuple[GraphReference, ...]) -> tuple[GraphReference, 
 
 def _references(pod: _PodView | _SimplePodView) -> Iterator[GraphReference]:
     """Yield the objects of its namespace that a pod needs. None for a mirror pod: the node itself wrote it."""
+    # A node chooses the spec of its mirror pods: with references from them it could read any Secret.
     if is_mirror(pod.metadata.annotations):
         return
     for resource, name in _names(pod.metadata.name, pod.spec):

@@ -153,6 +153,8 @@ class Pki:
         with directory_lock(self._directory):
             known = self._served_names(certificate, key)
             if not (wanted.keys() <= known and self._is_good(certificate)):
+                # The names of the other servers that share the directory are kept, or each server would replace the
+                # other's certificate.
                 every = [*wanted, *sorted(known - wanted.keys())]
                 self._write("server", self._serving("kube-apiserver", every))
             yield certificate, key
@@ -188,6 +190,8 @@ class Pki:
         """
         if "server auth" in usages:
             asked = {each.lower().removesuffix(".") for each in alternative_names(load_request(request_pem)).dns}
+            # An approver may be any user with the right `approve`: a certificate for these names would impersonate the
+            # API server.
             if own := asked & self._own_names():
                 raise ValueError(
                     f"the name {min(own)!r} is {'the registry' if REGISTRY in own else 'an API server'}'s own"
@@ -233,6 +237,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
         found = path.stat()
     except FileNotFoundError:
         return None
+    # The inode, too: a replaced file may have the time of the old one, on file systems with coarse times.
     return found.st_ino, found.st_mtime_ns
 
 

@@ -97,6 +97,7 @@ class Rbac:
         return decision if isinstance(decision, bool) else info.name in decision
 
     def _remember(self, user: User, namespace: str, kind: Kind, decision: Decision) -> None:
+        # Clients choose namespaces and kinds freely: without the bound, a scan by one of them would fill the memory.
         if self._remembered >= _MAX_DECISIONS:
             self._decisions.clear()
             self._remembered = 0
@@ -146,6 +147,7 @@ class Rbac:
         return MAX_RULES_IN_NAMESPACE - self._in_namespace.get(namespace, 0)
 
     def _gather(self, role: _Role, visited: set[str]) -> Iterator[PolicyRule]:
+        # Two aggregated roles may select each other: without this they would gather for ever.
         visited.add(role.name)
         yield from role.rules
         if not role.gathers:
@@ -177,6 +179,8 @@ class Rbac:
             if event.bucket in (_ROLES, _ROLE_BINDINGS):
                 self._decisions.pop(event.entry.name.partition("/")[0], None)
             else:
+                # Aggregated roles depend on labels of every ClusterRole, so no change of one leaves a gathered set
+                # certain.
                 self._effective.clear()
                 self._decisions.clear()
 
@@ -252,6 +256,7 @@ def _compile_subject(subject: JsonObject, binding_namespace: str) -> tuple[str, 
     if kind in ("User", "Group"):
         return f"{kind} {name}", f'{kind} "{name}"'
     namespace = subject.get("namespace") or binding_namespace
+    # A ClusterRoleBinding's account has no implied namespace: it matches nothing, as in Kubernetes.
     if kind != "ServiceAccount" or not namespace:
         return None
     return f"User system:serviceaccount:{namespace}:{name}", f'ServiceAccount "{name}/{namespace}"'

@@ -39,6 +39,7 @@ class ServerTls:
         now = self._clock.monotonic()
         if self._pki.stamp() == self._stamp and now - self._looked < _RENEWAL_INTERVAL:
             return None
+        # Locked until both are loaded: another server could replace the certificate between reading it and its key.
         with self._pki.server_files(self._names) as (certificate, key):
             # Read again, since `server_files` may have renewed the certificate just now.
             self._stamp, self._looked = self._pki.stamp(), now

@@ -96,6 +96,8 @@ class Reviews:
         spec = review.get("spec") or {}
         asked = (spec.get("resourceAttributes") or {}).get("namespace", "")
         if spec.get("resourceAttributes") is not None and asked != review["metadata"]["namespace"]:
+            # The right to ask is namespaced: about another namespace, the question would disclose rights that its user
+            # may not read.
             errors.invalid("spec.resourceAttributes.namespace", asked, "must match metadata.namespace")
         if spec.get("nonResourceAttributes") is not None:
             attributes = spec["nonResourceAttributes"]

@@ -45,6 +45,7 @@ def check_signature(key: PublicKey, algorithm: str, data: bytes, signature: byte
     if curve is None or not isinstance(key.curve, curve):
         raise InvalidSignature
     size = coordinate_size(key)
+    # RFC 7518, section 3.4: both halves have the full length. Other lengths would give one signature many spellings.
     if len(signature) != 2 * size:
         raise InvalidSignature
     r, s = int.from_bytes(signature[:size], "big"), int.from_bytes(signature[size:], "big")

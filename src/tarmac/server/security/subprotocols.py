@@ -47,4 +47,5 @@ def _decoded(text: str) -> str | None:
         token = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
     except (binascii.Error, UnicodeDecodeError):
         return None
+    # A line break would end the header that the token is put into.
     return token if token.isprintable() else None

@@ -32,6 +32,7 @@ class TokenUses:
         now = self._clock.now()
         if said in (_day(now), _day(now + _DAY)):  # the clock of a different server may be ahead
             return (now // _DAY + 1) * _DAY
+        # In memory only: a kill loses the use, and the next request with the token queues it again.
         self._line[holder] = _day(now)
         self._some.set()
         return now + _RETRY_INTERVAL

@@ -29,6 +29,7 @@ async def paged(store: Reads, bucket: str, clock: Clock, prefix: str = "") -> As
             yield entry
         if not page.remaining:
             return
+        # By name: objects that are created or deleted during the pause do not shift the rest.
         after = page.entries[-1].name
         await clock.sleep(0)
 

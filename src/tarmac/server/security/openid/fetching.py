@@ -58,8 +58,12 @@ class KeySource:
             found = msgspec.json.decode(text, type=DiscoveryDocument)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadDocument(f"{self._discovery_url} is no discovery document: {error}") from error
+        # Exactly equal, as OpenID Connect Discovery 1.0 demands (section 4.3): the keys of another issuer must not
+        # count.
         if found.issuer != self._issuer:
             raise BadDocument(f'{self._discovery_url} is of the issuer "{found.issuer}"')
+        # The issuer chooses this URL: `_get` takes https only, so it cannot make the server speak HTTP to services of
+        # the host.
         return read_keys(await self._get(found.jwks_uri))
 
     async def _get(self, url: str) -> bytes:

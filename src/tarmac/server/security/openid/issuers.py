@@ -68,12 +68,16 @@ class Issuer:
         """Return the credential of a token of this issuer. Raises InvalidToken, KeysNeeded."""
         expires = self._check_claims(token.claims)
         algorithm = token.header.get("alg")
+        # A header with `crit` asks for extensions that this server does not know, so it is rejected (RFC 7515, section
+        # 4.1.11).
         if not isinstance(algorithm, str) or algorithm not in self.settings.algorithms or "crit" in token.header:
             wanted = " ".join(sorted(self.settings.algorithms))
             raise InvalidToken(
                 f'oidc: id token signed with unsupported algorithm, expected [{wanted}] got "{algorithm}"'
             )
         if not self.keys.verify(token):
+            # Forged tokens get here too: `RemoteKeys` begins at most one fetch in ten seconds, however many clients
+            # send them.
             if self.keys.may_change:
                 raise KeysNeeded(self.keys)
             raise InvalidToken("oidc: failed to verify id token signature")
@@ -125,6 +129,7 @@ class Issuers:
                 continue
             self._issuers[each.url] = made = Issuer(each, self._store, self._clock)
             made.keys.begin()
+        # After the table is complete: a cancellation here leaves fetches running, and the new configuration in force.
         for issuer in before.values():
             await issuer.keys.close()
 

@@ -55,6 +55,7 @@ class RemoteKeys:
         """Return True if a known key made the token's signature."""
         name, algorithm = token.header.get("kid", ""), token.header["alg"]
         for key in self._keys:
+            # A token without a key id is tried with every key; `_MAX_KEYS` bounds that work per token.
             if name in ("", key.id):
                 try:
                     check_signature(key.key, algorithm, token.signed, token.signature)
@@ -120,6 +121,7 @@ def _read_key(jwk: dict[str, Any]) -> NamedKey | None:
 
 def _rsa(jwk: dict[str, Any]) -> rsa.RSAPublicKey | None:
     modulus, exponent = _number(jwk["n"]), _number(jwk["e"])
+    # The issuer's document is not trusted with the event loop's time: verifying grows with the square of these sizes.
     if modulus.bit_length() not in _RSA_BITS or exponent >= _MAX_EXPONENT:
         return None
     return rsa.RSAPublicNumbers(exponent, modulus).public_key()
