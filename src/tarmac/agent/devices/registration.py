@@ -101,6 +101,7 @@ class Registration:
             path = plugin_socket(self._folder, request.endpoint)
         except ValueError as error:
             raise DeviceFault(f"failed to dial device plugin: {error}") from error
+        # Held here: the dictionary has only a weak reference, and drops a lock that no registration uses.
         turn = self._turns.setdefault(request.resource_name, asyncio.Lock())
         async with turn:
             await self._register(request.resource_name, path)

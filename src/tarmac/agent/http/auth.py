@@ -150,6 +150,7 @@ class ReviewAuthorizer:
     async def _authenticate(self, request: Request, fresh: bool) -> Caller:
         if request.peer_certificate is not None:
             key = request.peer_certificate
+            # Cached for long, since only the bytes decide the identity: revocation is a matter of the reviews below.
             return self._callers.get(key) or self._callers.keep(key, certified(key), self._times.allowed)
         token = bearer_token(request)
         if not token:

@@ -48,6 +48,7 @@ class ClientEnd(Paced):
     def start(self, rest: bytes) -> None:
         """Take over the connection, with the bytes received after its upgrade request."""
         self.transport.set_protocol(self)
+        # Bytes that came with the upgrade request: the transport does not deliver them again.
         if rest:
             self.data_received(rest)
 
@@ -88,6 +89,7 @@ class ClientEnd(Paced):
         """Close after the queued bytes are sent; abort after `LINGER` if the client does not read them."""
         if self._closed:
             return
+        # First: output that the far ends send from now on must not follow the close frame.
         self._closed = True
         if self._socket is not None:
             self._socket.close(code, reason)

@@ -66,6 +66,7 @@ async def _by_websocket(request: Request, open_stream: OpenStream) -> Answer:
     def start(client: asyncio.Transport, rest: bytes) -> None:
         WebSocketClient(client, command, protocol == V5).start(rest)
 
+    # Aborted if the client leaves before the upgrade: nothing else would end the stream in the runtime.
     return UpgradeResponse(start, headers, command.abort)
 
 

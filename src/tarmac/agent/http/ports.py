@@ -88,6 +88,7 @@ async def connect(request: Request, dial: Dial, port: int) -> Answer:
 async def _held(connected: socket.socket) -> _Held:
     try:
         return (await asyncio.get_running_loop().create_connection(_Held, sock=connected))[1]
+    # Also on cancellation: the client may leave while the pod is being dialled, and the socket would leak.
     except BaseException:
         connected.close()
         raise

@@ -30,6 +30,7 @@ class NodeListener:
         try:
             await asyncio.get_running_loop().create_future()
         finally:
+            # First the listener: `close` ends only the streams that are open by then.
             await listener.stop(grace=1.0)
             await self._api.close()
 

@@ -120,6 +120,7 @@ async def _once(
             body = await _beginning(reply) if reply.status >= 300 else b""
             return ProbeAnswer(reply.status, reply.header("location"), body)
         finally:
+            # Aborted, not read to its end: a container may send without end.
             reply.abort()
     except PeerClosed as error:
         raise EOFError("EOF") from error

@@ -51,6 +51,7 @@ def with_times(conditions: list[JsonObject], old: Iterable[JsonObject], now: flo
     before = {each["type"]: each for each in old}
     for condition in conditions:
         known = before.get(condition["type"])
+        # Kept while the status stays the same: a new time would be a difference, and a write in every pass.
         if known is not None and known["status"] == condition["status"] and known.get("lastTransitionTime"):
             condition["lastTransitionTime"] = known["lastTransitionTime"]
         else:

@@ -63,6 +63,7 @@ class _Status:
     def _missing(self) -> JsonObject:
         """Return the status of a container that the runtime does not have."""
         old = self._old
+        # A finished container may be gone from the runtime: its exit code stays as it was reported.
         if old is not None and "terminated" in (old.get("state") or {}):
             return {**old}
         status: JsonObject = {
@@ -103,6 +104,7 @@ class _Status:
         if container.state == "running":
             return {"running": {"startedAt": rfc3339(container.started_at)}}
         if container.state == "exited":
+            # 12 KiB for all containers of a pod together, as with kubelet: an object in the API is limited in size.
             limit = MAX_MESSAGE_BYTES // max(1, sum(1 for _ in self._facts.pod.every_container()))
             terminated = {
                 "exitCode": container.exit_code,

@@ -90,6 +90,7 @@ def _give_up(status: JsonObject) -> None:
 
 
 def _phase(facts: StatusFacts, statuses: list[JsonObject]) -> str:
+    # A final phase is never left, even if the runtime reports otherwise: the pod's controller may have replaced it.
     for known in (facts.pod.status.get("phase"), facts.old.get("phase")):
         if known in TERMINAL:
             return known

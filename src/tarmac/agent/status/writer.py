@@ -172,6 +172,7 @@ class StatusWriter:
         if notes := {name: text for name, text in told.items() if pod.annotations.get(name) != text}:
             patch["metadata"] = {"annotations": notes}
         if patch:
+            # With the uid: a new pod may have the name by now and must not get this status.
             answer = await self._pods.patch(
                 pod.name, patch, pod.namespace, type="strategic", subresource="status", uid=pod.uid
             )

@@ -66,5 +66,6 @@ class SpdyClient(SpdyEnd, CommandClient):
         self._missing -= 1
         if self._missing == 0:
             self._late.cancel()
+            # Before the output begins: the client must see the replies to its streams first.
             self.flush()
             self._command.begin()

@@ -99,6 +99,7 @@ class PodEnd(asyncio.Protocol):
             self._transport.write(data)
         self._early.clear()
         self._hold(False)
+        # After the early data: a write after the half-close would fail.
         if self._no_more:
             self.finish()
         # Deferred: the transport starts reading only after this callback, which would undo a pause.

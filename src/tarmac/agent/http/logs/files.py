@@ -29,8 +29,10 @@ def rotated(path: Path) -> list[Path]:
 
 def open_log(path: Path) -> BinaryIO:
     """Open a log file for reading. Raises OSError."""
+    # O_NONBLOCK: a FIFO under this name would block the event loop until a writer comes.
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     file = cast("BinaryIO", FileIO(descriptor))
+    # Of the open file: by now the path may lead to a different one.
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         file.close()
         raise OSError(f"{path.name} is not a regular file")

@@ -131,6 +131,7 @@ class LogReader:
 
     def _successor(self, file: BinaryIO) -> BinaryIO | None:
         with suppress(OSError):  # between rename and creation there is no file
+            # The open file keeps its inode, so the number of its successor is a different one.
             if self._path.stat().st_ino != os.fstat(file.fileno()).st_ino:
                 return open_log(self._path)
         return None

@@ -95,6 +95,8 @@ class CastWriter:
         data = _encode(line) + b"\n"
         if self.written + len(data) > self._max_size:
             raise OSError(f"the recording has reached {self._max_size} bytes; open another session")
+        # The kernel writes a part only if the disk is full: the recording ends with half a line, and the session with
+        # it.
         if os.write(self._file, data) < len(data):
             raise OSError("no room for the recording")
         self.written += len(data)

@@ -139,6 +139,8 @@ class Recordings:
         try:
             each.path.unlink(missing_ok=True)
             for folder in (each.path.parent, each.path.parent.parent):
+                # Fails while other recordings are left. A session that begins at this moment may lose its new folder:
+                # it is refused, and the client connects again.
                 folder.rmdir()
         except OSError as error:
             if each.path.exists():

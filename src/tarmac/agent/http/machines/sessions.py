@@ -80,6 +80,7 @@ class MachineSessions:
         if visitor.recorded:
             facts = CastFacts(visitor.user, session, instance_uid(pod), keyboard, kind)
             recording = self._recordings.begin(pod["metadata"]["namespace"], pod["metadata"]["name"], facts)
+        # After the recording has begun, which may fail: the count of a session that never opens would not fall again.
         self.open[kind] += 1
         who = "".join(each if each.isprintable() else "\ufffd" for each in visitor.user)
         what = f"{'screen' if kind == 'vnc' else 'console'} ({kind}, session {session})"
