@@ -39,10 +39,12 @@ class DeadContainers:
 
     async def collect(self) -> int:
         """Remove surplus; return the number of removed containers. Raises RuntimeFault."""
+        # A container created between the two lists is in a ready sandbox, which is never removed here.
         containers, sandboxes = await self._runtime.containers(), await self._runtime.sandboxes()
         gone = surplus(containers)
         for container in gone:
             await self._runtime.remove_container(container.id)
+            # After the container: a kill in between leaves only a log, which goes with the directory of the pod.
             self._forget_log(container)
         removed = {each.id for each in gone}
         left = {each.sandbox_id for each in containers if each.id not in removed}

@@ -141,6 +141,8 @@ class ImageCollector:
 
     async def _remove(self, image: Image) -> int:
         try:
+            # A container created since the list may lose its image here: its start fails, and its pod pulls the image
+            # again.
             await self._runtime.remove_image(image.id, image.handler)
         except RuntimeFault as error:
             _log.warning("image cannot be removed", image=image.id, why=str(error))

@@ -67,5 +67,6 @@ class PinningRuntime(ForwardingRuntime):
 
     async def remove_container(self, id: str) -> None:
         await super().remove_container(id)
+        # Only after success: a container that stays needs its CPUs again at the next start.
         self._cpus_at_creation.pop(id, None)
         self._placement.remove_container(id)

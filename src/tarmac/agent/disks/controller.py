@@ -51,7 +51,9 @@ class DiskRemoval:
         except VolumeNotReady as error:
             _log.debug("disk in use", volume=name, why=str(error))
             return RetryAfter(RETRY_SECONDS)
+        # Only after the disk is removed: without the finalizer the volume is gone, and nothing would remove the disk.
         kept = [each for each in finalizers if each != DISK_FINALIZER]
+        # With the version that was read: a finalizer that was added since would be lost.
         patch = {"metadata": {"resourceVersion": item.metadata.resource_version, "finalizers": kept or None}}
         await self._volumes.patch(name, patch)
         _log.info("disk removed", volume=name)

@@ -33,6 +33,7 @@ class Judgement:
         self._since = {each: self._since.get(each, now) for each in crossed}
         for each in crossed:
             self._observed[condition_of(each.signal)] = now
+        # With a transition period of 0 a condition lasts for the check that observed it.
         self._observed = {kind: at for kind, at in self._observed.items() if now - at < self._transition or at == now}
         due = [each for each in crossed if now - self._since[each] >= each.grace]
         return sorted(due, key=lambda each: (each.signal not in _MEMORY, not each.hard)), frozenset(self._observed)

@@ -56,6 +56,7 @@ class BlockioFile:
         Raises BadClassFile, also while it stays invalid; the last valid content stays in force then.
         """
         try:
+            # Before the read: a file that changes in between is read again next time.
             status = os.stat(self.path)
             seen = (status.st_ino, status.st_size, status.st_mtime_ns)
             if seen == self._seen:

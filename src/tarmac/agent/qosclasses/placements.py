@@ -50,6 +50,7 @@ class Placements:
         for kind, name in {**gone, **asked}.items():
             if not name or not self._kernel.has(place.group, kind, name):
                 self._kernel.put(place.group, kind, name)
+        # Only after all of them: a failed put keeps the former record, and the next inspection tries again.
         self.remember(place, asked)
 
     def remember(self, place: ClassGroup, asked: Mapping[str, str]) -> None:

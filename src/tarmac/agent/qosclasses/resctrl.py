@@ -57,6 +57,7 @@ class Resctrl:
     def _move(self, name: str, thread: int) -> None:
         file = self._file(name)
         try:
+            # One id in each write: older kernels accept no list.
             with file.open("a") as tasks:
                 tasks.write(f"{thread}\n")
         except ProcessLookupError:

@@ -55,6 +55,8 @@ def peer(path: str) -> int:
             connection.connect(path)
         except OSError:
             return 0
+        # The kernel names the process that called listen(): with socket activation that is systemd, which names no
+        # class file.
         stated = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return _CREDENTIALS.unpack(stated)[0]
 

@@ -61,6 +61,7 @@ async def execute(command: Sequence[str], env: Mapping[str, str], stdin: bytes, 
 
     Raises OSError if it cannot be started, ProgramNotEnded above the time or output limit.
     """
+    # Left only after the program has ended: a reader closed earlier would end it by SIGPIPE.
     with _Pipe(limits.out, whole=True) as out, _Pipe(limits.err, whole=False) as err:
         process = _start(command, env, stdin, out, err)
         try:
@@ -92,6 +93,7 @@ def _start(
         os.write(writer, stdin)
         os.close(writer)
         parent = os.getpid()
+        # Blocks until the program is executed or has failed to: Popen reads the error from a pipe.
         return subprocess.Popen(
             command,
             stdin=reader,
@@ -120,6 +122,7 @@ def _die_with(parent: int) -> None:
 
 async def _exited(pid: int) -> None:
     """Wait until a process has exited, without reaping it: its status and its pid stay valid."""
+    # The child is not reaped yet, so its pid cannot be that of another process.
     loop, handle = asyncio.get_running_loop(), os.pidfd_open(pid)
     ended = loop.create_future()
     try:
@@ -131,6 +134,7 @@ async def _exited(pid: int) -> None:
 
 
 def _status(pid: int) -> int:
+    # WNOWAIT: reaping the leader here would free its pid before its group is killed.
     found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     assert found is not None, "it has ended"
     return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status

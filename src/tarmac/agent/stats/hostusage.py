@@ -63,6 +63,7 @@ class MachineStats:
     def cpu(self) -> float:
         """Return core-seconds since boot, without idle time."""
         fields = self._read("stat").split("\n", 1)[0].split()[1:]
+        # Guest time is part of user time already; idle, waiting and stolen time are no use of this host.
         user, nice, system, _idle, _wait, irq, softirq = map(int, fields[:7])
         return (user + nice + system + irq + softirq) * _TICK
 
@@ -84,6 +85,7 @@ class MachineStats:
     def processes(self) -> tuple[int, int]:
         """Return the maximum and the current number of processes."""
         most = min(int(self._read("sys/kernel/pid_max")), int(self._read("sys/kernel/threads-max")))
+        # The kernel counts threads here, which is also what pid_max and threads-max limit.
         return most, int(self._read("loadavg").split()[3].partition("/")[2])
 
     def links(self) -> list[InterfaceStats]:

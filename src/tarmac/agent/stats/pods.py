@@ -99,6 +99,7 @@ class PodStats:
 
     async def pods(self, fresh: float = MAX_AGE) -> Sequence[PodMetrics]:
         """Return all pods with a sandbox, at most `fresh` seconds old. Raises RuntimeFault."""
+        # One collection at a time: a caller that waits for it gets its result.
         async with self._lock:
             at, found = self._last
             if self._clock.monotonic() - at >= fresh:
@@ -114,6 +115,7 @@ class PodStats:
             self._runtime.sandbox_usage(),
         )
         measured = {each.id: self._measured(each) for each in (*of_containers, *of_sandboxes)}
+        # Replaced as a whole: figures of ended containers would be kept for ever.
         self._before = {each.id: each for each in (*of_containers, *of_sandboxes)}
         by_pod: dict[str, list[RuntimeContainer]] = {}
         for container in containers:
@@ -148,6 +150,7 @@ class PodStats:
 
     def _measured(self, usage: RuntimeUsage) -> Measured:
         before = self._before.get(usage.id)
+        # A counter that has fallen was reset: its difference is not a rate.
         if before is None or usage.at <= before.at or usage.cpu < before.cpu:
             return Measured(usage)
         return Measured(usage, (usage.cpu - before.cpu) / (usage.at - before.at))
@@ -160,6 +163,7 @@ class PodStats:
             known = await self._volumes.usage(uid)
         except (VolumeError, OSError) as error:
             _log.debug("volume usage of a pod cannot be read", pod=uid, why=str(error))
+        # Also after a failure: a volume that cannot be read is not walked at every scrape.
         self._walks[uid] = (self._clock.monotonic(), known)
         return known
 
