@@ -52,6 +52,7 @@ class V1:
         if "cpuset" in self._mounts:
             for file in _CPUSET_FILES:
                 self._inherit(self._mounts["cpuset"] / path.lstrip("/"), file)
+        # Not new if one tree has it already: there it may have the limits of an earlier agent.
         return all(new)
 
     def limit(self, path: str, limits: CgroupLimits) -> None:
@@ -130,6 +131,7 @@ class V1:
 
     def remove(self, path: str) -> bool:
         """Remove the group and its child groups from every tree."""
+        # A list: every tree is tried, even if a group of the first is still in use.
         left = [folder for folder in self._folders(path) if not rmdir_tree(folder)]
         return not left
 

@@ -135,6 +135,7 @@ class NameServer:
             finally:
                 loop.remove_reader(listening)
                 # The group waits for its tasks: a forwarded question would delay the end by its timeouts.
+                # The callbacks that shrink this set run later, so it stays the same during the loop.
                 for task in waiting:
                     task.cancel()
         raise error

@@ -128,6 +128,7 @@ async def _over_udp(server: tuple[str, int], packet: bytes, number: int, questio
         asking.setblocking(False)
         asking.connect(server)  # the kernel drops replies from other addresses
         await loop.sock_sendall(asking, packet)
+        # Ended by the caller's timeout only: an attacker may send wrong replies without end.
         while True:
             try:
                 return read_reply(await loop.sock_recv(asking, MAX_TCP), number, question)

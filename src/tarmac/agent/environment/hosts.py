@@ -74,5 +74,6 @@ def _aliases(aliases: list[JsonObject]) -> str:
 
 def write_hosts_file(path: Path, content: str) -> None:
     """Write in place: running containers have this inode mounted."""
+    # Not atomic: a process that reads the file at this moment may see a part of it.
     path.write_text(content)
     os.chmod(path, 0o644)

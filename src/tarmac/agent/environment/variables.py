@@ -106,6 +106,7 @@ class _Stated:
     async def _data(self, kind: str, reference: JsonObject) -> Mapping[str, str] | None:
         """Return the object's data as text; None if it is missing and optional."""
         name = reference["name"]
+        # Once for each container: two variables of one object must not be of different versions.
         if (kind, name) not in self._read:
             self._read[kind, name] = await self._fetch(kind, name)
         data = self._read[kind, name]

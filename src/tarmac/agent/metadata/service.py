@@ -101,10 +101,12 @@ class MetadataService:
             token, _ = await self._identify(pod, audience, IDENTITY_SECONDS)
         except SourceUnavailable as error:
             return _text(403 if isinstance(error.__cause__, Forbidden) else 503, str(error))
+        # Only after success: an audience that the server refuses takes no place.
         known.add(audience)
         return _text(200, token)
 
     def _known_audiences(self, pod_uid: str) -> set[str]:
+        # Moved to the end: the pod that asked the longest ago is forgotten first.
         known = self._audiences[pod_uid] = self._audiences.pop(pod_uid, set())
         if len(self._audiences) > MAX_PODS:
             del self._audiences[next(iter(self._audiences))]

@@ -48,6 +48,8 @@ class PodRuntimeState:
 
     def usable_sandbox(self, host_network: bool) -> RuntimeSandbox | None:
         """Return the sandbox that containers can be started in: the newest, the only ready one, with an address."""
+        # Two ready ones may be left by an agent that was killed while it replaced one: both are stopped, and a new one
+        # is made.
         if not self.sandboxes or sum(each.ready for each in self.sandboxes) != 1:
             return None
         newest = self.sandboxes[0]

@@ -64,5 +64,6 @@ class Alarm:
 
     async def _run(self, seconds: float, call: Any) -> None:
         await self._clock.sleep(seconds)
+        # Before the call, which may set the alarm again: `set` would cancel this task in the middle of it.
         self._task = None
         call()

@@ -44,6 +44,7 @@ def image_root(runtime: Runtime, access: RepositoryAccess, socket: str, ctr: str
             try:
                 yield str(target)
             finally:
+                # A cancellation here leaves the view mounted: the next use of the image unmounts it first.
                 await _run(*tool, "unmount", "--rm", str(target))
 
     return root

@@ -55,6 +55,7 @@ class Observer:
 
     async def __call__(self) -> NodeStatusFacts:
         """Return the facts as of now."""
+        # The only await: all facts below are of one moment.
         await self._health.refresh()
         problems = [self._health.unready, *(trouble() for trouble in self._problems)]
         devices = self._sizes.devices()

@@ -60,6 +60,7 @@ async def _try(client: Client, node: JsonObject) -> JsonObject:
     try:
         created = await nodes.create(node)
     except (AlreadyExists, Forbidden) as refusal:
+        # Also when it is forbidden: a Node made by an administrator is adopted by a node that may not create one.
         try:
             # Read, not assumed: the Node may have been deleted between the two requests.
             existing = await nodes.get(name)

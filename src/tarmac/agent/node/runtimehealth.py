@@ -77,6 +77,7 @@ class RuntimeHealth:
                 await self._try_new(status)
         except RuntimeFault as error:
             self._why = str(error)
+            # A runtime that was away may have been upgraded or configured anew: each failed handler gets another test.
             self._failed.clear()
             _log.debug("runtime does not answer", why=self._why)
             return

@@ -26,6 +26,7 @@ CHECK_INTERVAL: Final = 60.0
 RETRY_INTERVAL: Final = 5.0
 _GET_ADDRESS, _GET_MTU = 0x8915, 0x8921
 _REQUEST: Final = struct.Struct("16s24x")
+# Of the calling thread: /proc/net is that of the main thread, which may be in another network namespace.
 _IPV6: Final = Path("/proc/thread-self/net/if_inet6")
 
 _log = log("agent")
@@ -46,6 +47,7 @@ def _link_with_ipv4(address: str) -> str | None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         for _, name in socket.if_nameindex():
             with suppress(OSError):  # a link without an address
+                # In a sockaddr_in the address follows family and port.
                 if fcntl.ioctl(asking, _GET_ADDRESS, _REQUEST.pack(name.encode()))[20:24] == wanted:
                     return name
     return None

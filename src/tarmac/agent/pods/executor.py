@@ -280,6 +280,7 @@ class StepExecutor:
         try:
             return await self._run(pod, action.container, action.created, sandbox, fresh=False)
         except (RuntimeRefused, RuntimeObjectNotFound):
+            # Not when the runtime is unreachable: the container may have started by then, and must stay.
             await self._discard(pod, action, action.created)
             raise
 

@@ -60,6 +60,7 @@ class Terminator:
         if container.id not in self._hooked:
             message = action.message or f"Stopping container {container.name}"
             self._deps.recorder.event(pod.container_reference(container.name), "Normal", "Killing", message)
+        # Only terminations that have begun: the worker begins those without predecessors first.
         after = [self._terminations[each].task for each in action.after if each in self._terminations]
         work = self._end(pod, spec, container, grace, address, after)
         task = self._tasks.track(work, f"ending {pod.key} {container.name}")

@@ -229,6 +229,7 @@ class PodWorker:
             if plan.finished:
                 await self._finish()
                 return
+            # Before the steps, which may take minutes: the pod's deadline counts from this startTime.
             if plan.actions and not self.status.get("startTime"):
                 self.status = self._compute_status(over=False)
                 self._initial_status_timer.set(INITIAL_STATUS_DELAY, self._report_status)
@@ -346,6 +347,7 @@ class PodWorker:
 
     async def check_classes(self) -> None:
         """Check classes between passes: they may have been changed or redefined outside Tarmac. Raises RuntimeFault."""
+        # A pass may begin during the inspection: both only correct deviations, and either reports the result.
         if self._pass is None and not self.ending and await self._refresh_classes():
             self.wake()
 

@@ -51,6 +51,8 @@ class Manifests:
             if now != before:
                 yield pods
             before = now
+            # After the yield, during which the pods get their workers: the sweep waits for this before it looks for
+            # orphans.
             self._read.set()
             await self._clock.sleep(self._interval)
 
@@ -58,6 +60,7 @@ class Manifests:
         """Read the directory."""
         if self._folder is None or not self._folder.is_dir():
             return []
+        # Names with a dot in front are drafts of editors and of tools that replace a file by a rename.
         files = [each for each in sorted(self._folder.iterdir()) if each.suffix in _SUFFIXES and each.name[0] != "."]
         found = [self._pod(each) for each in files]
         return [each for each in found if each is not None]

@@ -434,6 +434,7 @@ class LeaseParticipant:
         match effect:
             case Send(to, message):
                 if to == self._node:
+                    # Queued, not handled at once: the answer would change the candidate in the middle of its own step.
                     self._local_messages.append((to, message))
                 else:
                     if isinstance(message, Ask):

@@ -83,6 +83,7 @@ class LeaseThread:
     @property
     def owned(self) -> Mapping[str, Ownership]:
         """The addresses that this node owns."""
+        # Copied in one step under the GIL: the lease thread changes the original at any time.
         return dict(self._worker.participant.owned) if self._worker else {}
 
     @property

@@ -26,6 +26,7 @@ class NodeAuthorities:
             return
         several = certificates if len(certificates) > 1 else []
         names = [(await run_crypto(CryptoRequest("inspect", pem=each))).common_name for each in several]
+        # Both after the last await: a failed or cancelled inspection leaves the previous authorities in force.
         self._names = dict(zip(names, ids, strict=False))
         self._ids = ids
 

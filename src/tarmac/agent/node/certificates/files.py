@@ -46,6 +46,7 @@ class PairFile:
 
     def _forget(self, current: Path) -> None:
         dated = sorted(self._directory.glob(f"{self._name}-2*.pem"))
+        # The previous pair stays: the link's rename is not synced, and may be undone by a power loss.
         for file in dated[:-_KEPT]:
             if file != current:
                 file.unlink(missing_ok=True)
