@@ -60,6 +60,7 @@ class ImageCollector:
 
     async def run(self) -> None:
         """List every 30 seconds and collect every five minutes, until cancelled."""
+        # The first collection comes an interval after the start: pods may be about to use their images again.
         collected = self._clock.monotonic()
         while True:
             try:

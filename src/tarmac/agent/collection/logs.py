@@ -47,6 +47,7 @@ class LogRotation:
 
     async def rotate(self) -> None:
         """Rotate all oversized logs."""
+        # A list: a rotation renames files in the folders that the generator walks.
         for file in list(oversized(self._folder, self._max_size)):
             try:
                 await self._rotate(file)
@@ -102,6 +103,7 @@ def compress(file: Path) -> None:
     """Replace a file atomically by its compressed form."""
     import gzip
 
+    # Left by a kill, it is overwritten by the next compression, and never counts as a log.
     partial = file.with_name(f"{file.name}.tmp")
     with file.open("rb") as source, gzip.open(partial, "wb", compresslevel=6) as target:
         shutil.copyfileobj(source, target, 1 << 20)

@@ -37,6 +37,7 @@ def ranked(signal: str, pods: Sequence[JsonObject], metrics: Mapping[str, PodMet
     usage = _USAGE[resource]
 
     def key(pod: JsonObject) -> tuple[bool, int, int]:
+        # Without figures it counts as using nothing: such a pod is evicted last among its priority.
         used = usage(metrics[pod["metadata"]["uid"]]) if pod["metadata"]["uid"] in metrics else 0
         asked = requested(pod, resource)
         exceeds = resource in (MEMORY, STORAGE) and used > asked

@@ -186,6 +186,7 @@ class NodeApi:
             raise HttpError(405, "405: Method Not Allowed")
         _, identity, _ = self._container(rest)
         try:
+            # As kubelet: split at blanks, without a shell and without quotes.
             result = await self._runtime.exec(identity, request.param("cmd").split(" "), _RUN_TIMEOUT)
         except TimeoutError as error:
             raise HttpError(500, f"the command did not end in {_RUN_TIMEOUT:.0f} s") from error

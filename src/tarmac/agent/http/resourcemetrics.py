@@ -73,4 +73,5 @@ def _network(labels: str, network: JsonObject) -> Iterator[Sample]:
 
 
 def _at(measured: JsonObject) -> str:
+    # With its own time: figures are up to some seconds old, and a scraper would date them at the scrape.
     return f" {round(parse_rfc3339(measured['time']) * 1000)}" if measured.get("time") else ""

@@ -148,6 +148,7 @@ class ServerTunnels:
         listener.adopt(*reply.detach())
 
     async def _ask(self, url: str, path: str, headers: list[tuple[str, str]]) -> StreamedReply:
+        # Read for each connection: certificates and tokens are replaced while the agent runs.
         config, place = self._config(), urlsplit(url)
         context = tls_context(config) if place.scheme == "https" else None
         dial = tcp(place.hostname or "", place.port or 443, context, config.server_name or None)
@@ -202,6 +203,7 @@ class _Tunnel(asyncio.Protocol):
             if out and not self._transport.is_closing():
                 self._transport.write(out)
             return
+        # Reached only after a violation: nothing that follows it on this connection can be understood.
         self._transport.abort()
 
     def pause_writing(self) -> None:

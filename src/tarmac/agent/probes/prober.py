@@ -110,6 +110,7 @@ class Prober:
         if "startupProbe" not in spec or self.started.get(container.id):
             followed.started.set()
         if "readinessProbe" in spec:
+            # An adopted container keeps the result that the API has: a restart of the agent must not make it unready.
             self.ready.setdefault(container.id, False)
         for kind in _KINDS:
             if f"{kind}Probe" in spec and not (kind == "startup" and followed.started.is_set()):

@@ -52,6 +52,7 @@ class PeriodicSizing:
     async def run(self) -> None:
         """Size the node periodically until cancelled."""
         while True:
+            # The pause first: the agent has sized the node at its start.
             await self._clock.sleep(self._period)
             await self.once()
 

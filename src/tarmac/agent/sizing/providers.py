@@ -83,9 +83,11 @@ class SizingProviders:
         user = os.geteuid()
         folder = _folder(self._bin_dir, user)
         config = read_config(self._config, user)
+        # Before any program runs: the metric also names the file of a round that fails.
         self.digest = config.digest
         system: dict[str, Reserved] = {}
         kube: dict[str, Reserved] = {}
+        # All files are checked before the first program runs: an untrusted one prevents the whole round.
         for program in _programs(config, folder, user):
             answer = await self._asked(program)
             _fill(system, answer.system)

@@ -47,16 +47,19 @@ class NodeStats:
     async def summary(self) -> JsonObject:
         """Return the content of `/stats/summary`. Raises RuntimeFault."""
         pods = await self._pods.pods()
+        # Read once: all pods share this disk, and their documents must agree.
         disk = file_system(self._root)
         return {"node": self._node(disk), "pods": [pod_document(each, disk, self._clock.now()) for each in pods]}
 
     async def metrics(self) -> str:
         """Return the agent's metrics in Prometheus' text format."""
+        # Before the sources, which yield the results of these queries.
         for refresh in self._refreshes:
             await refresh()
         families: dict[str, list[Sample]] = {}
         for source in self._sources:
             for sample in source():
+                # By family: Prometheus rejects an exposition in which the lines of a family are apart.
                 families.setdefault(_family(sample), []).append(sample)
         lines: list[str] = []
         for name, samples in sorted(families.items()):
@@ -90,6 +93,7 @@ class NodeStats:
     def _cpu(self, now: float) -> JsonObject:
         used = self._machine.cpu()
         before, self._cpu_before = self._cpu_before, (now, used)
+        # No rate if the wall clock was set back since: a negative one would mislead autoscalers.
         cores = (used - before[1]) / (now - before[0]) if before and now > before[0] else None
         return _cpu(now, used, cores)
 
@@ -111,6 +115,7 @@ class NodeStats:
         try:
             return file_system(self._image_root() or self._root)
         except OSError:
+            # The path may be missing while the runtime is down: the node's own file system is reported meanwhile.
             return disk
 
 

@@ -34,7 +34,9 @@ def pod_status(facts: StatusFacts) -> JsonObject:
     sandbox = facts.seen.usable_sandbox(pod.host_network)
     status: JsonObject = {
         "phase": _phase(facts, everyone),
+        # Kept: the class of a pod never changes, and the place of its cgroup depends on it.
         "qosClass": old.get("qosClass") or qos_class(pod.spec),
+        # Kept over a restart of the agent: activeDeadlineSeconds counts from it.
         "startTime": old.get("startTime") or rfc3339(facts.now),
         **({"observedGeneration": pod.generation} if pod.generation else {}),
         **{field: statuses for field, statuses in lists.items() if statuses},

@@ -144,6 +144,7 @@ class MachineApi:
             recorded=visitor.recorded,
             record=lambda: self._sessions.begin("vnc", pod, visitor, session, keyboard),
         )
+        # Before the stream is opened: a request that cannot be upgraded must not take the keyboard from its user.
         headers = _raw_upgrade(request)
         stream: CommandStream = await self._runtime.display_stream(identity, options)
 
@@ -203,6 +204,7 @@ def _since(request: Request) -> tuple[int, int] | None:
 
 def _number(request: Request, name: str) -> float:
     text = request.param(name) or "0"
+    # isascii too: isdigit accepts digits of other scripts, and superscripts, which float refuses.
     if not (text.isascii() and text.isdigit() and len(text) <= 12):
         raise HttpError(400, f"{name}: seconds since 1970 are wanted")
     return float(text)

@@ -62,6 +62,7 @@ class CastWriter:
     """Implements `SessionRecorder`. All methods except `close` raise OSError, also at the size limit."""
 
     def __init__(self, path: Path, title: str, facts: CastFacts, clock: Clock, largest: int) -> None:
+        # The mode is that of the last folder only, missing parents get the default one; the file itself is private.
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._clock = clock
         self._began = clock.monotonic()

@@ -115,6 +115,7 @@ class Recordings:
     def _make_room(self) -> None:
         oldest = self._clock.now() - self._limits.days * DAY
         kept: dict[str, list[_Kept]] = defaultdict(list)
+        # By the time of the last write, which is the first field: the oldest recordings go first.
         for each in sorted(self._all()):
             if each.changed < oldest:
                 self._remove(each)
