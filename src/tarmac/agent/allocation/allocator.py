@@ -180,6 +180,7 @@ def container_allotment(pod: AgentPod, container: JsonObject, memory_capacity: i
     return ContainerAllotment(
         shares=shares(request.milli()),
         quota=quota(limit, PERIOD) if limit else 0,
+        # The API accepts larger amounts than the 64 bits that runtime and kernel have.
         memory=min(memory_limit.value(), MAX_MEMORY),
         oom_score=oom_score(pod, container, memory_capacity),
     )

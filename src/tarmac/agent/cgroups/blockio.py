@@ -81,6 +81,7 @@ class _Weights:
     """The weights of a group: in the files of bfq, else in the controller's own."""
 
     def __init__(self, group: Path, prefix: str, of_devices: str) -> None:
+        # Looked up at each use: the files of bfq come and go with its kernel module.
         bfq = group / f"{prefix}bfq.weight"
         self._file = bfq if bfq.exists() else group / f"{prefix}weight"
         self._of_devices = self._file.with_name(f"{self._file.name}{of_devices}")

@@ -81,6 +81,8 @@ def _sub_path(stated: JsonObject, variables: Mapping[str, str]) -> str:
             raise ConfigMissing(f'missing value for "{missing}"')
     if PurePosixPath(path).is_absolute():
         raise ConfigMissing(f"error SubPath `{path}` must not be an absolute path")
+    # A first check, with kubelet's message. In `subpath` the kernel resolves the path beneath the volume, links
+    # included.
     if ".." in PurePosixPath(path).parts:
         raise ConfigMissing(f"unable to provision SubPath `{path}`: must not contain '..'")
     return path

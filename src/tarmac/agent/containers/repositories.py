@@ -138,6 +138,7 @@ async def pull_with_each(
     for each in credentials:
         try:
             pulled = await runtime.pull(name, each, progress=progress, handler=handler)
+        # Tried with the next: a registry need not tell wrong credentials from a missing image.
         except ImageRefused as error:
             refused = error
             continue

@@ -119,6 +119,7 @@ def _capabilities(stated: JsonObject, raw_sockets: bool) -> tuple[tuple[str, ...
     add, drop = tuple(capabilities.get("add") or ()), tuple(capabilities.get("drop") or ())
     if raw_sockets or stated.get("privileged") or not {_RAW_SOCKETS, "ALL"}.isdisjoint((*add, *drop)):
         return add, drop
+    # The runtime's default set has NET_RAW: only an explicit drop takes it away.
     return add, (*drop, _RAW_SOCKETS)
 
 

@@ -67,6 +67,7 @@ class DnsInformers:
         """Put the result of `read` for each object into the view, and remove it with the object."""
 
         def told(_: str, old: tuple[_Path, R] | None, new: tuple[_Path, R] | None) -> None:
+            # The old place first: an object whose label changed would otherwise be found in both.
             if old is not None and (new is None or new[0] != old[0]):
                 put(old[0], None)
             if new is not None:
@@ -110,6 +111,7 @@ def _slice(change: Change) -> tuple[_Path, SliceRecord] | None:
 
 
 def _is_ready(endpoint: dict[str, Any]) -> bool:
+    # A missing condition means ready, as the API defines it.
     return (endpoint.get("conditions") or {}).get("ready") is not False
 
 

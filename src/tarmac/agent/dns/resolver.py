@@ -180,6 +180,7 @@ class Resolver:
         self, question: Question, service: ServiceRecord, slices: list[SliceRecord], records: Iterable[Record]
     ) -> DnsAnswer:
         """Return service records with the addresses of their targets."""
+        # Limited before duplicates are dropped: the work is bounded, not only the answer.
         base, records = self._base(question), tuple(dict.fromkeys(islice(records, MAX_RECORDS)))
         if service.addresses:
             extra = [address_record(base, address, TTL) for address in service.addresses]
@@ -259,6 +260,7 @@ class Resolver:
     def _reverse(self, question: Question, address: str, networks: Networks) -> DnsAnswer | None:
         here = (NetworkAddress(network, address) for network in ("", *networks))
         found = ((place.network, name) for place in here for name in self._view.reverse.get(place, ()))
+        # Limited before the check below: each name costs a look at all slices of its Service.
         asked = islice(found, MAX_RECORDS)
         names = [name for network, name in asked if self._may_know(network, name, networks)]
         if names:

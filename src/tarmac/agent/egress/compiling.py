@@ -130,6 +130,7 @@ def _is_here(rule: ForwarderRule, address: str, places: Places, absent: list[Rul
 
 
 def _departure(rule: ForwarderRule, dialled: str) -> Departure:
+    # Interned: thousands of rules repeat the same few texts.
     return Departure(
         network=intern(rule.network),
         pod=intern(rule.source_ip),

@@ -39,6 +39,7 @@ def read_resolv_conf(path: Path | None) -> Resolving:
         if word == "nameserver" and rest:
             servers.append(rest[0])
         elif word == "search":
+            # The last line wins, as in resolv.conf(5).
             searches = [each.removesuffix(".") for each in rest if each != "."]
         elif word == "options":
             options |= {each.partition(":")[0]: each for each in rest}

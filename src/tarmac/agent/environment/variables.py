@@ -39,6 +39,7 @@ async def environment(
 ) -> tuple[tuple[str, str], ...]:
     """Return the variables in the order of the spec. Raises ConfigMissing."""
     stated = _Stated(pod, container, sources, surroundings)
+    # As of this start: a container keeps its service links for life, as with kubelet.
     links = service_links(surroundings.services, pod.namespace, pod.spec.get("enableServiceLinks", True))
     found: dict[str, str] = {}
     for each in container.get("envFrom") or ():

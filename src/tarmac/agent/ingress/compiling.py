@@ -111,6 +111,7 @@ def compile_ingress(here: LocalNode, objects: IngressObjects) -> CompiledIngress
     ends = tunnel_ends(here.name, here.address, here.location, objects.endpoints, concerned)
     found: list[wanted.IngressAddress] = []
     ownable, told = set[str](), dict[str, str]()
+    # Sorted: another order would be another state, and all rules would be written again.
     for each in sorted(objects.addresses, key=lambda one: one.spec.address):
         pool = objects.pools.get(each.spec.pool_name)
         if pool is None or not is_address(each.spec.address) or not holders[each.metadata.name]:
@@ -166,6 +167,7 @@ def _declared(slices: Iterable[SliceFacts]) -> list[_Port]:
 
 def _by_holder(slices: Iterable[SliceFacts]) -> dict[str, list[SliceFacts]]:
     found: dict[str, list[SliceFacts]] = {}
+    # By name: the result must not depend on the order of watch events.
     for each in sorted(slices, key=lambda one: (one.metadata.namespace, one.metadata.name)):
         if key := slice_key(each):
             found.setdefault(key, []).append(each)

@@ -70,6 +70,7 @@ class NetworkInformers:
             return sink
 
         self._feeds: list[Feed] = []
+        # The same informer as the pod loop's: another one would hold each pod of the node twice.
         self._own_pods = informers.informer(PODS, fields=f"spec.nodeName={node}")
         self.own = _follow(self._own_pods, Kept(lambda change: member_of(change.raw), moved))
         self._node = informers.informer(NODES, fields=f"metadata.name={node}")

@@ -79,6 +79,7 @@ def conditions(
 
 def _tunnels(before: JsonObject | None, state: TunnelState, now: float, tell: Tell) -> JsonObject:
     status = "True" if state.reachable else "False"
+    # Without an earlier condition only a problem is news.
     if (before["status"] if before else "True") != status:
         tell(state.reason, state.message)
     return _condition(before, TUNNELS_REACHABLE, status, state.reason, state.message, now)
@@ -105,6 +106,7 @@ def _ready(before: JsonObject | None, unready: str, now: float, tell: Tell) -> J
 
 
 def _condition(before: JsonObject | None, kind: str, status: str, reason: str, message: str, now: float) -> JsonObject:
+    # Kept while the status is the same: a new time would be a difference, and a write in every report.
     since = before.get("lastTransitionTime") if before and before.get("status") == status else None
     return {
         "type": kind,

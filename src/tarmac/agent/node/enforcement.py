@@ -105,6 +105,7 @@ class Enforcement:
 
     def apply(self) -> list[str]:
         """Apply every limit once; return messages about the changes. Raises CgroupError."""
+        # The pods first: a reserved cgroup that cannot be limited must not leave them without limits.
         self._limit_pods()
         done = ["Updated Node Allocatable limit across pods"]
         for each in reserved_groups(self._kubelet, self._sizes.reservations):

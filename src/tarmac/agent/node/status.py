@@ -97,6 +97,7 @@ def changes(status: JsonObject, before: JsonObject, gone: frozenset[str] = froze
         elif name == "conditions":
             if not same_conditions(value, before.get(name) or ()):
                 found[name] = value
+        # The server drops empty lists: a missing one must equal an empty one, or every report would write it.
         elif value != (before.get(name) or type(value)()):
             found[name] = value if name in _CLASSES and name not in before else _replaced(name, value)
     return found
@@ -106,6 +107,7 @@ def _replaced(field: str, value: Any) -> Any:
     """Return the patch of a list: replaced as a whole instead of merged; those about classes are removed when empty."""
     if field in _CLASSES and not value:
         return None
+    # A merge by key would join addresses of one type, and keep those that are gone.
     return [{"$patch": "replace"}, *value] if field in ("addresses", *_CLASSES) else value
 
 
@@ -135,6 +137,7 @@ def _info(facts: NodeStatusFacts) -> JsonObject:
 
 
 def _images(images: Sequence[Image], most: int) -> list[JsonObject]:
+    # Ties in the order of ids: another order would be a change, and a write of the whole list.
     largest = sorted(images, key=lambda image: (-image.size, image.id))
     return [
         {"names": [*image.digests, *image.tags][:_NAMES_OF_AN_IMAGE], "sizeBytes": image.size}

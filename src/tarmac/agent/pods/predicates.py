@@ -117,6 +117,7 @@ def _isolation(pod: AgentPod, node: JsonObject) -> Refusal | None:
 
 def _has_app_armor() -> bool:
     try:
+        # The file is missing in a kernel without AppArmor, and says N if it is switched off at boot.
         return Path("/sys/module/apparmor/parameters/enabled").read_text().startswith("Y")
     except OSError:
         return False
@@ -124,6 +125,7 @@ def _has_app_armor() -> bool:
 
 def _sysctls(pod: AgentPod, unsafe: tuple[str, ...]) -> Refusal | None:
     for each in (pod.spec.get("securityContext") or {}).get("sysctls") or ():
+        # The kernel's tools take both separators: net/ipv4/ip_forward is net.ipv4.ip_forward.
         name = each["name"].replace("/", ".")
         allowed = any(name == one or (one.endswith("*") and name.startswith(one[:-1])) for one in unsafe)
         if name not in SAFE_SYSCTLS and not allowed:
@@ -155,6 +157,7 @@ def _choice(pod: AgentPod, node: JsonObject) -> Refusal | None:
     affinity = (pod.spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     choice = choice_of(pod.spec.get("nodeSelector") or {}, required["nodeSelectorTerms"] if required else None)
+    # A Node that is not registered yet has no labels to judge by.
     if choice is None or not metadata or choice.matches(metadata["name"], metadata.get("labels") or {}):
         return None
     return "NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"

@@ -73,6 +73,8 @@ class ClassDiscovery:
         self._why: dict[str, str] = {}
         self._reported: dict[str, str] = {}
         if self._own is not None:
+            # At the start an invalid file is an error of the configuration; later its last valid content stays in
+            # force.
             self._own.refresh()
 
     @property
@@ -95,6 +97,7 @@ class ClassDiscovery:
         }
         before, self.catalogue = self.catalogue, catalogue(found, wanted)
         if before is None or before.pod_types != self.catalogue.pod_types:
+            # Cached allotments have requests for whole pods in their former meaning.
             self._changed()
         self.once_offered |= {(kind, name) for kind, each in self.catalogue.types.items() for name in each.classes}
         self._say_why(self.catalogue, reasons)

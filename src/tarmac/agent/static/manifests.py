@@ -72,6 +72,7 @@ class Manifests:
             _log.warning("manifest cannot be read", path=str(path), error=str(error))
             return None
         digest = hashlib.md5(content + path.name.encode(), usedforsecurity=False).hexdigest()
+        # Known by its content: a broken file is logged once, and decoded again only after a change.
         if digest in self._refused:
             return None
         if digest not in self._known:

@@ -65,6 +65,7 @@ class NvidiaPlugin:
 
     async def _look(self) -> None:
         found, samples = await asyncio.to_thread(self.gpus.look)
+        # Here and not in the thread: plugins read the states while it looks.
         changed = self.gpus.apply(found, samples)
         self._serve_models()
         if changed:
@@ -83,6 +84,7 @@ class NvidiaPlugin:
 
     def _listen(self, nvml: Nvml, unheard: set[str]) -> None:
         first = not self._heard
+        # Marked before the call: a GPU that NVML cannot watch is not tried again at every look.
         self._heard |= unheard
         if nvml.listen(sorted(unheard)) and first:
             self._tasks.begin(self._hear(nvml), "XIDs")

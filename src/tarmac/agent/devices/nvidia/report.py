@@ -38,6 +38,7 @@ def critical_before(path: Path) -> dict[str, tuple[int, float]]:
     """Return the last critical XIDs of a report of this boot; a damaged or older one has none."""
     try:
         told = json.loads(read_state(path, MAX_BYTES))
+        # XIDs of an earlier boot say nothing: the GPUs were initialized again.
         if told["boot"] != boot_id():
             return {}
         return {
