@@ -52,6 +52,8 @@ class ClusterMetrics:
         name = "tarmac_restored_conflicts"
         yield _one(name, "Running pods that a restored store has otherwise.", count_conflicts(self._store))
         name = "tarmac_disk_available_bytes"
+        # `f_bavail`, not `f_bfree`: blocks reserved for root are no room for a server that runs as another user
+        # (statvfs(3)).
         found = os.statvfs(self._data)
         yield _one(name, "Room on the disk of the data directory.", found.f_bavail * found.f_frsize, ("name", "data"))
 
@@ -61,6 +63,7 @@ class ClusterMetrics:
         for each, path in self._certificates.items():
             try:
                 ends = load_certificate(path.read_bytes()).not_valid_after_utc.timestamp()
+            # A certificate that another process replaces just now is read again with the next scrape.
             except (OSError, ValueError):  # not created yet
                 continue
             samples.append((name, [("name", each)], ends - now))

@@ -50,6 +50,7 @@ class _Catalogue(Generic[F]):
         """Return the facts by object name; decode again only after a change."""
         entries = self._reader.store.list(self._bucket).entries
         revisions = [entry.revision for entry in entries]
+        # All revisions, not only the newest: a deletion leaves that one as it is.
         if revisions != self._revisions:
             self._facts = {entry.name: self._facts_of(decode(entry)["spec"]) for entry in entries}
             self._revisions = revisions

@@ -57,6 +57,7 @@ class NodeSummaries:
         for entry in self._store.list("core/nodes").entries:
             before = self._known.get(entry.name)
             known[entry.name] = before if before is not None and before[0] is entry else (entry, _summary(entry))
+        # A new table: entries of deleted Nodes go with the old one.
         self._known = known
         return [summary for _, summary in known.values()]
 

@@ -25,6 +25,8 @@ def prepare_upgrade(request: Request) -> None:
     if "upgrade" not in request.headers:
         return
     origin = request.headers.get("origin")
+    # Browsers always send Origin on a WebSocket (RFC 6455, section 4.1): without this line, a page of any site could
+    # open exec with its visitor's certificate.
     if origin is not None and urlsplit(origin).netloc.lower() != request.headers.get("host", "").lower():
         raise Forbidden("the page that asks for this connection is not of this server: Origin is not Host", details={})
     if request.query and wants_websocket(request.headers) and request.param("as") == "Table":
@@ -41,6 +43,7 @@ def in_messages(request: Request, answer: StreamResponse) -> Answer:
         return as_websocket(request.headers, answer, _for_logs if is_log else _for_watches, greets=is_log)
     except (BadHandshake, ApiError) as error:
         if answer.abandon is not None:
+            # No stream will be started that would close the node's connection.
             answer.abandon()
         raise BadRequest(str(error)) if isinstance(error, BadHandshake) else error from error
 

@@ -36,6 +36,7 @@ def check_interfaces(reader: Reader, pod: JsonObject, errors: FieldErrors) -> No
     except (msgspec.DecodeError, UnicodeError) as error:
         errors.invalid(_FIELD, text[:200], f"cannot be read: {error}")
         return
+    # The node chooses the number: each interface is compared with every Pod of the namespace.
     if len(interfaces) > _MAX_INTERFACES:
         errors.invalid(_FIELD, len(interfaces), f"must have at most {_MAX_INTERFACES} interfaces")
         return
@@ -79,6 +80,7 @@ def _holders(reader: Reader, pod: JsonObject, network: str, address: str) -> Ite
     prefix = SYSTEM_PREFIX if own["namespace"].startswith(SYSTEM_PREFIX) else f"{own['namespace']}/"
     text = address.partition("/")[0].encode()
     for entry in reader.store.list(_PODS, prefix).entries:
+        # A byte search first: decoding every Pod of a namespace for each reported address would hold the event loop.
         if entry.name == key or text not in entry.raw:
             continue
         if any(each.network == network and _has(each, wanted) for each in _interfaces(decode_entry(entry))):

@@ -72,6 +72,7 @@ async def adopt(
     # The Instance is stored first: if the server is killed before the pod is stored, a repeated adoption finds it.
     told = await _give_owner(reader, catalog, pod)
     value, present = encode_object(pod, resource), store.head(_PODS, key)
+    # The same uid: the node's pod is a version of the stored one, so watchers see a change and no deletion.
     if present is not None and (reader.get(_PODS, key) or {})["metadata"]["uid"] == pod["metadata"]["uid"]:
         # Raises Conflict if the pod changed since it was read: the user decides again on the new state.
         await store.update(_PODS, key, value, present.revision)

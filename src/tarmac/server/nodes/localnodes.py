@@ -30,4 +30,5 @@ class LocalNodes:
         try:
             yield
         finally:
+            # On cancellation, too: a route to a node that has stopped would hide its tunnel.
             self._find = before

@@ -51,6 +51,7 @@ class NodeTls:
         return self._context
 
     def _new_context(self, trusted: str) -> ssl.SSLContext:
+        # Verifies certificate and host name: a node whose address went to another host must not get exec sessions.
         context = ssl.create_default_context(cadata=trusted)
         pair = self._issue()
         present(context, pair.certificate, pair.key)
@@ -68,6 +69,7 @@ class NodeRoutes:
     def find(self, node: str) -> NodeRoute | None:
         """Return the tunnel if there is one, else the address, or None if the Node has none."""
         dial = self._tunnels.dial(node)
+        # The tunnel first: its node has authenticated itself, while the address in the Node is the node's word.
         if dial is not None:
             return NodeRoute(dial, node)
         known = self._reader.get("core/nodes", node)

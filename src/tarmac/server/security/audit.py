@@ -226,7 +226,7 @@ def _outcome(answer: Answer) -> str:
 
 def _reason(answer: Response | StreamResponse) -> str:
     """Return the machine-readable reason of an error. Its message is left out: it may quote the client's input."""
-    # A body in pieces is a list, which is no error and has no reason.
+    # Only lists have a body in pieces, and a list is never an error.
     if not isinstance(answer, Response) or not isinstance(answer.body, bytes):
         return ""
     try:

@@ -165,8 +165,8 @@ class Authenticator:
             if not matched:
                 raise InvalidToken
             return issuer.recognise(read)._replace(audiences=matched)
-        # Bootstrap tokens have one dot, JWTs two: no secret is looked up for the one, no signature checked for the
-        # other.
+        # Bootstrap tokens have one dot, JWTs two: each text is tried as one kind only, and never as the other after a
+        # failure.
         if token.count(".") == 1:
             credential = bootstraptokens.recognise(token, self._store, self._clock)
             if credential is None:

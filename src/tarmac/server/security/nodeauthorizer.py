@@ -72,6 +72,8 @@ class NodeAuthorizer:
     def _referenced(self, node: str, info: RequestInfo) -> str | None:
         if not info.name:
             return "No Object name found"
+        # Visible pods, as of this server: a node that learned of its pod from a server ahead of it may be refused, and
+        # retries.
         if self._graph.refers_to(node, info.resource, info.namespace, info.name):
             return None
         if info.resource == "secrets" and self._peers.needed_by(node, info.namespace, info.name):
@@ -182,4 +184,5 @@ def _only(query: str, name: str) -> str:
     Listing uses the first of several values; authorization must not depend on which one counts.
     """
     values = parse_query(query).get(name, [])
+    # Two values fail closed: the selector that authorization reads must be the one that the list applies.
     return values[0] if len(values) == 1 else ""

@@ -121,6 +121,8 @@ class RepositoryTokens:
 
     def _token(self, user: User, granted: Sequence[_Scope]) -> Response:
         now = int(self._clock.now())
+        # The registry compares only signature and scopes: a right that is revoked, or a quota that is full, counts
+        # from the end of this lifetime on.
         lifetime = PUSH_LIFETIME if any(PUSH in each.actions for each in granted) else LIFETIME
         access = [{"type": each.kind, "name": each.name, "actions": list(each.actions)} for each in granted]
         claims: dict[str, Any] = {
@@ -157,6 +159,7 @@ def _scopes(request: Request) -> list[_Scope]:
 def _bytes(request: Request) -> int:
     """Parse our own parameter: the bytes that the client is about to push. Raises _BadScope."""
     text = request.param(BYTES) or "0"
+    # The length bounds int(); `isdecimal` also accepts digits of other scripts, which int() reads, too.
     if not text.isdecimal() or len(text) > _MAX_DIGITS:
         raise _BadScope(f"{BYTES}={text[:_MAX_DIGITS]!r} is not a number of bytes")
     return int(text)

@@ -93,6 +93,7 @@ class _Comparison:
         return self._any_name | (self._names.of(name) if name else 0)
 
     def _spend(self, combinations: int) -> None:
+        # Before the products are built: both sides of the comparison are written by clients.
         self._left -= combinations
         if self._left < 0:
             raise TooComplex

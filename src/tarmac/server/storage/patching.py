@@ -45,6 +45,8 @@ async def patch(storage: ResourceStorage, rules: UpdateRules, request: Request) 
             patched |= {"kind": storage.resource.kind, "apiVersion": storage.resource.api_version}
         new = adopt(call, patched, old, notes)
         check_name(call, new)
+        # A patch that names no version has that of `old` here, and passes: only one with a version can lose to another
+        # write.
         check_version(call, new, old)
         return new
 
@@ -75,6 +77,8 @@ async def _apply(call: WriteCall, rules: UpdateRules) -> Response:
         check_version(call, new, old)
         return new
 
+    # A guarded create waits for its turn. An object that appears meanwhile makes it fail with AlreadyExists; nothing
+    # is overwritten.
     if storage.head(call.key) is None and not call.info.subresource:
         new = merged(None)
         if uid := new["metadata"].get("uid"):
@@ -89,6 +93,7 @@ async def _apply(call: WriteCall, rules: UpdateRules) -> Response:
 
 def _judge(call: WriteCall, notes: list[str]) -> None:
     """Reject or warn about duplicate keys in the applied configuration, by field validation mode."""
+    # Only one of several equal keys counts: the object would not be the one that its author reads.
     if notes and call.options.field_validation == "Strict":
         raise BadRequest(f"error strict decoding YAML: error converting YAML to JSON: {joined(notes)}")
     call.warnings += notes if call.options.field_validation == "Warn" else []
