@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from tarmac.store.memory import MemoryStore
 from tests.server.conftest import Client
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -152,6 +153,32 @@ async def test_a_pod_that_is_not_ready_goes_for_free_when_enough_others_are(api:
     await api.patch(f"{PODS}/p/status", {"status": {"conditions": [{"type": "Ready", "status": "False"}]}})
     assert (await evict(api)).status == 201
     assert "deletionTimestamp" in (await api.get(f"{PODS}/p")).json["metadata"]
+
+
+def deleted_meanwhile(monkeypatch: pytest.MonkeyPatch, bucket: str) -> None:
+    """Let another server of the store delete an object of the bucket just before it is updated."""
+    update = MemoryStore.update
+
+    async def overtaken(self: MemoryStore, where: str, name: str, value: bytes, expected: int) -> Any:
+        if where == bucket:
+            await self.delete(where, name, expected)
+        return await update(self, where, name, value, expected)
+
+    monkeypatch.setattr(MemoryStore, "update", overtaken)
+
+
+async def test_a_pod_that_another_server_deletes_cannot_be_bound(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    deleted_meanwhile(monkeypatch, "core/pods")
+    assert (await bind(api, name="n1")).status == 404
+
+
+async def test_a_budget_that_another_server_deletes_lets_its_pods_go(
+    api: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await run_pod(api)
+    await budget(api, allowed=1)
+    deleted_meanwhile(monkeypatch, "policy/poddisruptionbudgets")
+    assert (await evict(api)).status == 201
 
 
 async def test_resizing_changes_what_a_container_asks_for_and_nothing_else(api: Client) -> None:

@@ -141,8 +141,9 @@ class RepositoryTokens:
 
     def _signing_key(self) -> SigningKey:
         if self._key is None or self._key_version != self._room.key_version:
-            self._key_version = self._room.key_version
+            version = self._room.key_version
             self._key = SigningKey(self._pair().key, key_id)
+            self._key_version = version  # last: after a failed read, the next token tries again
         return self._key
 
 

@@ -26,7 +26,7 @@ from tarmac.server.routes import Route
 from tarmac.server.storage.options import write_options
 from tarmac.server.storage.resourcestorage import ResourceStorage, WriteCall
 from tarmac.server.storage.updating import precondition_failed
-from tarmac.store.interface import RevisionConflict
+from tarmac.store.interface import Missing, RevisionConflict
 
 SUCCESS: JsonObject = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 _MAX_ATTEMPTS = 5
@@ -120,7 +120,7 @@ async def _assign(call: WriteCall, binding: JsonObject) -> Response:
             if not call.options.dry_run:
                 # A cancellation here leaves the pod bound: the scheduler's retry gets the conflict "already assigned".
                 await storage.store.update(storage.bucket, entry.name, value, entry.revision)
-        except RevisionConflict:
+        except (RevisionConflict, Missing):  # gone: another server of the store has deleted it
             continue
         return document(call.request, SUCCESS, 201, call.warnings)
     raise storage.conflict(name)

@@ -138,7 +138,7 @@ async def _take_one(budgets: ResourceStorage, budget: JsonObject, pod: JsonObjec
         managed.for_update(budgets.resource, budgets.load(entry), budget, "kube-apiserver", "status", now)
         try:
             await budgets.store.update(budgets.bucket, key, budgets.encode(budget), entry.revision)
-        except RevisionConflict:
+        except (RevisionConflict, Missing):  # gone: another server of the store has deleted it
             continue
         return
     raise _refused(f"The disruption budget {budget['metadata']['name']} is still being processed by the server.", 10)
