@@ -231,6 +231,7 @@ def pod_limits(spec: JsonObject, settings: AllocationSettings) -> CgroupLimits:
     cpu, memory = limits.get(CPU), limits.get(MEMORY)
     return CgroupLimits(
         shares=shares(requests[CPU].milli() if CPU in requests and qos_class(spec) != "BestEffort" else 0),
+        # As kubelet: one container without a limit leaves the whole pod without it.
         quota=quota(cpu.milli(), settings.period) if settings.enforce_cpu and cpu and _all_declare(spec, CPU) else NONE,
         period=settings.period,
         memory=min(memory.value(), MAX_MEMORY) if memory and _all_declare(spec, MEMORY) else NONE,

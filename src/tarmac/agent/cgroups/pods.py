@@ -54,6 +54,7 @@ class KubePods:
                 # Pods of an earlier agent count from the start: the weight of all burstable pods must not fall
                 # meanwhile.
                 weight = self._hierarchy.shares(f"{level}/{name}")
+                # Rounded down: a millicore may be missing until the pod is counted again.
                 self._burstable[name.removeprefix(_PREFIX)] = weight * 1000 // 1024
         self._weigh_burstable()
 

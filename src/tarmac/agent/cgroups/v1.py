@@ -150,6 +150,7 @@ class V1:
     def memory_used(self, path: str) -> int:
         """Return the usage without inactive file pages."""
         usage = number(self._file("memory", path, "memory.usage_in_bytes"))
+        # kubelet's working set: pages of inactive files can be reclaimed at once.
         return max(0, usage - field(self._file("memory", path, "memory.stat"), "total_inactive_file"))
 
     def memory_resident(self, path: str) -> int:

@@ -39,8 +39,8 @@ class V2:
         """Create the group, enabling all available controllers on the path; return True if it is new."""
         above, new = self._top, False
         for name in path.strip("/").split("/"):
-            # Before the child is made, and while this group has no process of its own: otherwise the kernel answers
-            # EBUSY.
+            # The control files of a child exist only once its parent enables them. The kernel answers EBUSY if the
+            # parent has processes of its own.
             self._switch_on(above)
             above = above / name
             new = make_folder(above)

@@ -33,10 +33,12 @@ def _tail(path: Path, limit: int) -> bytes:
 def _end_of_log(path: Path) -> str:
     """Return the last lines of a CRI log, without timestamps."""
     try:
+        # More than is kept: timestamps and stream names are dropped below.
         lines = _tail(path, 4 * MAX_LOG_BYTES + 64 * MAX_LOG_LINES).split(b"\n")
     except OSError as error:
         return f"Error on reading termination message from logs: {error}"
     text = b""
+    # One more: behind the last newline there is an empty line.
     for line in lines[-MAX_LOG_LINES - 1 :]:
         parts = line.split(b" ", 3)
         if len(parts) == 4:

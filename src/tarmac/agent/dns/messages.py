@@ -138,6 +138,7 @@ def _read_question(packet: bytes, id: int, flags: int, additionals: int) -> Quer
         raise MalformedPacket("more than one OPT record")
     size, trouble = MAX_PLAIN_UDP, NO_ERROR if class_ == IN else REFUSED
     if options:
+        # RFC 6891: a client that announces less than 512 bytes gets 512.
         size = max(MAX_PLAIN_UDP, min(options[0].class_, MAX_UDP))
         trouble = BAD_VERSION if options[0].ttl >> 16 & 0xFF else trouble
     return Query(id, flags, Question(name, kind), asked, bool(options), size, trouble)
@@ -174,6 +175,7 @@ def write_answer(query: Query, answer: DnsAnswer, limit: int) -> bytes:
         packet = _write(query, answer, additional)
         if len(packet) <= limit:
             return packet
+    # Without records: a client asks again by TCP, and cannot take a part of the answer for the whole.
     return _write(query, DnsAnswer(answer.code, authoritative=answer.authoritative), (), _TRUNCATED)
 
 

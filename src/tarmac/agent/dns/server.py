@@ -143,6 +143,7 @@ class NameServer:
     def _datagram(
         self, network: str, listening: socket.socket, group: asyncio.TaskGroup, waiting: set[asyncio.Task[None]]
     ) -> None:
+        # The kernel cuts a longer datagram, and the question does not parse then.
         packet, messages, _, sender = listening.recvmsg(_MAX_QUERY, 256)
         query = read_query(packet)
         if query is None:

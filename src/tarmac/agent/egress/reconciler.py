@@ -97,6 +97,7 @@ class EgressReconciler:
         self._datapath.follow({address: owner.node_address for address, owner in owners.items()})
         before = self._source.load_checkpoint()
         while not self._source.synced:
+            # Without a checkpoint nothing is applied: rules of an earlier agent stay in force until the server answers.
             if not before.empty:
                 await self._reconcile(before, None)
             await self._wait(self._source.wait(), REPAIR_INTERVAL)

@@ -51,6 +51,7 @@ def kernel_hostname(pod: AgentPod, cluster_domain: str) -> str:
 
 
 def _cut(name: str) -> str:
+    # A hostname must not end in a dot or a hyphen, which the cut may expose.
     return name if len(name) <= MAX_HOSTNAME else name[:MAX_HOSTNAME].rstrip("-.")
 
 

@@ -98,6 +98,7 @@ class IngressObjectSource:
             self._used = set()
             return IngressObjects()
         held = [each for address in addresses for each in references(address)]
+        # From the same objects as the rules: changes of slices and pods are compared with it until the next pass.
         self._used = {holder_key(each) for each in held}
         services = {key: each for key, each in self._services.by_key.items() if key in self._used}
         slices = [each for each in self._slices.by_key.values() if slice_key(each) in self._used]

@@ -74,6 +74,7 @@ class IngressReconciler:
         # After a restart without a server the node answers for its addresses with the rules of the checkpoint.
         before = self._source.load_checkpoint()
         while not self._source.synced:
+            # Without a checkpoint nothing is applied: rules of an earlier agent stay in force until the server answers.
             if not before.empty:
                 await self._reconcile(before, save=False)
             await self._wait(self._source.wait(), REPAIR_INTERVAL)

@@ -28,6 +28,7 @@ async def first_of(clock: Clock, seconds: float, tasks: Iterable[asyncio.Future[
     timer = timers.begin(clock.sleep(seconds), "timer")
     try:
         while not timer.done() and not all(task.done() for task in waited):
+            # asyncio.wait cancels nothing: tasks that are late go on after the timeout.
             await asyncio.wait({timer, *(task for task in waited if not task.done())}, return_when="FIRST_COMPLETED")
     finally:
         timers.cancel()  # not awaited: a caller that ends containers in order must continue in the same loop iteration

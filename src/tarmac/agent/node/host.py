@@ -48,6 +48,7 @@ def machine(root: Path = Path("/")) -> HostFacts:
         swap=memory.get("SwapTotal", 0),
         huge_pages=tuple(_huge_pages(root / "sys/kernel/mm/hugepages")),
         machine_id=machine_id,
+        # Readable by root only, and missing on machines without DMI.
         system_uuid=_first(root, "sys/class/dmi/id/product_uuid", "proc/device-tree/vm,uuid") or machine_id,
         boot_id=_first(root, "proc/sys/kernel/random/boot_id"),
         kernel=platform.release(),

@@ -29,6 +29,7 @@ async def run_program(*command: str, stdin: bytes = b"") -> ProgramResult:
     except asyncio.CancelledError:
         with suppress(ProcessLookupError):
             process.kill()
+        # A killed program stays a zombie until it is waited for.
         await process.wait()
         raise
     assert process.returncode is not None, "it has ended"

@@ -195,6 +195,7 @@ class StepExecutor:
         return config
 
     async def _record_no_sandbox(self, pod: AgentPod, error: Exception) -> None:
+        # The id of a sandbox changes with each attempt: events are merged by their text, and each would be a new one.
         said = without_ids(str(error), pod.name)
         reason, message = "FailedCreatePodSandBox", f"Failed to create pod sandbox: {said}"
         why = await _network_error(self._deps.runtime) if isinstance(error, RuntimeFault) else ""

@@ -190,6 +190,7 @@ def _sandbox_not_before(seen: PodRuntimeState, now: float) -> float:
     newest = seen.sandboxes[0] if seen.sandboxes else None
     if newest is None or newest.created_at - _CLOCK_SKEW > now:  # made before the clock was set back
         return 0.0
+    # The exponent is limited too: a float overflows at 1024 attempts.
     return newest.created_at + min(2.0 ** min(newest.pod.attempt, 10), MAX_SANDBOX_DELAY)
 
 

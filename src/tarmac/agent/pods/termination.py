@@ -103,6 +103,7 @@ class Terminator:
         clock = self._deps.clock
         deadline = clock.monotonic() + grace
         hook = (spec.get("lifecycle") or {}).get("preStop")
+        # As kubelet: no hook runs without a grace period.
         if hook and grace > 0 and container.id not in self._hooked:
             await self._run_hook(pod, spec, container, hook, address, grace)
         # Marked only after the hook: a hook that `shorten` cancelled runs again within the shorter period.

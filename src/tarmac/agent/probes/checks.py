@@ -39,6 +39,7 @@ class Checks:
             try:
                 return await self._once(pod, container, id, probe, address)
             except ProbeFault:
+                # A probe that cannot be executed says nothing about the container: it is tried again at once.
                 continue
         return await self._once(pod, container, id, probe, address)
 

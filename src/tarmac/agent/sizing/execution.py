@@ -156,6 +156,7 @@ class _Pipe:
 
     def __init__(self, limit: int, whole: bool) -> None:
         self._reader, self.writer = os.pipe()
+        # Non-blocking: a wake-up without data must not hold the event loop.
         os.set_blocking(self._reader, False)
         self._limit, self._whole = limit, whole
         self._loop = asyncio.get_running_loop()

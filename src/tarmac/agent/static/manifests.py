@@ -93,6 +93,7 @@ def static_pod(content: bytes, digest: str, node: str, seen: str) -> AgentPod:
     raw: JsonObject = yaml.safe_load(content)
     if raw.get("kind") != "Pod":
         raise ValueError("the manifest's kind is not Pod")
+    # YAML has types that JSON lacks, such as dates: encoded once, they are texts as in every other Pod.
     raw = msgspec.json.decode(msgspec.json.encode(raw))
     metadata: JsonObject = raw["metadata"]
     metadata["name"] = f"{metadata['name']}-{node}".lower()

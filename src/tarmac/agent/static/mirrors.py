@@ -97,6 +97,7 @@ class MirrorPodManager:
             _log.info("mirror pod update failed, will retry", pod=key, error=str(error))
 
     def _mirror(self, pod: AgentPod) -> JsonObject:
+        # The mirror gets a uid from the server; finalizers would keep it after its manifest is gone.
         metadata = {field: value for field, value in pod.metadata.items() if field not in ("uid", "finalizers")}
         metadata["annotations"] = {**pod.annotations, MIRROR: pod.annotations[CONFIG_HASH]}
         node = self._node().get("metadata") or {}

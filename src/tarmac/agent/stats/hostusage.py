@@ -77,6 +77,7 @@ class MachineStats:
         faults = _numbers(self._read("vmstat"), " ")
         total = info["MemTotal"] * 1024
         usage = total - info["MemFree"] * 1024
+        # cgroup v2 has no memory.current at its root: the figure is 0 there, and is computed from meminfo.
         working_set = self._group_memory() or max(0, usage - info.get("Inactive(file)", 0) * 1024)
         return Memory(
             total, usage, working_set, info.get("AnonPages", 0) * 1024, *(faults[name] for name in _PAGE_FAULTS)
@@ -105,6 +106,7 @@ class MachineStats:
 def file_system(path: str | Path) -> FileSystem:
     """Return the file system of a path. Raises OSError."""
     found = os.statvfs(path)
+    # statvfs counts blocks in units of f_frsize, which may differ from f_bsize.
     unit = found.f_frsize
     return FileSystem(
         capacity=found.f_blocks * unit,

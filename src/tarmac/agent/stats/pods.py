@@ -119,6 +119,7 @@ class PodStats:
         self._before = {each.id: each for each in (*of_containers, *of_sandboxes)}
         by_pod: dict[str, list[RuntimeContainer]] = {}
         for container in containers:
+            # The answers are not of one moment: a container may be missing in one of them.
             if container.state == "running" and container.id in measured:
                 by_pod.setdefault(container.labels.get(POD_UID, ""), []).append(container)
         live = [sandbox for sandbox in sandboxes if sandbox.ready]

@@ -59,7 +59,7 @@ class NodeStats:
         families: dict[str, list[Sample]] = {}
         for source in self._sources:
             for sample in source():
-                # By family: Prometheus rejects an exposition in which the lines of a family are apart.
+                # By family: the text format wants all lines of a family together.
                 families.setdefault(_family(sample), []).append(sample)
         lines: list[str] = []
         for name, samples in sorted(families.items()):

@@ -138,6 +138,7 @@ class NvidiaSupervisor:
         process = await asyncio.create_subprocess_exec(
             *self._arguments,
             stdin=asyncio.subprocess.DEVNULL,
+            # A session of its own: Ctrl-C in the agent's terminal is for the agent, which ends the program itself.
             start_new_session=True,
             # Otherwise a plugin outlives an agent that is killed, and competes with that of the next one.
             preexec_fn=lambda: _die_with(parent),

@@ -75,4 +75,5 @@ def replace_file(path: Path, content: bytes) -> None:
     draft.unlink(missing_ok=True)
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
         file.write(content)
+    # Not synced: a host that lost its power is away for longer than a lease, and the promises have expired.
     os.replace(draft, path)

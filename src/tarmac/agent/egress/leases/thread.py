@@ -222,6 +222,7 @@ class _Worker:
             self._socket.close()
 
     def _run(self) -> None:
+        # In this thread: setns changes the namespace of the calling thread only.
         self._begin()
         due = self._clock.monotonic()
         while not self._ending:

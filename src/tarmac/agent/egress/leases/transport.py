@@ -183,6 +183,7 @@ def _sealed(key: bytes, receiver: bytes, content: bytes) -> bytes:
 
 def _bodies(messages: Sequence[Word | Together]) -> Iterator[bytes]:
     """Yield the encoded words in chunks that fit into one unfragmented datagram."""
+    # The longest row: an address, two numbers of nine bytes, and the prefixes of msgpack.
     most = max(1, (MAX_DATAGRAM - _HEAD.size - _SEAL) // (_MAX_ADDRESS_LENGTH + 24))
     for start in range(0, max(1, len(messages)), most):
         yield _encode([_row(message) for message in messages[start : start + most]])

@@ -82,6 +82,7 @@ class MachineSessions:
             recording = self._recordings.begin(pod["metadata"]["namespace"], pod["metadata"]["name"], facts)
         # After the recording has begun, which may fail: the count of a session that never opens would not fall again.
         self.open[kind] += 1
+        # Control characters in a user name could make one event look like several.
         who = "".join(each if each.isprintable() else "\ufffd" for each in visitor.user)
         what = f"{'screen' if kind == 'vnc' else 'console'} ({kind}, session {session})"
         recorded = "recorded" if visitor.recorded else "not recorded"

@@ -56,6 +56,7 @@ def write_private(path: Path, text: str) -> None:
     """Write a file atomically, readable by its owner only."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.part")
+    # Left by an agent that was killed before the rename; O_EXCL would refuse it.
     partial.unlink(missing_ok=True)
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
