@@ -97,7 +97,7 @@ def changes(status: JsonObject, before: JsonObject, gone: frozenset[str] = froze
         elif name == "conditions":
             if not same_conditions(value, before.get(name) or ()):
                 found[name] = value
-        # The server drops empty lists: a missing one must equal an empty one, or every report would write it.
+        # A server may drop empty lists: a missing one must equal an empty one, or every report would write it.
         elif value != (before.get(name) or type(value)()):
             found[name] = value if name in _CLASSES and name not in before else _replaced(name, value)
     return found
