@@ -100,6 +100,15 @@ async def test_short_of_disk_images_go_first_and_that_may_be_enough(stage: Stage
     assert stage.done == ["containers", "images"]
 
 
+async def test_a_disk_that_cannot_be_read_any_more_costs_no_pod(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage.add("a", "c0", disk=10)
+    stage.listed = [pod("a")]
+    readings = [{DISK: Reading(50, 1000)}, {DISK: Reading(50, 1000)}, {}]  # judged, after tidying, before the eviction
+    monkeypatch.setattr(stage, "read", lambda: readings.pop(0))
+    assert await stage.evictions.check() is None
+    assert stage.done == ["containers", "images"]
+
+
 async def test_when_tidying_is_not_enough_a_pod_goes(stage: Stage) -> None:
     stage.add("a", "c0", disk=10)
     stage.listed = [pod("a")]

@@ -74,6 +74,21 @@ async def test_networks_that_are_asked_for_do_not_wait_for_a_server_that_is_away
     assert server.asked == 0, "the answer is known"
 
 
+async def test_an_answer_that_a_kill_left_empty_is_asked_for_again(tmp_path: Path) -> None:
+    config = agent_config(tmp_path)
+    (config.root_dir / "network").write_text("")
+    clock, server = ManualClock(), Server(0, OURS)
+    asking = asyncio.create_task(has_own_network(config, client(server, clock)))
+    while server.asked < 2:
+        await asyncio.sleep(0)
+        clock.advance(1)
+    server.status = 200
+    while not asking.done():
+        await asyncio.sleep(0)
+        clock.advance(1)
+    assert asking.result()
+
+
 async def test_while_the_server_is_away_the_last_answer_holds(tmp_path: Path) -> None:
     assert await decided(tmp_path, 200, OURS)
     assert await decided(tmp_path, 0)

@@ -66,17 +66,18 @@ class DevicePlugin:
                 made.append(await _connected(path, MAX_TEXT))
                 # A second connection: a list of many devices would delay an allocation on the same one.
                 made.append(await _connected(path, MAX_LIST))
-        except (OSError, TimeoutError) as error:
-            # The first connection may exist when the second fails or the timeout strikes.
+            plugin = DevicePlugin(resource, made[0], made[1], clock)
+            plugin.options = await plugin._options()
+        except BaseException as error:
+            # The first connection may exist when the second fails, the timeout strikes, or the dial is cancelled.
             for each in made:
                 each.close()
-            raise DeviceFault(f"failed to dial device plugin: {error or 'context deadline exceeded'}") from error
-        plugin = DevicePlugin(resource, made[0], made[1], clock)
-        try:
-            plugin.options = await plugin._options()
-        except DeviceFault as fault:
-            plugin.close()
-            raise DeviceFault(f"failed to get device plugin options: {fault}") from fault
+            if isinstance(error, OSError | TimeoutError):
+                why = error or "context deadline exceeded"
+                raise DeviceFault(f"failed to dial device plugin: {why}") from error
+            if isinstance(error, DeviceFault):
+                raise DeviceFault(f"failed to get device plugin options: {error}") from error
+            raise
         return plugin
 
     def close(self) -> None:

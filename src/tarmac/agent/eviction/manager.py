@@ -143,7 +143,9 @@ class EvictionManager:
         return reading is None or reading.available >= threshold.least.of(reading.capacity)
 
     async def _evict_one(self, threshold: Threshold) -> str | None:
-        reading = self._signals.read()[threshold.signal]
+        reading = self._signals.read().get(threshold.signal)
+        if reading is None:  # the file system cannot be read any more: the next round judges again
+            return None
         # Fresh: old figures may rank a pod first that has freed its part since.
         metrics = await self._pod_metrics(0.0)
         for pod in ranked(threshold.signal, self._active(), metrics):

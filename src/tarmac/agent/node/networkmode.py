@@ -8,16 +8,21 @@ starts while the server is unreachable behaves as before.
 
 from __future__ import annotations
 
+from contextlib import suppress
+from pathlib import Path
+
 from tarmac.agent.config.reading import BadConfig
 from tarmac.agent.config.settings import AgentConfig
 from tarmac.api.status import ApiError
 from tarmac.base.log import log
+from tarmac.base.statefiles import read_state, replace_state
 from tarmac.client.client import Client
 from tarmac.client.discovery import serves
 from tarmac.client.errors import ClientError
 from tarmac.client.targets.untyped import POD_ENDPOINTS
 
 _PAUSE = 2.0
+_MAX_ANSWER = 16
 _UNSERVED = (
     f"--network tarmac: the API server does not serve {POD_ENDPOINTS.plural}.{POD_ENDPOINTS.group}, which the agent "
     "makes networks from. Use --network cni and a network plugin there, or Tarmac's own API server."
@@ -34,19 +39,27 @@ async def has_own_network(config: AgentConfig, client: Client) -> bool:
     if told == "cni":
         return False
     kept = config.root_dir / "network"
-    if told == "tarmac" and kept.exists() and kept.read_text() == "tarmac":
+    if told == "tarmac" and _answer(kept) == "tarmac":
         return True
     while True:
         try:
-            kept.write_text("tarmac" if await serves(client, POD_ENDPOINTS) else "cni")
+            # Replaced, not written: a kill in between must not leave an empty answer, which passed for "cni".
+            replace_state(kept, b"tarmac" if await serves(client, POD_ENDPOINTS) else b"cni")
         except (ApiError, ClientError) as error:
             if told == "tarmac":
                 return True  # as configured: without the server it has no input for networks anyway
-            if not kept.exists():
+            if not _answer(kept):
                 _log.warning("cannot determine if the server has PodEndpoints, will retry", why=str(error))
                 await client.clock.sleep(_PAUSE)
                 continue
-        own = kept.read_text() == "tarmac"
+        own = _answer(kept) == "tarmac"
         if told == "tarmac" and not own:
             raise BadConfig(_UNSERVED)
         return own
+
+
+def _answer(kept: Path) -> str:
+    """Return the answer of an earlier start; empty without one, and for a file that an earlier version left empty."""
+    with suppress(FileNotFoundError):
+        return read_state(kept, _MAX_ANSWER).decode("ascii", "replace")
+    return ""

@@ -94,7 +94,8 @@ class LeaseThread:
     @property
     def takeovers(self) -> Mapping[str, int]:
         """The number of addresses taken over by this node, by cause."""
-        return self._takeovers + (self._worker.participant.takeovers if self._worker else Counter())
+        # Copied in one step under the GIL, as above: adding counters walks over them.
+        return self._takeovers + Counter(dict(self._worker.participant.takeovers) if self._worker else {})
 
     @property
     def gaps(self) -> tuple[float, int]:
@@ -110,7 +111,7 @@ class LeaseThread:
     @property
     def votes_lost(self) -> Mapping[str, int]:
         """The number of requests that each voter never answered."""
-        return self._lost + (self._worker.participant.votes.lost if self._worker else Counter())
+        return self._lost + Counter(dict(self._worker.participant.votes.lost) if self._worker else {})
 
     @property
     def left(self) -> Mapping[str, float]:
