@@ -14,7 +14,7 @@ from tarmac.apps.cities.layout import CityLayout
 from tarmac.apps.commands import parser
 from tarmac.base.gates import BadGate
 
-ON, OFF = {"ClassResources": True}, {"ClassResources": False}
+ON, OFF = {"ClassResources": True, "WayIn": False}, {"ClassResources": False, "WayIn": False}
 
 
 def told(*flags: str) -> Any:
@@ -26,16 +26,20 @@ def told(*flags: str) -> Any:
 @pytest.mark.parametrize(
     ("flags", "server", "agent"),
     [
-        ([], ON, "ExternalServices=true,KubeletSizingProviders=false,ClassResources=true"),
+        (
+            [],
+            ON,
+            "ExternalServices=true,KubeletSizingProviders=false,ClassResources=true,SandboxedGPUs=true,WayIn=false",
+        ),
         (
             ["--feature-gates=QOSResources=false"],
             OFF,
-            "ExternalServices=true,KubeletSizingProviders=false,ClassResources=false",
+            "ExternalServices=true,KubeletSizingProviders=false,ClassResources=false,SandboxedGPUs=true,WayIn=false",
         ),
         (
             ["--feature-gates=KubeletSizingProvider=true"],
             ON,
-            "ExternalServices=true,KubeletSizingProviders=true,ClassResources=true",
+            "ExternalServices=true,KubeletSizingProviders=true,ClassResources=true,SandboxedGPUs=true,WayIn=false",
         ),
     ],
 )

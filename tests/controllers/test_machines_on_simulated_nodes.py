@@ -40,7 +40,7 @@ def test_the_smallest_machine_boots_though_its_image_has_no_source() -> None:
 
 def test_a_machine_that_asks_for_a_gpu_waits_as_on_real_nodes() -> None:
     async def story(town: cities.Cities) -> None:
-        for name, runtime in (("machine", "vm"), ("sandbox", "gvisor")):
+        for name, runtime in (("machine", "vm"), ("sandbox", "gvisor-nvidia")):
             made = cities.pod(name, runtimeClassName=runtime)
             made["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "1", GPU: "1"}}
             await town.pods.create(made)

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -90,7 +91,8 @@ def test_a_token_in_the_list_of_processes(defended: bool) -> None:
     program = [sys.executable, "-m", "tarmac.apps.main", "join", "192.0.2.1", *given]
     with subprocess.Popen(program, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         try:
-            seen = Path(f"/proc/{process.pid}/cmdline").read_bytes()
+            while not (seen := Path(f"/proc/{process.pid}/cmdline").read_bytes()):
+                time.sleep(0.01)  # empty between fork and exec
         finally:
             process.kill()
     assert (TOKEN.secret.encode() not in seen) is defended

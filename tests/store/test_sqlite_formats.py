@@ -36,7 +36,7 @@ _KILLED_WHILE = {
     "the marker was made": "import tarmac.store.sqlite.opening as m; m._bring_up = lambda *_: die()",
     "rows got their sums": "import tarmac.store.sqlite.format as m; m.row_sum = lambda *_: die()",
     "the tables were changed": "import tarmac.store.sqlite.format as m; m._finish = lambda *_: die()",
-    "it was committed": "from tarmac.store.sqlite.file import LogFile as m; m.settle = lambda *_: die()",
+    "it was committed": "from tarmac.store.sqlite.file import StoreFile as m; m.settle = lambda *_: die()",
     "it was checkpointed": "from tarmac.store.sqlite.marker import Marker as m; s = m.settle; "
     "m.settle = lambda self, revision: die() if revision else s(self, 0)",
 }
