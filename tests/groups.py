@@ -9,6 +9,8 @@ A group shares a fixture that is expensive to start:
 Groups that may run longest start first, so that the run does not end with one worker on a long group and the others
 idle. The `timeout` markers serve as the estimate.
 
+A test marked `last` ends what its group shares, so it runs after all others of its group, whatever its file is called.
+
 Only workers collect, and only the controller schedules, so the workers leave a file with the group of each test. The
 mode `loadgroup` of xdist would append the group to each node id instead; pytest 9.2 ignores that.
 """
@@ -32,12 +34,17 @@ _FILE = "group_file"  # in the input of each worker
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order the groups by estimated duration, the longest first."""
+    """Order the groups by estimated duration, the longest first; move tests marked `last` to the end of their group."""
     groups = {item: group_of(item) for item in items}
     estimates: dict[str, float] = {}
     for item, group in groups.items():
         estimates[group] = max(estimates.get(group, 0.0), _timeout(item))
-    items.sort(key=lambda item: -estimates[groups[item]])
+    ends = {group: index for index, group in enumerate(groups.values())}
+    places = {
+        item: (ends[group], 1) if item.get_closest_marker("last") else (index, 0)
+        for index, (item, group) in enumerate(groups.items())
+    }
+    items.sort(key=lambda item: (-estimates[groups[item]], places[item]))
 
 
 @pytest.hookimpl(tryfirst=True)  # the controller schedules as soon as xdist's own hook has told it

@@ -1,4 +1,4 @@
-"""After kill -9 of all processes, `tarmac down` removes a planet with an outside completely. Runs last on its planet.
+"""After kill -9 of all processes, `tarmac down` removes a planet with an outside completely.
 
 What there was is written down before: other planets on the machine have things of the same names.
 """
@@ -20,7 +20,7 @@ from tarmac.apps.processes import told
 from tests.egress.planet import Outside
 from tests.node.planet import command_of, down, eventually
 
-pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(300), pytest.mark.last]
 
 
 def test_after_everything_was_killed_down_leaves_nothing(outside: Outside) -> None:

@@ -172,7 +172,7 @@ def test_the_dashboard_has_its_console_its_screen_and_what_was_recorded(guest: G
         page.keyboard.type("typed-in-the-page\n")
         expect(page.locator(".console")).to_contain_text("typed-in-the-page")
         page.evaluate(f"location.hash = '#/instances/default/{guest.name}/screen'")
-        expect(page.get_by_text("Connected. One at a time has the keyboard")).to_be_visible()
+        expect(page.get_by_text("Connected. One client at a time has the keyboard")).to_be_visible()
         expect(page.locator(".screen canvas")).to_be_visible()
         page.evaluate(f"location.hash = '#/instances/default/{guest.name}/recordings'")
         page.get_by_role("row", name=re.compile(" console ")).first.get_by_role("link").click()

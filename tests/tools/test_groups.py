@@ -58,3 +58,12 @@ def test_a_run_leaves_no_file_of_groups(project: Path) -> None:
 def test_the_group_with_the_longest_timeout_starts_first(project: Path) -> None:
     listed = run(project, "--collect-only", "-q").splitlines()
     assert listed[0] == "test_zlong.py::test_long"
+
+
+def test_a_test_marked_last_runs_at_the_end_of_its_group(project: Path) -> None:
+    (project / "pytest.ini").write_text("[pytest]\nmarkers =\n  timeout\n  last\n")
+    (project / "node" / "test_b.py").write_text(f"import pytest\npytestmark = pytest.mark.last\n{USES}")
+    listed = run(project, "--collect-only", "-q").splitlines()
+    files = [line.partition("::")[0] for line in listed if "::" in line]
+    a, b, c = (f"node/test_{name}.py" for name in "abc")
+    assert files == ["test_zlong.py", a, a, c, c, b, b, "test_own.py"]
