@@ -195,11 +195,12 @@ _OF_VERSIONS: dict[str, JsonObject] = {
         "spec": {"podSelector": {}, "ingress": [{"from": [_PEER], "ports": [{"port": 80, "protocol": "TCP"}]}]}
     },
     "autoscaling/v1/horizontalpodautoscalers": {
+        "metadata": {"name": "extreme-v1"},  # autoscaling/v2 stores it in the same place
         "spec": {
             "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "x"},
             "maxReplicas": 3,
             "targetCPUUtilizationPercentage": 50,
-        }
+        },
     },
 }
 
@@ -216,6 +217,23 @@ BASES: dict[str, JsonObject] = {
     },
     "ingresses": {"spec": {"rules": [{"http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": _BACKEND}]}}]}},
     "ingressclasses": {"spec": {"controller": "example.com/a"}},
+    "ipaddresses": {
+        "metadata": {"name": "192.0.2.1"},
+        "spec": {"parentRef": {"resource": "services", "namespace": "default", "name": "a"}},
+    },
+    "servicecidrs": {"spec": {"cidrs": ["192.0.2.0/24"]}},
+    "flowschemas": {"spec": {"priorityLevelConfiguration": {"name": "a"}, "matchingPrecedence": 100}},
+    "prioritylevelconfigurations": {
+        "spec": {"type": "Limited", "limited": {"nominalConcurrencyShares": 1, "limitResponse": {"type": "Reject"}}}
+    },
+    "resourceslices": {
+        "spec": {
+            "driver": "example.com",
+            "nodeName": "a",
+            "pool": {"name": "a", "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": "a"}],
+        }
+    },
     "jobs": _JOB,
     "replicasets": _REPLICATED,
     "replicationcontrollers": {"spec": {"selector": {"app": "a"}, "template": _PODS}},

@@ -21,6 +21,8 @@ from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.apps.control_plane import Address, Chosen, Running, control_plane
 from tarmac.apps.layout import Layout
+from tarmac.base.gates import WAY_IN
+from tarmac.controllers.context import Settings
 from tarmac.http.messages import Answer, Request, Response, StreamResponse
 from tarmac.server.security.users import User
 from tests.fuzz.extremes import INTEGERS, QUANTITIES, WRONG, base_of, encoded, extremes, places, with_value
@@ -72,7 +74,8 @@ class Asker:
 @pytest.fixture
 async def ask(tmp_path: Path) -> AsyncIterator[Asker]:
     layout = Layout(tmp_path, tmp_path / "pki", tmp_path / "secrets.key", "memory://")
-    async with control_plane(layout, Address("127.0.0.1", 0), Chosen("certificates")) as running:
+    chosen = Chosen("certificates", Settings(way_in=True))
+    async with control_plane(layout, Address("127.0.0.1", 0), chosen, features=frozenset({WAY_IN})) as running:
         asker = Asker(running)
         account = await asker("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "default"}})
         assert isinstance(account, Response)

@@ -73,7 +73,7 @@ class Model:
         if current is None:
             return "Missing"
         if write.stale:
-            return "Conflict"
+            return "RevisionConflict"
         final = current.text if action == "delete" and not write.text else write.text
         version = Version(write.name, self.now + 1, current.created, final)
         return self._make("DELETED" if action == "delete" else "MODIFIED", write.bucket, version, current)
