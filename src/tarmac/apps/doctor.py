@@ -46,7 +46,7 @@ _MILD: Final = frozenset(("backup", "fields"))  # obstacles to an upgrade; a clu
 
 
 class DoctorCheck(NamedTuple):
-    """The result of one check. `message` says what is wrong and what to do."""
+    """The result of one check. `message` names the fault and the remedy."""
 
     check: str
     state: State

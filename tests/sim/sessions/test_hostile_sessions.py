@@ -42,7 +42,7 @@ SCRIPTS = {
     "addresses": "wget -qO- http://[; wget -qO- http://a:99999/; wget -qO- file:///etc/passwd; wget -qO- http://169.254.169.254/",
     "names": "nslookup " + "a." * 7000 + "; nslookup ''; nslookup $'\\0'",
     "files of the server": "cat /etc/passwd ../../../../etc/shadow /proc/self/environ /proc/1/environ //etc/passwd",
-    "folders of the server": "ls / /proc/self /root/.ssh ../../.. /work /var/lib/tarmac; cd /proc/self",
+    "folders of the server": "ls / /proc/self /root/.ssh ../../.. /srv /var/lib/tarmac; cd /proc/self",
     "redirection into files": "echo a > /tmp/evil; echo b >> ../evil; echo c 2> /tmp/evil",
     "substitutions": "echo $(cat /etc/passwd) `id`",
     "syntax": "((((; ; ;; || && | > < & ' \" \\",
