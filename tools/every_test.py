@@ -73,7 +73,7 @@ def main() -> int:
     parser.add_argument("--second-look", type=int, default=0, metavar="N")
     parser.add_argument("--took", type=Path, required=True, help="file that remembers how long it took the last time")
     own, more = parser.parse_known_args()
-    expected = own.took.read_text() if own.took.exists() else "about 21 minutes on two quiet cores"
+    expected = own.took.read_text() if own.took.exists() else "20 to 30 minutes on two cores"
     _say(f"every test: {expected.strip()}; make quick takes less than two minutes")
     began = time.monotonic()
     code = run(own.workers, own.second_look, more)
