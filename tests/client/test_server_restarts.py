@@ -42,11 +42,12 @@ async def test_every_change_is_heard_once_over_kills(tmp_path: Path) -> None:
                     await asyncio.sleep(0.02)
             writing.cancel()
             final = int((await client.resource(CONFIG_MAPS).get("counter", "default"))["data"]["n"])
-            while not heard or heard[-1] != final:
+            # The last write was cancelled on its way: it may still be committed after this read.
+            while not heard or heard[-1] < final:
                 await asyncio.sleep(0.02)
             running.cancel()
         await client.close()
-    assert heard == list(range(final + 1)), "a change was missed, repeated or invented"
+    assert heard in (list(range(final + 1)), list(range(final + 2))), "a change was missed, repeated or invented"
     assert final > 20
     assert informer.stats.lists == 1, "resumed, not saved by a relist"
 
