@@ -38,7 +38,7 @@ class Reader:
 
     def _read(self, bucket: str, entry: Entry) -> JsonObject:
         known = self._decoded.get((bucket, entry.name))
-        # By identity: a deleted and recreated object has another entry, whatever its revision.
+        # By identity: a deleted and recreated object has a new entry, at any revision.
         if known is not None and known[0] is entry:
             return known[1]
         if len(self._decoded) >= _MAX_CACHED:

@@ -111,7 +111,7 @@ def compile_ingress(here: LocalNode, objects: IngressObjects) -> CompiledIngress
     ends = tunnel_ends(here.name, here.address, here.location, objects.endpoints, concerned)
     found: list[wanted.IngressAddress] = []
     ownable, told = set[str](), dict[str, str]()
-    # Sorted: another order would be another state, and all rules would be written again.
+    # Sorted: a different order would compare as a change, and all rules would be written again.
     for each in sorted(objects.addresses, key=lambda one: one.spec.address):
         pool = objects.pools.get(each.spec.pool_name)
         if pool is None or not is_address(each.spec.address) or not holders[each.metadata.name]:

@@ -88,7 +88,7 @@ class StatusWriter:
         elif version != report.version and (not report.version or is_newer(version, report.version)):
             report.pod, report.version = pod, version
             if pod.status != report.base:
-                # Another client has changed the status: the next patch must restore what this node reports.
+                # A different client has changed the status: the next patch must restore what this node reports.
                 report.base, report.sent = pod.status, None
                 self._start(report)
 

@@ -141,7 +141,7 @@ class NodeGraph:
         known = self._pods.get(entry.name)
         if known is not None:
             # The node and most references of a bound pod are immutable; only ephemeral containers can add some.
-            # Another creation revision is another pod.
+            # A different creation revision means a recreated pod.
             if known.created == entry.created and b'"ephemeralContainers"' not in entry.raw:
                 return
             self._forget_pod(entry.name)
