@@ -59,6 +59,12 @@ class Lab:
             while f"local {address} " not in self.command(namespace, "ip -6 route show table local"):
                 assert time.monotonic() < deadline, f"{address} never came"
 
+    def carrier(self, machine: Path) -> None:
+        """Wait until a machine's link is up. The kernel reports the peer's state up to a second late."""
+        deadline = time.monotonic() + 10
+        while "LOWER_UP" not in (shown := self.command(machine, "ip link show eth0")) or "state UP" not in shown:
+            assert time.monotonic() < deadline, f"eth0 never came up: {shown}"
+
     def command(self, namespace: Path, command: str) -> str:
         """What a command says inside a namespace."""
         done = subprocess.run(

@@ -212,8 +212,9 @@ class RealWorld:
         """The pod itself answers."""
 
     def everything(self, number: int) -> object:
-        run_dir = self.lab.folder / f"run-{number}"
-        return self.lab.everything(self.lab.machine(number)), [str(each) for each in run_dir.rglob("*")]
+        run_dir, machine = self.lab.folder / f"run-{number}", self.lab.machine(number)
+        self.lab.carrier(machine)
+        return self.lab.everything(machine), [str(each) for each in run_dir.rglob("*")]
 
     async def serve(self, sandbox_id: str, port: int) -> None:
         """Answer at a port of a pod, over both protocols and families, with the pod's name."""

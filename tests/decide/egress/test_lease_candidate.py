@@ -285,6 +285,22 @@ def test_an_owner_whose_clock_stood_still_is_silent_when_its_first_request_is_re
     assert candidate.refused("b", Refuse(ADDRESS, 6, ask.message.nonce), 10.31)[0] == Drop(ADDRESS)
 
 
+def test_a_message_from_before_a_pause_does_not_hide_the_refusals_after_it() -> None:
+    """Datagrams wait in the socket of a paused machine: the voters' messages that the address was free for a while."""
+    candidate = elected()
+    first, second = (
+        send
+        for voter in "bc"
+        for send in candidate.vacant(voter, Vacant(ADDRESS, 5), 10.3)
+        if isinstance(send, Send) and isinstance(send.message, Ask)
+    )
+    assert isinstance(first.message, Ask)
+    assert isinstance(second.message, Ask)
+    assert first.message.epoch == 5, "b has promised under this ballot"
+    assert second.message.epoch == 6, "c has not"
+    assert candidate.refused("b", Refuse(ADDRESS, 6, first.message.nonce), 10.31)[0] == Drop(ADDRESS)
+
+
 def test_a_voter_that_has_just_started_takes_no_promise_back_by_refusing() -> None:
     candidate = elected()
     (ask, *_) = candidate.tick(10.3)

@@ -89,7 +89,10 @@ class LeaseHolder:
         """Request a voter's free promise with a ballot above `epoch`, the voter's highest so far."""
         if voter not in self._voters or epoch > self.ballot + FURTHEST or len(self._sent) >= _MAX_SENT:
             return []
-        if epoch >= self.ballot:
+        # Not for a voter that promised under this ballot: it would grant the ballot again, and its message may be from
+        # before a pause of this node. A higher ballot would hide from `refused` that another node has the promise now.
+        renewable = epoch == self.ballot and self._counted(voter) > float("-inf")
+        if epoch >= self.ballot and not renewable:
             self._raise(epoch + 1)
         return [self._ask(voter, self._next(now))]
 
