@@ -31,7 +31,7 @@ def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> d
 
 
 class World:
-    """Everything a request meets on its way in."""
+    """All admission and authorization checks of a request."""
 
     def __init__(self, store: MemoryStore, clock: ManualClock, pki: Pki) -> None:
         self.store = store

@@ -68,7 +68,7 @@ async def mirror_of(wire: Wire, node: str, name: str, **more: Any) -> Json:
 
 
 async def placed(wire: Wire, namespace: str, name: str, seconds: float = 5) -> str:
-    """The node that a Pod gets within some seconds; else the scheduler's message."""
+    """Return the node that a Pod gets within some seconds; else the scheduler's message."""
     found: Json = {}
     try:
         async with asyncio.timeout(seconds):

@@ -46,7 +46,7 @@ def test_every_mistake_has_an_attack_without_its_defence() -> None:
 
 
 def test_every_test_of_a_file_without_a_defence_is_made_twice() -> None:
-    """Except for those that only show what is served."""
+    """Files that only read the served state are excepted."""
     plain = {"test_extreme_limit_ranges_are_stored_changed_and_enforced"}
     for path in (ROOT / "tests" / "security").glob("test_*without_a_defence.py"):
         found = [each for each in ast.parse(path.read_text()).body if isinstance(each, FUNCTIONS)]

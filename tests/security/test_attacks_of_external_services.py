@@ -1,8 +1,8 @@
-"""Every attack on external services that the specification names, and the tests that play it.
+"""Every attack on external services that the specification names, with the tests that make it.
 
-The tests are named as what they are, so that one that is renamed or goes takes its row with it. Where a defence is a
-rule, a check or a right, at least one of the tests makes the attack twice (`tests/attacking.py`): with the defence, and
-without it, where it must succeed. Rows that cannot have such a test say why.
+The table names test functions, so that renaming or removing a test breaks its row. Where the defence is a rule, a check
+or a right, at least one of the tests makes the attack twice (`tests/attacking.py`): with the defence, and without it,
+where it must succeed. Rows without such a test give the reason.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "explanation"
 
 @dataclass(frozen=True)
 class Attack:
-    """What is attempted, who plays it with and without the defence, who else plays it; or why nobody takes one away."""
+    """An attack, the tests that make it with and without the defence, further tests, and why `twice` is empty."""
 
     what: str
     twice: tuple[Test, ...] = ()
@@ -249,7 +249,7 @@ def test_the_attack_is_played(number: str) -> None:
         page, sentence = DOCUMENTED[number]
         assert sentence in (DOCS / page).read_text()
     else:
-        assert attack.twice or attack.also, "nobody plays it"
+        assert attack.twice or attack.also, "no test makes this attack"
 
 
 @pytest.mark.parametrize("number", ATTACKS)

@@ -1,4 +1,4 @@
-"""One line per request, in a form tools know, without anybody's secrets, whatever the disk does."""
+"""The audit log has one line per request, in a standard format, without secrets, also while the disk fails."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ async def test_a_full_disk_drops_lines_and_nothing_else(tmp_path: Path, monkeypa
         if not full:
             return write(descriptor, data)
         if len(data) > 10:
-            return write(descriptor, data[:10])  # a part still fits
+            return write(descriptor, data[:10])  # a part of it still fits
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("tarmac.server.security.auditfile.os.write", limited)
@@ -175,7 +175,7 @@ async def test_a_disk_that_hangs_costs_a_bounded_backlog(tmp_path: Path, monkeyp
 
 
 async def test_long_texts_of_clients_are_cut_in_the_audit_log(tmp_path: Path) -> None:
-    """And not remembered, or a few thousand requests of nobody would fill the memory."""
+    """Such texts are not cached either: a few thousand anonymous requests would fill the memory."""
     audit = log(tmp_path / "audit.log")
     for number in range(20):
         path = f"/api/v1/namespaces/team/secrets/{number}{'n' * 60_000}"

@@ -109,7 +109,7 @@ def trusting(issuer: FakeIssuer, **mappings: Any) -> Json:
 
 @pytest.fixture
 async def people(door: Door) -> Door:
-    """The door under a file, in which names, groups and more are expressions."""
+    """Authenticate by a file in which names, groups and more are expressions."""
     stated = trusting(
         door.issuer,
         username={"expression": "'id:' + claims.sub"},
@@ -137,9 +137,7 @@ async def test_expressions_say_who_somebody_is(people: Door) -> None:
     assert (jane.name, jane.uid, jane.groups) == ("id:jane", "7", ("a", "system:authenticated"))
     assert jane.extra == {"example.com/team": ("one", "two")}
     assert (await people.enter(people.issuer.token(**GOOD))).extra == {}
-    assert (await people.enter(people.issuer.token({"alg": "PS512"}, **GOOD))).name == "id:jane", (
-        "any algorithm of keys"
-    )
+    assert (await people.enter(people.issuer.token({"alg": "PS512"}, **GOOD))).name == "id:jane", "any key algorithm"
 
 
 @pytest.mark.parametrize(
@@ -164,7 +162,7 @@ async def test_tokens_that_an_expression_rejects_or_fails_on_are_refused(people:
 
 
 async def turn(door: Door) -> None:
-    """Until the follower has looked at the file."""
+    """Wait until the follower has read the file."""
     door.clock.advance(POLL_INTERVAL)
     for _ in range(5):
         await asyncio.sleep(0)
@@ -192,14 +190,14 @@ async def test_the_file_is_followed_and_a_bad_one_changes_nothing(door: Door, tm
 
         file.write_bytes(document(trusting(door.issuer), trusting(other)))
         await turn(door)
-        assert door.ask(token) is jane, "an issuer that is configured as before keeps what is known"
+        assert door.ask(token) is jane, "an unchanged issuer keeps its verified tokens"
         assert door.issuer.asked["/keys"] == 1
         assert (await door.enter(other.token())).name == "jane"
 
         file.write_bytes(document(trusting(door.issuer, username={"claim": "sub", "prefix": "new:"}), trusting(other)))
         await turn(door)
         door.clock.advance(MIN_FETCH_INTERVAL)
-        assert (await door.enter(token)).name == "new:jane", "what was known by the old mapping is known no longer"
+        assert (await door.enter(token)).name == "new:jane", "tokens verified by the old mapping are dropped"
 
         file.write_bytes(document(trusting(other)))
         await turn(door)

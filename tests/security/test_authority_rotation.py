@@ -74,7 +74,7 @@ async def test_certificates_of_both_are_good_until_the_old_one_is_retired(rotate
     )
     await rotated.rotation.retire()
     with pytest.raises(Unauthorized, match="retired"):
-        rotated.comes(old)  # though it was good, and known, a moment ago
+        rotated.comes(old)  # though it was valid, and cached, a moment ago
     assert rotated.comes(new) == "joe"
 
 
@@ -97,7 +97,7 @@ async def test_somebody_who_was_last_seen_a_week_ago_is_not_named(rotated: Rotat
 async def test_it_signs_when_every_agent_says_that_it_is_trusted(rotated: Rotated) -> None:
     await rotated.rotation.begin()
     first, second = rotated.rotation.record.keys
-    await rotated.node("simulated")  # says nothing, and holds no certificate
+    await rotated.node("simulated")  # reports nothing, and holds no certificate
     await rotated.node("n1", trusts_authority(first))
     await rotated.advance()
     shown = await rotated.rotation.status()
@@ -122,7 +122,9 @@ async def test_nodes_that_are_away_are_left_behind_only_if_somebody_insists(rota
 
     assert (await ask("begin"))["stage"] == "trusted"
     early = await ask("retire", force=True)
-    assert (early["stage"], len(early["obstacles"])) == ("trusted", 1), "one that does not sign is never the only one"
+    assert (early["stage"], len(early["obstacles"])) == ("trusted", 1), (
+        "an authority that does not sign is never the only one"
+    )
     assert (await ask("begin", force=True))["stage"] == "signing"
     assert (await ask("retire"))["obstacles"] == ["certificates of nodes are of the old authority: node gone"]
     assert (await ask("retire", force=True))["stage"] == "settled"
@@ -150,7 +152,7 @@ async def test_a_server_killed_between_two_files_still_has_a_pair(rotated: Rotat
 
 
 async def test_clients_that_know_only_one_of_both_trust_the_server(world: World, tmp_path: Path) -> None:
-    clock = SystemClock()  # TLS looks at the machine's
+    clock = SystemClock()  # TLS uses the machine's clock
     pki = Pki(tmp_path, clock)
     users = OldCertificateUsers(world.store, clock)
     rotation = AuthorityRotation(world.store, pki, users, clock)
@@ -183,6 +185,6 @@ async def test_clients_that_know_only_one_of_both_trust_the_server(world: World,
         await rotation.retire()
         follow()
         assert [await trusts(*each) for each in ((old,), (new,))] == [False, True]
-        assert len(certificates_in(pki.server_file.read_text())) == 1, "nothing is sent along any more"
+        assert len(certificates_in(pki.server_file.read_text())) == 1, "no chain is sent any more"
     finally:
         await listener.stop(0.1)

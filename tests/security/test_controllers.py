@@ -1,4 +1,4 @@
-"""Controllers are users like others: each has its own rights, and what it did is written down under its own name."""
+"""Each controller has its own user and its own rights, and the audit log names it."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def nothing(*_: object) -> None:
 
 @TWICE
 def test_external_services_that_share_a_claim(monkeypatch: pytest.MonkeyPatch, defended: bool) -> None:
-    """The index is what keeps each from being compared with all others; without it each one gathers all of them."""
+    """Without the index each external service is compared with all other ones."""
     looked, wanted = 0, sources._wanted_keys  # pyright: ignore[reportPrivateUsage]
 
     def counted(*arguments: Any) -> Any:

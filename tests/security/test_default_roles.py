@@ -43,7 +43,7 @@ async def test_the_catalogue_of_machine_images_is_read_by_many_and_written_by_cl
     assert all(world.may(jane, verb, "machineimages", group=COMPUTE) for verb in ("get", "list", "watch"))
     assert not any(world.may(jane, verb, "machineimages", group=COMPUTE) for verb in ("create", "patch", "delete"))
     assert not world.may(node, "get", "localmachineimages", name="os", group=COMPUTE)
-    assert not world.may(node, "get", "machineimages", name="tarmac-tiny", group=COMPUTE), "the Pod tells all of it"
+    assert not world.may(node, "get", "machineimages", name="tarmac-tiny", group=COMPUTE), "the Pod contains all of it"
     await world.bind("cluster-admin", JANE)
     assert world.may(jane, "create", "machineimages", group=COMPUTE)
 
@@ -118,14 +118,14 @@ async def earlier(world: World, rules: list[Any], **annotations: str) -> None:
 
 async def test_nodes_of_an_earlier_version_lose_the_right_to_read_all_pods(world: World) -> None:
     await earlier(world, EARLIER)
-    assert world.may(NODE, "list", "pods"), "as it was"
+    assert world.may(NODE, "list", "pods"), "unchanged"
     await ensure_defaults(world.store, world.clock, Randomness(3))
     for verb in ("get", "list", "watch"):
         assert not world.may(NODE, verb, "pods")
         assert not world.may(NODE, verb, "pods", namespace="team", name="web")
     assert world.may(NODE, "list", "namespaces")
     assert world.may(NODE, "watch", "podendpoints", group=NETWORKING)
-    assert world.may(NODE, "get", "widgets", group="example.com"), "what an administrator added stays"
+    assert world.may(NODE, "get", "widgets", group="example.com"), "rules that an administrator added stay"
     before = world.store.revision
     await ensure_defaults(world.store, world.clock, Randomness(3))
     assert world.store.revision == before

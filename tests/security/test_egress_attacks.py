@@ -1,7 +1,7 @@
 """Attacks on addresses, services and gateways of other tenants, and the checks that stop them.
 
-Each attack is made twice: on the platform as it is, where it must fail, and on one without the defence that is meant
-against it, where it must succeed. So a test here cannot pass for another reason than the one it names.
+Each attack is made twice: with the defence, where it must fail, and without it, where it must succeed. So a test here
+cannot pass for another reason than the one it names.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Attack = Callable[[Cities], Coroutine[Any, Any, bool]]
 
 
 def attacked(attack: Attack, defended: bool) -> None:
-    """Whether the attack comes to what it should."""
+    """Assert that the attack succeeds only without the defence."""
 
     async def story(cities: Cities) -> None:
         assert await attack(cities) is not defended
@@ -45,7 +45,7 @@ def attacked(attack: Attack, defended: bool) -> None:
 
 
 async def succeeds(what: Coroutine[Any, Any, object]) -> bool:
-    """Whether the server takes a write."""
+    """Return whether the server accepts a write."""
     try:
         await what
     except ApiError:
@@ -54,7 +54,7 @@ async def succeeds(what: Coroutine[Any, Any, object]) -> bool:
 
 
 async def shop(cities: Cities) -> Client:
-    """A second namespace, whose editor is the attacker."""
+    """Create a second namespace, whose editor is the attacker; return the attacker's client."""
     metadata = {"name": "shop"}
     await cities.user.resource(NAMESPACES).create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"}
@@ -80,7 +80,7 @@ async def service_of(client: Client, namespace: str, **metadata: Any) -> None:
 
 
 async def rules(cities: Cities) -> list[str]:
-    """The addresses under which somebody may leave, by namespace of the service."""
+    """Return the source addresses of egress rules, with the namespace of the service."""
     forwarders, _ = await relays(cities)
     return [
         f"{each['spec']['externalService']['namespace']} {rule['gatewayip']}"
@@ -250,7 +250,7 @@ def test_a_class_is_made_smaller_under_an_address_that_is_held(monkeypatch: pyte
 
 @TWICE
 def test_a_service_points_at_a_node(monkeypatch: pytest.MonkeyPatch, defended: bool) -> None:
-    """The server refuses it. Should it slip through, the controller makes no rule of it."""
+    """The server rejects it, and the controller would make no rule of such an object."""
 
     async def attack(cities: Cities) -> bool:
         await prepare(cities)
@@ -311,7 +311,7 @@ def test_l3_a1_tenants_write_neither_rules_nor_what_controllers_say() -> None:
                     await attempt
         with pytest.raises(Forbidden):
             await mallory.resource(SOURCE_IPS).patch("192.0.2.5", {"spec": {"claimRef": None}})
-        # And were a claim's word forged all the same, the address itself does not agree.
+        # Even with a forged status of the claim, the address itself does not agree.
         await cities.user.resource(CLAIMS).patch("mine", bound, "shop", subresource="status")
         sources = [{"service": {"name": "web"}, "sourceIPClaim": {"name": "mine"}}]
         await service_of(mallory, "shop")

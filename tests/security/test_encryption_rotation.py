@@ -28,7 +28,7 @@ SECRETS = "core/secrets"
 
 
 class Server:
-    """What a server has of its own: a key file and a way to the store."""
+    """A server's own state: a key file and a connection to the store."""
 
     def __init__(self, url: str, file: Path) -> None:
         self.url = url
@@ -47,7 +47,7 @@ class Server:
             await self.store.close()
 
     async def advance(self) -> str:
-        """Seconds go by, and the server looks; the stage that it is in."""
+        """Advance the clock and let the server reconcile; return the stage."""
         follow_keys(self.file, self.rotation.record)
         self.clock.advance(16.0)
         looking = asyncio.ensure_future(self.rotation.advance())
@@ -121,7 +121,7 @@ async def test_a_file_with_a_new_first_key_is_a_rotation_that_is_begun_by_the_co
     server.file.write_text((tmp_path / "other.key").read_text().replace("key1", "mine") + lines)
     async with server.started() as store:
         await server.rotation.advance()
-        assert server.rotation.record.step == 0, "nobody has asked for anything"
+        assert server.rotation.record.step == 0, "no rotation was requested"
         await server.rotation.begin()
         while await server.advance() != "sealed":
             pass
@@ -156,7 +156,7 @@ async def fill_one(store: Store, number: int) -> None:
 
 
 async def _watch(held: list[float]) -> None:
-    """Processor time of this thread between two turns of ours."""
+    """Return the processor time of this thread between two of our turns."""
     while True:
         before = time.thread_time()
         await asyncio.sleep(0)
@@ -192,7 +192,7 @@ async def test_a_server_that_was_away_opens_what_the_others_sealed_meanwhile(tmp
 
 
 async def test_restored_secrets_are_resealed_before_the_old_key_is_retired(tmp_path: Path) -> None:
-    """Into etcd everything comes back under revisions of its own, and sealed as it was."""
+    """In etcd all objects get new revisions, and stay encrypted as before."""
     (tmp_path / "etcd").mkdir()
     etcd = EtcdCluster(etcd_binary(ETCDS[-1]), tmp_path / "etcd")
     etcd.start()
@@ -229,7 +229,7 @@ async def restore_its_own_backup(server: Server) -> None:
 
 
 async def announce(server: Server) -> None:
-    """Have the server's Lease say what it goes by."""
+    """Publish a server's key state in its Lease."""
     words = [*(opens_with(key) for key, _ in read_keys(server.file)), seals_with(server.sealer.sealing)]
     text = f'"annotations":{{"{TRUSTS}":"{" ".join(words)}"}}'
     value = f'{{"metadata":{{"name":"apiserver-one","namespace":"kube-system",{text}}},"spec":{{}}}}'.encode()

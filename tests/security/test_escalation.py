@@ -1,4 +1,4 @@
-"""Nobody hands out more than they have."""
+"""No user can grant rights beyond their own."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ async def test_a_namespace_has_no_more_rules_and_bindings_than_can_be_looked_thr
     write(world, admin, "rolebindings", binding("view"))
     with pytest.raises(Forbidden, match="may have 5000 RoleBindings and rules of Roles, and team would have more"):
         write(world, admin, "roles", role(READ_PODS, READ_PODS))
-    write(world, admin, "roles", {**most, "rules": [READ_PODS]}, old=most)  # less is always possible
+    write(world, admin, "roles", {**most, "rules": [READ_PODS]}, old=most)  # fewer are always possible
     write(world, admin, "roles", role(READ_PODS, READ_PODS), namespace="other")
     await world.delete(f"{RBAC}/roles", "team/most")
     write(world, admin, "roles", role(READ_PODS, READ_PODS))

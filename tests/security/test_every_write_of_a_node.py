@@ -1,7 +1,7 @@
-"""Every kind of object that a node may write, with extreme values in all of its parts, leaves the others alone.
+"""Writes every kind of object that a node may write, with extreme values in all parts; objects of a tenant still work.
 
-The writes come from the rules of nodes, so a new rule without a walk here fails. Observed are a Service and its
-endpoints, the scheduling of a Pod, a quota and the deletion of a namespace, all of a tenant.
+~ The writes come from the rules of nodes, so a new rule without a walk here fails. Observed are => The writes come from
+the rules of nodes, so a new rule without a test here fails. The test observes
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ METADATA: Final[Json] = {
 
 
 class Walk:
-    """The writes of a kind: the sound body, and the paths of creates and patches."""
+    """The writes of a kind: a valid body, and the paths of creates and patches."""
 
     def __init__(self, path: str, body: Callable[[Wire], Awaitable[Json]], patched: str = "") -> None:
         self.path = path
@@ -58,7 +58,7 @@ class Walk:
 
 
 def variants(whole: Any, path: tuple[Any, ...] = ()) -> Iterator[Any]:
-    """The object, then with each of its parts replaced by some extreme value."""
+    """Yield the object, then variants with each part replaced by an extreme value."""
     part = whole
     for step in path:
         part = part[step]
@@ -233,7 +233,7 @@ WALKS: dict[str, Walk] = {
 
 
 OF_OTHERS = {"forwarders/status", "gateways/status", "publicaddresses/status", "bgppeers/status"}
-"""There is none of this node here; tests of NodeRestriction in `tests/admission` walk its own."""
+"""This node does not exist here; tests of NodeRestriction in `tests/admission` try a node's own objects."""
 
 
 def written() -> set[str]:
@@ -281,7 +281,7 @@ async def test_extreme_writes_leave_a_tenant_alone(wire: Wire, resource: str) ->
     found = await WALKS[resource].send(wire)
     assert max(found) < 500, found
     assert len(found) > 30
-    assert (min(found) < 300) is (resource not in OF_OTHERS), "the walk begins with a body that is accepted"
+    assert (min(found) < 300) is (resource not in OF_OTHERS), "the first body is valid"
     async with asyncio.timeout(10):
         while await endpoints(wire) != ["10.9.0.7"]:
             await asyncio.sleep(0.05)

@@ -1,4 +1,4 @@
-"""A quantity beyond every float, of one tenant or one node, leaves the pods of other tenants alone."""
+"""A quantity beyond every float, of one tenant or one node, does not affect pods of other tenants."""
 
 from __future__ import annotations
 

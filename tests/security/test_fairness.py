@@ -1,4 +1,4 @@
-"""Clients share the loop by the time that their requests take of it: a noisy one waits for itself."""
+"""Clients share the loop by the processor time of their requests: a noisy client waits only for itself."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def finish(waiting: Awaitable[None] | None) -> None:
 
 
 def served(fairness: Fairness, of: Request, seconds: float = 0.0) -> bool:
-    """Whether a request that takes so long goes ahead at once."""
+    """Send a request of this duration; return true if it did not wait."""
     if (waiting := fairness.enter(of)) is not None:
         waiting.close()  # type: ignore[attr-defined]
         return False
@@ -81,7 +81,7 @@ async def test_a_client_that_used_little_is_not_behind_the_queue_of_one_that_use
     noisy = [asyncio.ensure_future(run(fairness, NOISY, 2 * TURN, order)) for _ in range(64)]
     await asyncio.sleep(0)
     await run(fairness, QUIET, TURN / 10, order)
-    assert order.index("quiet") <= 2, "behind the requests that had begun, and no others"
+    assert order.index("quiet") <= 2, "only behind the requests that had begun"
     await asyncio.gather(*noisy)
     assert len(order) == 65
 

@@ -1,4 +1,4 @@
-"""One object of any newer kind causes few writes and requests, whatever it names."""
+"""One object of a newer kind causes few writes and requests, with any number of references."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.security.wire import Json, Wire, serving
 NODES = 4
 QUIET, LONGEST = 0.8, 20.0  # seconds
 CONSTANT = 12
-"""Writes beside Events and those for each node: finalizer, status, allocations and their records."""
+"""Writes beside Events and per-node writes: finalizer, status, allocations and their records."""
 
 SUM = "0" * 64
 NAMES = [f"s{number}" for number in range(64)]
@@ -93,7 +93,7 @@ async def wire(tmp_path: Path) -> AsyncGenerator[Wire]:
 
 
 async def quiet(wire: Wire) -> int:
-    """The revision of the store once nothing has been written for a while."""
+    """Return the revision of the store once nothing has been written for a while."""
     async with asyncio.timeout(LONGEST):
         while True:
             before = wire.store.revision
@@ -103,7 +103,7 @@ async def quiet(wire: Wire) -> int:
 
 
 async def requests(wire: Wire) -> int:
-    """All requests that the server has answered, of controllers too."""
+    """Return the number of requests that the server has answered, including those of controllers."""
     text = (await wire.admin.call("GET", "/metrics")).body.decode()
     return sum(
         int(float(number)) for number in re.findall(r"^apiserver_request_total\{.*\} (\S+)$", text, re.MULTILINE)
@@ -129,4 +129,6 @@ async def test_one_object_causes_few_writes(wire: Wire) -> None:
         assert 1 <= writes <= CONSTANT + NODES + BURST, kind
         assert made <= CONSTANT + 2 * NODES + BURST, kind
     few = [writes for kind, (writes, _) in found.items() if kind != "ExternalService"]
-    assert max(few) <= CONSTANT + NODES, "only one with 64 sources has an Event for each, up to the limit of an object"
+    assert max(few) <= CONSTANT + NODES, (
+        "only an object with 64 sources has an Event for each, up to the limit of an object"
+    )

@@ -1,4 +1,4 @@
-"""Write access to the place of the backups gives no power over the cluster: a forged backup is not restored.
+"""Write access to the place of the backups gives no control over the cluster: a forged backup is not restored.
 
 The forger has the backup and the program, so every sum and digest of a forgery fits. The forger has no key.
 """
@@ -63,7 +63,7 @@ class Cluster:
         )
 
     async def refusal(self, *, passphrase: bool = False, **allowed: bool) -> str:
-        """The one obstacle. The data directory is as before."""
+        """Return the one error. The data directory is unchanged."""
         before = _files(self.layout.data_dir)
         with pytest.raises(Blocked) as blocked:
             await self.restore(passphrase=passphrase, **allowed)
@@ -158,7 +158,7 @@ async def test_a_backup_of_the_forgers_own_cluster_is_another_clusters(cluster: 
 async def test_a_host_without_all_its_keys_takes_no_tag_on_trust(
     tmp_path: Path, present: tuple[str, ...], allowed: dict[str, bool]
 ) -> None:
-    """It cannot check one: only the passphrase proves the backup there."""
+    """`verify` cannot check one: only the passphrase authenticates a backup there."""
     new = Cluster(tmp_path / "new")
     if present:
         new.install(KEY)
@@ -180,7 +180,7 @@ async def test_a_stolen_key_forges_nothing_once_it_is_retired(cluster: Cluster) 
 
 
 async def test_a_backup_is_restored_with_any_key_of_its_time(cluster: Cluster) -> None:
-    """It was made in the middle of a rotation, and is restored after the end."""
+    """The backup was made in the middle of a rotation, and is restored after its end."""
     cluster.back_up(OLD_KEY, KEY)
     await cluster.restore()
     assert cluster.layout.encryption_key.read_bytes() == _key_file(KEY)
@@ -204,4 +204,4 @@ def test_a_tag_is_for_one_digest_and_one_key() -> None:
     own, other = tags_of("digest", [KEY]), tags_of("digest", [OTHER_KEY])
     with pytest.raises(TagMismatch):
         is_tagged(dict(zip(own, other.values(), strict=True)), "digest", [KEY])
-    assert KEY.hex()[:16] not in "".join([*tags, *tags.values()]), "neither shows the key"
+    assert KEY.hex()[:16] not in "".join([*tags, *tags.values()]), "neither contains the key"

@@ -1,6 +1,6 @@
-"""A tenant who edits one namespace gets a kernel of its own, and the host's only with the right to use it.
+"""A tenant who edits one namespace gets guest kernels, and the host's kernel only with the right to use it.
 
-Everybody comes over TLS with a token, as tenants do.
+Every user connects over TLS with a token, as tenants do.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ ON_THE_HOST = {"compute.datumapis.com/runtime-class": "runc"}
 
 @dataclass
 class Place:
-    """A server with a tenant, who has `edit` in the namespace `team`, and an account of `kube-system` that may too."""
+    """A server with a tenant who has `edit` in the namespace `team`, and an account of `kube-system` with `edit`."""
 
     stack: AsyncExitStack
     at: HttpConfig
     admin: Client
 
     async def account(self, namespace: str, name: str) -> Client:
-        """A client that shows a token of a new service account."""
+        """Return a client with the token of a new service account."""
         await self.admin.resource(SERVICE_ACCOUNTS).create({"metadata": {"name": name, "namespace": namespace}})
         path = SERVICE_ACCOUNTS.path(namespace, name, "token")
         reply = await self.admin.call("POST", path, None, b'{"spec": {"audiences": [], "expirationSeconds": 600}}')
@@ -232,7 +232,7 @@ async def test_derived_pods_do_not_bypass_the_host_kernel_check(tmp_path: Path) 
 async def test_a_rollback_leads_to_no_invented_template(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, defended: bool
 ) -> None:
-    """Controllers roll back to what the status says, and may use every class."""
+    """Controllers roll back to the template in the status, and may use every class."""
     if not defended:
         monkeypatch.setattr(WorkloadStrategy, "validate_status_update", lambda *_: None)
     async with place(tmp_path) as world:
@@ -274,7 +274,7 @@ async def test_the_right_is_one_on_the_whole_cluster(tmp_path: Path) -> None:
         await tenant.resource(WORKLOADS).create(workload(annotations=ON_THE_HOST))
         await world.admin.resource(CLUSTER_BINDINGS).delete("use-runc-mallory")
         grown = {"spec": {"template": {"metadata": {"labels": {"a": "b"}}}}}
-        await tenant.resource(WORKLOADS).patch("w", grown, "team")  # what it has it keeps
+        await tenant.resource(WORKLOADS).patch("w", grown, "team")  # the existing class stays
 
 
 async def test_administrators_and_the_system_have_it(tmp_path: Path) -> None:

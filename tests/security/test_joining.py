@@ -44,7 +44,7 @@ async def wire(tmp_path: Path) -> AsyncGenerator[Wire]:
 
 
 async def asked(wire: Wire, token: str, node: str, name: str, key: ec.EllipticCurvePrivateKey = KEY) -> Json:
-    """What became of a token's request for a node's certificate."""
+    """Return the status of a decided request for a node's certificate."""
     pem = csr(f"system:node:{node}", "system:nodes", key=key)
     answer = await wire.attacker(token=token).post(REQUESTS, signing_request(pem, name=name))
     assert answer.status == 201, answer
@@ -65,7 +65,7 @@ async def test_a_living_nodes_name_cannot_be_taken_over(wire: Wire) -> None:
 
 
 async def test_a_name_is_taken_the_moment_it_is_given(wire: Wire) -> None:
-    """Whoever holds another token cannot overtake a node between its approval and its registration."""
+    """The holder of another token cannot take the name between a node's approval and its registration."""
     first, second = await wire.token("aaaaaa"), await wire.token("bbbbbb")
     assert outcome(await asked(wire, first, "new", "first")) == ("Approved", "AutoApproved")
     assert outcome(await asked(wire, second, "new", "second")) == ("Denied", "NodeNameTaken")
@@ -116,7 +116,7 @@ async def test_a_token_says_where_its_node_is(wire: Wire) -> None:
 
 @pytest.mark.parametrize("label", ADMINISTRATORS)
 async def test_a_node_cannot_say_where_it_is(wire: Wire, label: str) -> None:
-    """Not when it registers, not later, not through its status, and it cannot take away what an administrator said."""
+    """Neither at registration, nor later, nor through its status; and it cannot remove an administrator's labels."""
     node = wire.node("n1")
     body: Json = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {label: "x"}}}
     assert (await node.post("/api/v1/nodes", body)).status == 403

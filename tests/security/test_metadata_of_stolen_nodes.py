@@ -1,4 +1,4 @@
-"""A stolen node blocks no deletion with finalizers and owners, and takes no other node's name by its labels."""
+"""A stolen node blocks no deletion with finalizers and owners, and cannot pass for another node by its labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stolen node creates mirrors of static pods in every namespace, and none of them concerns the pods there."""
+"""A stolen node creates mirrors of static pods in every namespace; none of them affects the pods there."""
 
 from __future__ import annotations
 
@@ -97,7 +97,9 @@ async def test_nodes_learn_neither_labels_nor_addresses_of_a_mirror(wire: Wire) 
 
 
 async def test_a_pod_on_the_host_network_has_the_addresses_of_its_node(wire: Wire) -> None:
-    assert (await mirror(wire, "x", hostNetwork=True)).status == 403, "of bank, which pod security keeps off the host"
+    assert (await mirror(wire, "x", hostNetwork=True)).status == 403, (
+        "of bank, in which pod security rejects host ports"
+    )
     system = "/api/v1/namespaces/kube-system/pods"
     body = await mirror_of(wire, "n1", "x", hostNetwork=True)
     assert (await wire.node("n1").post(system, body)).status == 201

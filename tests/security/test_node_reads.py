@@ -1,6 +1,6 @@
 """A stolen node certificate: the objects it can read of pods that are not on that node, over TLS.
 
-The server is the product in a process of its own. The pods have something secret in every field that a Pod has.
+The server runs in a process of its own. The pods have a secret value in every field of a Pod.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LISTED = {"node", "phase", "ready", "workload", "ports", "addresses", "nodeAddre
 
 
 class Caller:
-    """Somebody with a certificate."""
+    """A client with a certificate."""
 
     def __init__(self, server: TarmacProcess, pki: Pki, user: str, group: str) -> None:
         pair = pki.client(user, [group])
@@ -112,7 +112,7 @@ class World:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TarmacProcess]:
-    # No controller judges nodes that do not beat, or owners that are not there.
+    # Without these controllers, nodes need no heartbeats and objects need no owners.
     data = tmp_path_factory.mktemp("sees") / "data"
     with TarmacProcess(data, "--controllers", "serviceaccount") as server:
         yield server
@@ -143,7 +143,7 @@ async def test_a_node_reads_no_pod_of_another(world: World) -> None:
             assert status == 403, (url, answer)
             assert CANARY.encode() not in answer
     listed = await world.node.done("GET", f"/api/v1/pods?{own}")
-    assert [item["metadata"]["name"] for item in listed["items"]] == ["own"], "its own are there whole"
+    assert [item["metadata"]["name"] for item in listed["items"]] == ["own"], "the node's own pods are complete"
     assert (await world.node.done("GET", f"{PODS}/own"))["spec"]["containers"][0]["env"][0]["value"] == CANARY
 
 

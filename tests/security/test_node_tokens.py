@@ -1,4 +1,4 @@
-"""A token joins as many machines as it says, each use counted before anything is given for it; then it is worthless."""
+"""A token joins a limited number of machines; each use is counted before it has an effect, the last ends the token."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def test_of_twenty_machines_on_a_token_of_five_uses_five_join(wire: Wire) 
     assert {reason(status) for status in found if outcome(status)[0] == "Denied"} == {"TokenUsedUp"}
     assert await used(wire.admin, token) == joined
     nodes = {each["metadata"]["name"] for each in (await wire.admin.resource(NODES).list()).items}
-    assert nodes == joined, "no Node was made for a machine that was turned away"
+    assert nodes == joined, "no Node was made for a rejected machine"
 
 
 async def test_a_stolen_token_is_worthless_after_its_uses(wire: Wire) -> None:
@@ -86,7 +86,7 @@ async def test_the_same_name_counts_once_and_a_request_that_fails_counts_not_at_
 
 
 async def test_a_use_is_for_one_key(wire: Wire) -> None:
-    """Whoever reads the token of a machine that is joining gets no certificate of its name."""
+    """An attacker who reads the token of a joining machine gets no certificate of its name."""
     token = await create_token(wire.admin, "dfw", 1, 3600)
     assert outcome(await asked(wire, token.credential, "new", "mine"))[0] == "Approved"
     for attempt in range(3):
@@ -139,7 +139,7 @@ async def test_a_node_of_an_earlier_version_has_no_key_yet(wire: Wire) -> None:
 
 
 async def test_a_use_that_was_counted_before_a_kill_is_that_nodes_use(wire: Wire) -> None:
-    """The controller was killed after it had counted, and before it made the Node."""
+    """The controller was killed after it had counted the use, and before it created the Node."""
     token = await create_token(wire.admin, "dfw", 1, 3600)
     counted = {"data": {USED: base64.b64encode(json.dumps({"new": "2030-01-01T00:00:00Z"}).encode()).decode()}}
     await wire.admin.resource(SECRETS).patch(SECRET_PREFIX + token.id, counted, "kube-system")
@@ -188,15 +188,15 @@ async def test_a_nodes_certificate_gets_neither_another_nodes_nor_a_servers(wire
     )
     for request in (other, server, served):
         assert (await node.post(REQUESTS, request)).status in (201, 403)
-    assert await wire.undecided("other"), "nobody but a person may say yes"
+    assert await wire.undecided("other"), "only a person may approve it"
     for request in (other, server, served):
         try:
             found = await wire.admin.resource(CERTIFICATE_REQUESTS).get(request["metadata"]["name"])
         except NotFound:
-            continue  # refused at the door
+            continue  # rejected at creation
         assert "certificate" not in (found.get("status") or {})
     handed_over = wire.attacker(token=(await create_token(wire.admin, "dfw", 1, 3600)).credential)
-    assert (await handed_over.post("/tarmac/v1/servers", {})).status in (403, 404), "no token of a node makes a server"
+    assert (await handed_over.post("/tarmac/v1/servers", {})).status in (403, 404), "a token of a node joins no server"
 
 
 async def test_a_token_whose_time_is_over_is_refused_and_goes(wire: Wire) -> None:
@@ -210,7 +210,7 @@ async def test_a_token_whose_time_is_over_is_refused_and_goes(wire: Wire) -> Non
 
 
 async def test_a_request_of_a_token_that_ended_meanwhile_is_denied(wire: Wire) -> None:
-    """Asked in time, decided too late: the extra of the request says which token it was."""
+    """Requested in time, decided too late: the extra of the request names the token."""
     token = await create_token(wire.admin, "dfw", 1, 3600)
     past = {"stringData": {"expiration": "2020-01-01T00:00:00Z", "usage-bootstrap-authentication": "true"}}
     await wire.admin.resource(SECRETS).patch(SECRET_PREFIX + token.id, past, "kube-system")

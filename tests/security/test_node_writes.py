@@ -1,7 +1,7 @@
-"""Everything that a node may write is in a table, and extreme values of all of it harm only that node.
+"""A table lists everything that a node may write, and extreme values of all of it harm only that node.
 
-A stolen certificate stands on node n1. Before and after, the same things of others are looked at: Nodes, Pods, Networks
-and the lists that everybody reads.
+A stolen certificate of node n1 makes the attack. Before and after it the test reads the same objects of other nodes:
+Nodes, Pods, Networks and the lists that every node reads.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BESIDE_RULES = {
     "/metrics/resource",
     "/tarmac/v1/external/connections",
 }
-"""What the node authorizer decides object by object, an endpoint of the server, and what the server asks nodes for."""
+"""Objects that the node authorizer decides one by one, an endpoint of the server, and paths that nodes serve."""
 
 NODE = "/api/v1/nodes/n1"
 ANNOTATIONS = (
@@ -130,7 +130,7 @@ LEASE: Json = {"holderIdentity": "n1", "leaseDurationSeconds": 40, "renewTime": 
 
 
 def variants(whole: Any, path: tuple[Any, ...] = ()) -> Iterator[Json]:
-    """The object with each of its parts replaced by each extreme value, one at a time."""
+    """Yield the object with each of its parts replaced by each extreme value, one at a time."""
     part = whole
     for step in path:
         part = part[step]
@@ -197,7 +197,7 @@ LISTS = (
 
 
 async def of_others(wire: Wire) -> dict[str, Any]:
-    """What must not change, and what must answer."""
+    """Check that the server answers, and return the state that must not change."""
     for path in LISTS:
         await wire.admin.call("GET", path)
     for peer in ("on-n1", "on-n2"):
@@ -220,14 +220,14 @@ async def of_others(wire: Wire) -> dict[str, Any]:
 
 
 async def shown(wire: Wire, plural: str, name: str) -> Json:
-    """What other nodes see of a Node or Pod, without its version and what the node controller writes."""
+    """Return the object that other nodes read of a Node or Pod, without version and fields of the node controller."""
     found = await wire.admin.get_json(f"/apis/networking.datumapis.com/v1alpha/{plural}", {})
     (one,) = [each for each in found["items"] if each["metadata"]["name"] == name]
     return {key: value for key, value in one.items() if key not in ("metadata", "ready")}
 
 
 async def attack(wire: Wire, target: str, bodies: Iterator[Json]) -> dict[int, int]:
-    """Send every body, of which the first is sound; how often each status came back."""
+    """Send every body, of which the first is valid; return how often each status came back."""
     counted: dict[int, int] = {}
     attacker = wire.node("n1")
     sound = await attacker.patch(target, next(bodies))
@@ -247,7 +247,7 @@ async def test_extreme_annotations_of_a_node(wire: Wire) -> None:
     before = await of_others(wire)
     bodies = [{"metadata": {"annotations": {name: text}}} for name in ANNOTATIONS for text in TEXTS]
     found = await attack(wire, NODE, iter([{"metadata": {"annotations": {VERSION: "0.1"}}}, *bodies]))
-    assert set(found) == {200, 403}, "some are the node's own, others are refused"
+    assert set(found) == {200, 403}, "some are the node's own, the rest is rejected"
     assert await of_others(wire) == before
 
 
@@ -273,7 +273,7 @@ async def test_extreme_statuses_of_its_own_pods(wire: Wire) -> None:
 
 @pytest.mark.parametrize("where", ["pod", "claim"])
 async def test_a_node_puts_no_finalizer_on_what_it_reports_of(wire: Wire, where: str) -> None:
-    """The object, and its namespace, would stay when the node has long been removed."""
+    """An ownerless object, and its namespace, would stay long after the node was removed."""
     target = "/api/v1/namespaces/default/pods/on-n1/status"
     if where == "claim":
         spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}

@@ -1,4 +1,4 @@
-"""A node reads what its pods refer to, and nothing else."""
+"""A node reads the objects that its pods refer to, and no other ones."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ async def test_a_node_watches_and_lets_go_of_the_volumes_it_has_the_disks_of(wor
 async def test_for_its_networks_a_node_reads_where_pods_are_and_nothing_of_other_nodes(world: World) -> None:
     await pod(world)
     for verb in ("get", "list", "watch"):
-        assert not world.may(OTHER, verb, "pods"), "whole pods of others"
+        assert not world.may(OTHER, verb, "pods"), "complete pods of another node"
         assert not world.may(OTHER, verb, "pods", namespace="team")
         assert not world.may(OTHER, verb, "pods", namespace="team", name="web")
     endpoints = {"group": "networking.datumapis.com", "resource": "podendpoints"}

@@ -1,4 +1,4 @@
-"""A certificate has one name, whoever reads it: a request or a certificate with two becomes nobody."""
+"""A certificate has one name, for every reader: a request or a certificate with two is anonymous."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_the_authority_signs_no_second_name(wire: Wire) -> None:
 
 
 def certificate_with(wire: Wire, name: x509.Name) -> KeyPair:
-    """As an authority of old, or a careless one, could have signed it."""
+    """An earlier version, or a careless authority, could have signed it."""
     usages, now = ["digital signature", "client auth"], wire.admin.clock.now()
     signed = wire.pki.authority._sign(name, KEY.public_key(), usages, None, now, _YEAR)  # pyright: ignore[reportPrivateUsage]
     return KeyPair(signed, private_pem(KEY))
@@ -79,7 +79,7 @@ async def test_a_certificate_with_two_names_is_refused_by_server_and_agents(wire
 
 
 async def test_certificates_contain_only_the_parsed_subject(wire: Wire) -> None:
-    """Attributes that nobody reads do not get into a certificate."""
+    """Unknown attributes do not get into a certificate."""
     asked = subject(NODES, (NameOID.ORGANIZATIONAL_UNIT_NAME, "x"), (NameOID.EMAIL_ADDRESS, "a@b"), (CN, "jane"))
     signed = wire.pki.sign_request(csr_of(asked, x509.DNSName("a.example")), ["client auth"], 3600)
     certificate = x509.load_pem_x509_certificate(signed)

@@ -1,4 +1,4 @@
-"""Tokens of an OpenID Connect issuer: who is let in, who is not, and what an issuer that misbehaves can do."""
+"""Tokens of an OpenID Connect issuer: accepted ones, rejected ones, and the effects of an issuer that misbehaves."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ HD: dict[str, Any] = {"hd": "example.com"}
 
 
 class Door:
-    """The authenticator of a server that trusts the issuer, under a clock of ours."""
+    """The authenticator of a server that trusts the issuer, under a manual clock."""
 
     def __init__(self, issuer: FakeIssuer, ca_file: Path, pki: Pki, store: MemoryStore) -> None:
         self.issuer, self.ca_file = issuer, ca_file
@@ -49,7 +49,7 @@ class Door:
         self.reviews = Reviews(self.authenticator, authorizer, self.clock, lambda _name, _not_before: False)
 
     async def open(self, claim: str = "sub") -> Door:
-        """Start, as the server does: the first fetch is under way, nobody waits for it."""
+        """Start, as the server does: the first fetch runs in the background."""
         options = parsed(["server", *flags(self.issuer, str(self.ca_file), claim)])
         await self.issuers.use(authentication_of(options).issuers)
         return self
@@ -108,7 +108,7 @@ async def check(door: Door, case: Case) -> None:
     user = await door.enter(token)
     assert (user.name, user.groups) == (wanted, (*case.groups, "system:authenticated")), case.name
     assert {key: list(value) for key, value in user.extra.items()} == case.extra
-    assert door.ask(token) is user, "a token that was good once is known at once"
+    assert door.ask(token) is user, "a token that was valid once is cached"
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -132,7 +132,7 @@ async def test_tokens_of_ours_are_ours_whatever_issuers_there_are(door: Door) ->
     await door.open()
     forged = signed({"alg": "RS256", "kid": "one"}, door.issuer.claims(iss=ISSUER, **HD), RSA_KEY)
     assert await door.why(forged) == "invalid bearer token"
-    assert door.issuer.asked.get("/keys", 0) <= 1, "nobody asks an issuer about a token that does not name it"
+    assert door.issuer.asked.get("/keys", 0) <= 1, "a token of another issuer causes no request"
 
 
 async def test_a_review_says_why_and_a_request_does_not(door: Door) -> None:
@@ -162,7 +162,7 @@ async def test_a_new_key_is_fetched_when_a_token_shows_it(door: Door) -> None:
     door.clock.advance(MIN_FETCH_INTERVAL)
     assert (await door.enter(new)).name == f"{door.issuer.url}#jane"
     door.clock.advance(MIN_FETCH_INTERVAL)
-    await door.refused(door.issuer.token(sub="joe", **HD))  # signed with a key that is gone
+    await door.refused(door.issuer.token(sub="joe", **HD))  # signed with a retired key
 
 
 async def test_there_is_one_fetch_at_a_time_and_one_in_ten_seconds(door: Door) -> None:

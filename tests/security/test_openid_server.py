@@ -1,4 +1,4 @@
-"""A server that was started with the flags of an issuer: its people come in over HTTPS, and nobody waits for others."""
+"""A server with the flags of an OpenID Connect issuer: users authenticate over HTTPS, and a slow issuer blocks none."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"
 
 @pytest.fixture
 def trusting(tmp_path: Path) -> Iterator[tuple[FakeIssuer, TarmacProcess]]:
-    """An issuer that takes its time, and a server that has started nevertheless."""
+    """A slow issuer, and a server that has started nevertheless."""
     with fake_issuer(tmp_path) as issuer:
         issuer.stay_silent(600)
         told = flags(issuer, str(tmp_path / "ca.crt"))
@@ -31,7 +31,7 @@ def trusting(tmp_path: Path) -> Iterator[tuple[FakeIssuer, TarmacProcess]]:
 
 
 def client(tarmac: TarmacProcess, token: str = "") -> Attacker:
-    """By a token, or the administrator."""
+    """A client with a token, or the administrator."""
     ca = str(tarmac.data_dir / "pki" / "ca.crt")
     context = ssl.create_default_context(cafile=ca) if token else tarmac.client_context()
     headers = (("Authorization", f"Bearer {token}"),) if token else ()
@@ -43,7 +43,7 @@ async def whoami(asking: Attacker) -> Answer:
 
 
 async def let_in(asking: Attacker) -> Answer:
-    """Ask until it is known who asks; on a busy machine the server may have given the issuer up before."""
+    """Repeat the request until the token is accepted; on a busy machine the server may have given up on the issuer."""
     while True:
         with suppress(TimeoutError):
             answer = await whoami(asking)
@@ -66,7 +66,7 @@ async def test_requests_waiting_for_the_issuer_delay_no_others(trusting: tuple[F
     issuer.stay_silent(0)
     found = (await waiting).body["status"]["userInfo"]
     assert (found["username"], found["groups"]) == (f"{issuer.url}#jane", ["oidc:team-a", "system:authenticated"])
-    assert (await jane.get("/api/v1/namespaces")).status == 403, "known, and without a right"
+    assert (await jane.get("/api/v1/namespaces")).status == 403, "authenticated, and without a right"
 
 
 def test_flags_that_make_no_sense_are_told_of_and_nothing_starts(tmp_path: Path) -> None:

@@ -22,11 +22,11 @@ from tests.support.ports import free_ports
 from tools.cache import ROOT
 
 OPEN_TO_OTHERS: dict[str, str] = {}
-"""Paths below the data directory that other users may read, each with the reason. There is none."""
+"""Paths below the data directory that other users may read, each with the reason. The table is empty."""
 
 
 def open_below(folder: Path) -> set[str]:
-    """Everything below that group or other users have any access to."""
+    """Return everything below that group or other users can access."""
     found = {
         str(each.relative_to(folder))
         for each in folder.rglob("*")
@@ -54,12 +54,12 @@ def test_a_fresh_data_directory_holds_nothing_that_other_users_can_read(tmp_path
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(30)
-    assert open_below(data) == set(), "what is written at the end, too"
+    assert open_below(data) == set(), "also files written at the end"
 
 
 @pytest.mark.parametrize("kind", ["keys", "store", "up", "setup"])
 def test_a_lock_is_private_and_one_of_an_earlier_version_becomes_so(tmp_path: Path, kind: str) -> None:
-    """Whoever can read a lock can hold it, and the server would not start."""
+    """A user who can read a lock can hold it, and the server would not start."""
     machine = Machine(data=tmp_path)
     file = tmp_path / {"keys": ".lock", "store": "store.db.lock", "up": "up.lock", "setup": "setup.lock"}[kind]
     file.touch()

@@ -68,7 +68,7 @@ def test_servers_with_names_of_their_own_agree_on_one_certificate(tmp_path: Path
     assert {"one.example.org", "192.0.2.2"} <= subject_names(both)
     assert serving(one, "one.example.org").serial_number == both.serial_number
     clock.advance(YEAR)
-    assert "192.0.2.2" not in subject_names(serving(one, "one.example.org")), "names that nobody wants go with it"
+    assert "192.0.2.2" not in subject_names(serving(one, "one.example.org")), "unused names are removed at renewal"
 
 
 def test_a_server_killed_between_certificate_and_key_starts_again(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_requests_are_signed_with_what_was_approved(tmp_path: Path) -> None:
 
 
 def test_a_certificate_for_clients_alone_has_no_empty_key_usage(tmp_path: Path) -> None:
-    """OpenSSL takes a certificate for invalid whose key usage has no bit; ours then closes the connection."""
+    """OpenSSL rejects a certificate whose key usage has no bit; ours then closes the connection."""
     signed = x509.load_pem_x509_certificate(Pki(tmp_path, ManualClock()).sign_request(csr(), ["client auth"], 3600))
     assert [each for each in signed.extensions if isinstance(each.value, x509.KeyUsage)] == []
     usage = signed.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value

@@ -1,4 +1,4 @@
-"""Roles and bindings decide, and changes to them count at once."""
+"""Roles and bindings decide, and changes to them take effect at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stolen node certificate reports invented pods: without a restore, after one, and for a person to adopt."""
+"""A stolen node certificate reports invented pods: without a restore, after one, and for an administrator to adopt."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def wire(tmp_path: Path) -> AsyncGenerator[Wire]:
 
 
 async def restored(wire: Wire) -> None:
-    """The record that `tarmac restore` leaves."""
+    """Write the record that `tarmac restore` leaves."""
     note = json.dumps({"metadata": {"name": RESTORES[1]}, "time": TIME}, separators=(",", ":"))
     await wire.store.create(*RESTORES, note.encode())
 
@@ -100,7 +100,7 @@ async def test_a_node_may_not_register_with_the_annotation_and_learns_it_from_th
 async def test_a_node_writes_its_own_annotations(wire: Wire) -> None:
     for name in ("version", "trusts", "leaving", "delete-disks"):
         if name == "leaving":
-            continue  # the controllers would let the node go
+            continue  # the controllers would remove the finalizer
         answer = await wire.node("n1").patch(NODE, {"metadata": {"annotations": {f"tarmac.dev/{name}": "x"}}})
         assert answer.status == 200, answer
     assert (await wire.node("n1").patch(NODE, {"metadata": {"annotations": {"tarmac.dev/leaving": "x"}}})).status == 200
@@ -113,7 +113,7 @@ async def test_a_node_that_has_answered_adds_nothing_later(wire: Wire) -> None:
     assert await held(wire) == [("real", "n1")]
     await create(wire)
     assert (await report(wire, pod("real", "3"))).status == 200
-    assert await held(wire) == [], "the pod that it reported is gone, and another takes no place"
+    assert await held(wire) == [], "the pod that it reported is gone, and no other takes its place"
 
 
 async def test_deleting_a_node_frees_the_names_that_it_holds(wire: Wire) -> None:
@@ -171,7 +171,7 @@ async def test_an_invented_pod_is_not_adopted_past_admission(
     with pytest.raises(error, match=why):
         await decide(wire, "adopt")
     assert (await wire.admin.resource(PODS).list("shop")).items == []
-    assert await held(wire) == [("web", "n1")], "it is still to be decided"
+    assert await held(wire) == [("web", "n1")], "still undecided"
 
 
 async def test_an_invented_pod_takes_no_address_of_others(wire: Wire) -> None:
@@ -243,7 +243,7 @@ def interface(network: str, vni: int, address: str) -> str:
 
 
 async def network(wire: Wire, namespace: str, block: str) -> tuple[str, int]:
-    """The key and the number of a Network, once it has one."""
+    """Return the key and the number of a Network, once it has one."""
     networks = wire.admin.resource(NETWORKS)
     body = {"apiVersion": NETWORKS.api_version, "kind": "Network", "metadata": {"name": "net", "namespace": namespace}}
     await networks.create({**body, "spec": {"ipam": {"mode": "Policy", "ipv4Range": block}}})

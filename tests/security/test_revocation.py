@@ -1,4 +1,4 @@
-"""A removed node's certificate is refused within a second on every server, and what it has open ends."""
+"""Every server rejects a removed node's certificate within a second, and ends its open connections."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def wire(tmp_path: Path) -> AsyncGenerator[Wire]:
 
 
 class Open:
-    """A connection that stays, whose first answer has come."""
+    """An open connection whose first response has arrived."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -88,7 +88,7 @@ async def test_a_removed_nodes_certificate_is_refused_and_its_watches_and_tunnel
 
 
 async def test_a_removed_node_gets_no_certificate_for_a_request_of_before(wire: Wire) -> None:
-    """It could otherwise come back under its name: many requests are pending while the Node is removed."""
+    """Otherwise the node could return under its name: many requests are pending while the Node is removed."""
     await wire.admin.resource(NODES).create({"metadata": {"name": "lost"}})
     key = ec.generate_private_key(ec.SECP256R1())
     pem = csr("system:node:lost", "system:nodes", key=key)
@@ -127,7 +127,7 @@ async def test_a_certificate_of_afterwards_is_good(wire: Wire) -> None:
     assert (await old.get("/api/v1/nodes/n")).status == 401
     now = await refused_until(wire.admin, "system:node:n")
     fresh = wire.pki.authority.issue_client("system:node:n", ("system:nodes",), now + 1)
-    assert (await wire.attacker(fresh).get("/api/v1/nodes/n")).status == 404, "there is no such Node, but it may ask"
+    assert (await wire.attacker(fresh).get("/api/v1/nodes/n")).status == 404, "the Node does not exist, but it may ask"
 
 
 async def test_nobody_but_administrators_and_the_node_controller_says_what_is_revoked(wire: Wire) -> None:
@@ -172,7 +172,7 @@ async def test_unreadable_revocations_refuse_and_old_ones_are_dropped(wire: Wire
 
 
 async def test_revoking_several_at_once_ends_them_all(wire: Wire) -> None:
-    """None of them is undone by another, and what is revoked during a look is looked at once more."""
+    """No revocation undoes another, and one that comes during a pass causes a further pass."""
     pairs: list[KeyPair] = [wire.pki.node(f"n{number}") for number in range(3)]
     opened = [(await Open.at(wire.attacker(pair), f"GET {WATCH} HTTP/1.1"))[0] for pair in pairs]
     await asyncio.gather(*(revoke(wire.admin, f"system:node:n{number}") for number in range(3)))

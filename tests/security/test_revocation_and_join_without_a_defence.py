@@ -1,4 +1,4 @@
-"""Lost certificates, tokens, backups and locks in wrong hands, with each defence and without it."""
+"""Stolen certificates, tokens, backups and locks, with each defence and without it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_a_revoked_certificate_at_a_nodes_own_port(
     certified = auth.certified
     if not defended:
         monkeypatch.setattr(auth, "certified", lambda certificate: replace(certified(certificate), not_before=""))
-    monkeypatch.setattr(auth, "_CERTIFICATE_SECONDS", 0.0)  # a positive answer is asked for again at once
+    monkeypatch.setattr(auth, "_CERTIFICATE_SECONDS", 0.0)  # a positive decision is not cached
     async with planet(tmp_path, tunnelled=False) as world:
         jane = world.pki.authority.issue_client("jane", ("system:masters",), SystemClock().now())
         assert (await (await caller(world, jane)).get("/pods")).status == 200
@@ -86,7 +86,7 @@ async def test_a_token_of_one_use_with_a_second_key(
 
 @TWICE
 def test_a_token_in_the_list_of_processes(defended: bool) -> None:
-    """Every local user reads the command line of a process, and only its own user the rest."""
+    """Every local user can read the command line of a process, but only its own user the rest."""
     given = ["--token-file", "-"] if defended else ["--token", TOKEN.text]
     program = [sys.executable, "-m", "tarmac.apps.main", "join", "192.0.2.1", *given]
     with subprocess.Popen(program, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:

@@ -22,7 +22,7 @@ from tests.server.streams.planet import Planet, planet
 
 
 async def caller(world: Planet, pair: KeyPair) -> Attacker:
-    """Somebody with a certificate who speaks to the node."""
+    """Return a client of the node with a certificate."""
     context = ssl.create_default_context(cadata=world.pki.ca_file.read_text())
     file = world.home / "caller.pem"
     file.write_bytes(pair.certificate + pair.key)
@@ -32,7 +32,7 @@ async def caller(world: Planet, pair: KeyPair) -> Attacker:
 
 
 async def test_a_revoked_certificate_is_refused_by_nodes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tarmac.agent.http.auth._CERTIFICATE_SECONDS", 0.0)  # a Yes is asked for again at once
+    monkeypatch.setattr("tarmac.agent.http.auth._CERTIFICATE_SECONDS", 0.0)  # a positive decision is not cached
     async with planet(tmp_path, tunnelled=False) as world:
         now = SystemClock().now()
         jane = world.pki.authority.issue_client("jane", ("system:masters",), now)

@@ -1,4 +1,4 @@
-"""Comparing rules as wholes finds exactly what comparing them permission by permission finds."""
+"""Comparing whole rules finds exactly the result of comparing every single permission."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def random_rule(dice: random.Random) -> PolicyRule:
 
 
 def one_by_one(owned: list[PolicyRule], wanted: list[PolicyRule]) -> bool:
-    """Whether every single permission of `wanted` is covered."""
+    """Return whether every single permission of `wanted` is covered."""
     for rule in wanted:
         kinds = product(rule.verbs, rule.groups, rule.resources, rule.names or [""])
         for verb, group, resource, name in kinds:

@@ -1,4 +1,4 @@
-"""`tarmac vnc` on a computer with other users: neither its port nor its browser's command line lets them in."""
+"""`tarmac vnc` on a computer with other users: neither its port nor its browser's command line gives them access."""
 
 from __future__ import annotations
 
@@ -179,5 +179,5 @@ async def test_a_browser_is_started_with_a_private_file_instead_of_the_secret_ad
         assert f"url={address.replace('&', '&amp;')}" in file.read_text()
         assert [stat.S_IMODE(each.stat().st_mode) for each in (file, file.parent)] == [0o600, 0o700]
         serving.cancel()
-    assert not file.parent.exists(), "the file goes with the command"
+    assert not file.parent.exists(), "the file is removed when the command ends"
     await client.close()

@@ -1,4 +1,4 @@
-"""Tokens that stand in Secrets: good with exactly their Secret and their account, and with no other."""
+"""Tokens stored in Secrets: valid with exactly their Secret and their account."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def token(world: World) -> str:
 
 
 def refused(world: World, token: str) -> str:
-    """What a review says of it; requests are told nothing."""
+    """Return the reason that a review reports; responses of requests contain none."""
     with pytest.raises(Unauthorized):
         authenticate(world, token)
     with pytest.raises(InvalidToken) as why:
@@ -84,7 +84,7 @@ async def test_it_ends_with_its_secret_also_when_it_is_on_its_way_out(world: Wor
 
 
 async def test_a_new_secret_of_the_same_name_does_not_bring_it_back(world: World, token: str) -> None:
-    """Whoever may write Secrets must not bring back a token that was ended by deleting its Secret."""
+    """A user who may write Secrets must not restore a token that was ended by deleting its Secret."""
     authenticate(world, token)
     await world.delete(SECRETS, "team/app-token")
     await world.put(SECRETS, secret(token, uid="another-uid"))
@@ -192,7 +192,7 @@ async def test_a_use_is_noted_once_a_day_and_again_when_nobody_wrote_it_down(wor
     tokens.recognise(token)
     today = rfc3339(now)[:10]
     assert await uses.next() == (HOLDER, today)
-    for day in (today, rfc3339(now + 24 * 3600)[:10]):  # of a server whose clock is ahead
+    for day in (today, rfc3339(now + 24 * 3600)[:10]):  # by a server whose clock is ahead
         await world.put(SECRETS, secret(token, labels={LAST_USED: day}))
         assert rfc3339(tokens.recognise(token).expires)[10:] == "T00:00:00Z"
     world.clock.advance(2 * 24 * 3600)
@@ -212,6 +212,6 @@ async def test_a_secret_says_on_which_day_its_token_was_used_last(tmp_path: Path
         async with secrets.watch("default", resource_version=version, fields="metadata.name=app-token") as changes:
             labels = json.loads((await anext(aiter(changes))).raw)["metadata"]["labels"]
         assert labels == {LAST_USED: rfc3339(SystemClock().now())[:10]}
-        with pytest.raises(Forbidden):  # it is as good as before
+        with pytest.raises(Forbidden):  # the token still authenticates
             await user.resource(PODS).list("default")
         await user.close()

@@ -1,4 +1,4 @@
-"""One parser: a request that says something twice is authorized and handled alike, or refused."""
+"""One parser: a request that states something twice is authorized and handled alike, or rejected."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_a_node_cannot_list_everybodys_pods_by_asking_twice(wire: Wire) ->
 
 
 async def test_a_name_in_an_escaped_selector_is_not_the_name_that_is_listed(wire: Wire) -> None:
-    """Whoever may list one Secret by its name may not list all by hiding that name in another field's value."""
+    """A user who may list one Secret by name may not list all by hiding that name in another field's value."""
     rule = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"], "resourceNames": ["mine"]}
     await wire.admin.resource(ROLES).create({"metadata": {"name": "one", "namespace": "default"}, "rules": [rule]})
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "one"}
@@ -119,7 +119,7 @@ def test_a_header_with_one_meaning_is_there_once(name: str) -> None:
 
 
 async def test_the_last_of_two_equal_keys_is_what_is_admitted_and_stored(wire: Wire) -> None:
-    """An object that admission would refuse cannot hide behind one that it would not."""
+    """An object that admission rejects cannot hide behind one that it accepts."""
     body = json.dumps(signing_request(csr("jane", "system:masters"), CLIENT))
     doubled = body.replace('"signerName": ', f'"signerName": "{KUBELET_SERVING}", "signerName": ')
     requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
@@ -139,7 +139,7 @@ async def test_the_last_of_two_equal_keys_is_what_is_admitted_and_stored(wire: W
     ],
 )
 def test_server_and_node_parse_forwarded_paths_alike(target: str) -> None:
-    """The path that is handed on is read again by the node, with the same parser and the same result."""
+    """The node reads the forwarded path again, with the same parser and the same result."""
     request = read(target)
     info = request_info(request)
     _, _, behind = request.path.partition("/n1/proxy")

@@ -1,4 +1,4 @@
-"""A stolen node certificate claims addresses that tenants have already: of Networks, targets and pools."""
+"""A stolen node certificate claims addresses that tenants already have: of Networks, targets and pools."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def warned(wire: Wire) -> bool:
 
 
 async def publish(wire: Wire, *addresses: str) -> Answer:
-    """Say in node-facts that an interface has these."""
+    """Report in node-facts that an interface has these addresses."""
     facts = json.dumps({"interfaces": [{"name": "eth0", "addresses": [f"{each}/24" for each in addresses]}]})
     return await wire.node("n1").patch(NODE, {"metadata": {"annotations": {ANNOTATION_NODE_FACTS: facts}}})
 
@@ -104,7 +104,7 @@ async def test_a_target_in_use_cannot_be_claimed(wire: Wire, target: str) -> Non
 
 
 async def test_writes_do_not_add_up_to_more_addresses(wire: Wire) -> None:
-    """Each one is a range that new Networks keep off."""
+    """New Networks keep off each of these ranges."""
     stated: list[str] = []
     for block in range(6):
         stated += [f"172.{16 + block}.{number}.9" for number in range(30)]

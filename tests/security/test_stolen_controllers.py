@@ -1,8 +1,8 @@
-"""Somebody who has the certificate of kube-controller-manager, as `tarmac up --with-kubernetes-controllers` issues it.
+"""The stolen certificate of kube-controller-manager, as `tarmac up --with-kubernetes-controllers` issues it.
 
-It gets tokens of the nine accounts and what they may do, which is to run what users described. It reads no Secret, gets
-no other account, and creates no Pod of its own invention: in `kube-system` that Pod could use an account that writes
-cluster roles.
+It gets tokens of the nine accounts and their rights, which run workloads of users. It reads no Secret, gets no other
+account, and creates no Pod of its own invention: in `kube-system` that Pod could use an account that writes cluster
+roles.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def thief(wire: Wire) -> Attacker:
 
 
 async def token(wire: Wire, account: str) -> Attacker:
-    """What the thief is with a token of one of the accounts."""
+    """Return a client of the thief with a token of one of the accounts."""
     body: Json = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     answer = await thief(wire).post(f"{SYSTEM}/serviceaccounts/{account}/token", body)
     assert answer.status == 201, answer
@@ -86,7 +86,7 @@ async def test_it_reads_no_secrets_with_any_of_its_identities(wire: Wire) -> Non
 
 
 def invented(**more: Any) -> Json:
-    """A Pod that would take over the cluster: its account may write any ClusterRole."""
+    """A Pod that would take control of the cluster: its account may write any ClusterRole."""
     body = pod("x", labels=LABELS, serviceAccountName="tarmac-clusterrole", **more)
     body["metadata"] |= {"namespace": "kube-system"}
     return body
@@ -149,7 +149,7 @@ async def test_it_changes_no_image_of_a_pod(wire: Wire, monkeypatch: pytest.Monk
 async def test_a_tenant_writes_no_controller_revision(
     wire: Wire, monkeypatch: pytest.MonkeyPatch, defended: bool
 ) -> None:
-    """Even one that may do everything in its namespace; a Pod on the host's kernel would come of it."""
+    """Even an account with all rights in its namespace; it could create a Pod on the host's kernel."""
     if not defended:
         monkeypatch.setattr(stockrestriction.StockControllerRestriction, "_check_author", lambda *_: None)
     evil = await tenant(wire, "evil", role="cluster-admin")
@@ -160,7 +160,7 @@ async def test_a_tenant_writes_no_controller_revision(
 
 
 def test_no_role_of_a_controller_has_rights_that_it_does_not_use() -> None:
-    """As the source of kube-controller-manager 1.35 uses them."""
+    """The rights that the sources of kube-controller-manager 1.35 use."""
     granted = {
         (verb, resource)
         for rules in STOCK_ROLES.values()

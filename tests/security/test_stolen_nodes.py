@@ -37,7 +37,7 @@ async def wire(tmp_path: Path) -> AsyncGenerator[Wire]:
 
 
 async def shown(wire: Wire, node: str, *addresses: tuple[str, str]) -> None:
-    """What an administrator, who is believed, writes into a Node's status."""
+    """Write addresses into a Node's status as the administrator, who may write any."""
     entries = [{"type": kind, "address": address} for kind, address in addresses]
     await wire.admin.resource(NODES).patch(node, {"status": {"addresses": entries}}, subresource="status")
 
@@ -101,7 +101,7 @@ async def test_a_node_publishes_no_tunnel_key_of_others(wire: Wire) -> None:
 
 
 async def test_a_node_publishes_no_key_of_others_in_its_facts_either(wire: Wire) -> None:
-    """Each annotation is compared with both of the other nodes: they publish one key in two places."""
+    """Each annotation is compared with both of the other nodes, which publish one key in two places."""
 
     def tunnel(key: str) -> Json:
         return {"metadata": {"annotations": {ANNOTATION_TUNNEL: write_tunnel(NodeTunnel(True, "kernel", key))}}}
@@ -151,7 +151,7 @@ async def test_the_api_servers_address_is_for_nodes_that_an_administrator_put_be
 
 
 async def asked(wire: Wire, *names: str) -> Json:
-    """What became of n1's request for a serving certificate, whose status shows these names."""
+    """Return the status of n1's request for a serving certificate, whose Node reports these names."""
     known = [("InternalIP" if each[0].isdigit() or ":" in each else "Hostname", each) for each in names]
     await shown(wire, "n1", *known)
     general = [x509.IPAddress(ip_address(each)) if kind == "InternalIP" else x509.DNSName(each) for kind, each in known]
@@ -288,7 +288,7 @@ async def test_a_mirror_stays_one(wire: Wire) -> None:
 
 
 async def test_a_tenant_makes_no_mirror_pod(wire: Wire) -> None:
-    """Drains and departures pass over them, so one would keep a node from being emptied."""
+    """Drains and decommissions skip them, so one would keep a node from being emptied."""
     group = "rbac.authorization.k8s.io"
     bindings = dynamic(f"{group}/v1", "rolebindings", "RoleBinding")
     body: Json = {"roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "admin"}}

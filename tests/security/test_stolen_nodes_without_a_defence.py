@@ -157,7 +157,7 @@ async def test_the_addresses_of_a_pool_as_a_nodes_addresses(
 
 @TWICE
 def test_a_lease_of_decades(monkeypatch: pytest.MonkeyPatch, defended: bool) -> None:
-    """A node that has fallen silent with it would never be noticed."""
+    """The loss of such a node would never be noticed."""
     if not defended:
         monkeypatch.setattr(heartbeats, "MAX_DURATION", float("inf"))
     clock = ManualClock()

@@ -1,4 +1,4 @@
-"""The key of a server in wrong hands: it passes for that server alone, until the authority is rotated."""
+"""The stolen key of a server: it impersonates that server alone, until the authority is rotated."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def stolen(pki: Pki) -> KeyPair:
 
 
 async def status(attacker: Attacker, target: str) -> int:
-    """The status; 0 if the handshake is refused."""
+    """Return the status; 0 if the handshake fails."""
     try:
         return (await attacker.get(target)).status
     except (ConnectionError, IndexError, ssl.SSLError):  # IndexError: closed without an answer
@@ -64,7 +64,7 @@ async def test_it_is_no_identity_at_a_nodes_own_port(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("target", READS)
 async def test_it_vouches_for_no_other_certificate(wire: Wire, target: str) -> None:
-    """As an authority of its own, whose certificates have the stolen one behind them."""
+    """As an authority, with certificates that the stolen key signed."""
     made = Authority(stolen(wire.pki)).issue_client("kubernetes-admin", ("system:masters",), SystemClock().now())
     for chain in (made.certificate, made.certificate + stolen(wire.pki).certificate):
         assert await status(wire.attacker(KeyPair(chain, made.key)), target) in (0, 401)
@@ -92,7 +92,7 @@ async def test_it_serves_under_no_other_name(wire: Wire, name: str) -> None:
     listener = await serve(lambda _: Response(200, b"{}"), context)
     trusting = ssl.create_default_context(cadata=wire.pki.ca_file.read_text())
     try:
-        assert await status(Attacker(listener.port, trusting), "/") == 200, "this is what its holder can do"
+        assert await status(Attacker(listener.port, trusting), "/") == 200, "the holder of the key can do this"
         with pytest.raises(ssl.SSLCertVerificationError):
             await asyncio.open_connection("127.0.0.1", listener.port, ssl=trusting, server_hostname=name)
     finally:
@@ -100,10 +100,10 @@ async def test_it_serves_under_no_other_name(wire: Wire, name: str) -> None:
 
 
 async def test_a_rotation_of_the_authority_ends_it(world: World, tmp_path: Path) -> None:
-    clock = SystemClock()  # TLS looks at the machine's
+    clock = SystemClock()  # TLS uses the machine's clock
     pki = Pki(tmp_path, clock)
     rotation = AuthorityRotation(world.store, pki, OldCertificateUsers(world.store, clock), clock)
-    pki.authority  # noqa: B018 - made when it is first asked for
+    pki.authority  # noqa: B018 - creates the authority
     with pki.server_files(["127.0.0.1"]) as files:
         thief = KeyPair(*(each.read_bytes() for each in files))
     (tmp_path / "thief.pem").write_bytes(thief.certificate + thief.key)

@@ -1,4 +1,4 @@
-"""A stolen node certificate states the size of its underlay's packets, which every Network of its location follows."""
+"""A stolen node certificate reports the MTU of its underlay, which every Network of its location follows."""
 
 from __future__ import annotations
 

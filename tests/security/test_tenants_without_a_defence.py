@@ -105,7 +105,7 @@ def test_the_target_of_another_namespaces_external_name(
 
 @TWICE
 def test_the_short_name_of_an_external_service(view: DnsView, monkeypatch: pytest.MonkeyPatch, defended: bool) -> None:
-    """A tenant who made one of that name first would get the packets of all."""
+    """A tenant who created one of that name first would get the packets of all clients."""
 
     def oldest(known: DnsView, name: str, _: object) -> Key | None:
         return min((key for key in known.externals if key[1] == name), key=lambda key: known.externals[key].created)

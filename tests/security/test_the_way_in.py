@@ -68,7 +68,7 @@ async def create(wire: Wire, resource: Any, name: str, spec: Json) -> None:
 
 
 async def of_others(wire: Wire) -> Json:
-    """Everything about the three objects that is not the stolen node's to say."""
+    """Return everything about the three objects that the stolen node may not change."""
     found: Json = {}
     for resource, name in ((ADDRESSES, "203.0.113.5"), (PEERS, "tor"), (POOLS, "public")):
         obj = await wire.admin.resource(resource).get(name)
@@ -212,7 +212,7 @@ async def test_a_tenant_gets_no_address_of_others(wire: Wire, name: str) -> None
     held = {each["spec"]["address"] for each in (await wire.admin.resource(ADDRESSES).list()).items}
     assert held == {"203.0.113.5"}, "the pool is for the namespace bank"
     text = (await evil.get("/api/v1/namespaces/evil/services/evil")).body
-    assert "bank" not in str(text), "who holds the address is not told"
+    assert "bank" not in str(text), "the holder of the address is not named"
 
 
 @pytest.mark.parametrize(("method", "target"), [

@@ -1,4 +1,4 @@
-"""The `token` subresource of service accounts, and what others can check tokens with."""
+"""The `token` subresource of service accounts, and the keys by which clients verify tokens."""
 
 from __future__ import annotations
 

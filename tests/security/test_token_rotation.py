@@ -1,4 +1,4 @@
-"""A new key for tokens of service accounts: nobody is logged out before the old one is retired, and everybody after."""
+"""A new key for service account tokens: old tokens work until the old key is retired, and not after."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def rotation_of(world: World) -> TokenRotation:
 
 
 async def announce(world: World, server: str, *trusted: str) -> None:
-    """Have a server's Lease say what it trusts."""
+    """Publish a server's trusted keys in its Lease."""
     note = {TRUSTS: " ".join(trusted)}
     metadata = {"name": f"apiserver-{server}", "namespace": "kube-system", "annotations": note}
     await world.put("coordination.k8s.io/leases", {"metadata": metadata, "spec": {"holderIdentity": server}})
@@ -84,7 +84,7 @@ async def test_stage_by_stage_until_the_old_key_is_retired(world: World) -> None
     await rotation.retire()
     assert (await rotation.status())["stage"] == "settled"
     with pytest.raises(Unauthorized):
-        authenticate(world, old)  # though it was good, and known, a moment ago
+        authenticate(world, old)  # though it was valid, and cached, a moment ago
     assert authenticate(world, issue(world)).name == app.name
 
 
@@ -173,7 +173,7 @@ async def test_a_server_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> N
         plain = ssl.create_default_context(cafile=str(server.data_dir / "pki" / "ca.crt"))
         app = Attacker(port, plain, (("Authorization", f"Bearer {token}"),))
         refused = await app.post("/tarmac/v1/rotations/tokens", {"action": "begin"})
-        assert refused.status == 403, "only who was given the right"
+        assert refused.status == 403, "only users with that right"
 
         file = server.data_dir / "pki" / "sa.key"
         before = file.read_bytes()
@@ -184,7 +184,7 @@ async def test_a_server_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> N
         async with asyncio.timeout(30):
             while (found := stage(server))["stage"] != "signing" or file.read_bytes() == before:
                 await asyncio.sleep(0.2)
-        assert (await app.get("/api/v1/namespaces")).status == 403, "still known"
+        assert (await app.get("/api/v1/namespaces")).status == 403, "still authenticated"
         early = tarmac(server, "--retire")
         assert early.returncode == 3
         assert "old key signed expire in" in early.stderr

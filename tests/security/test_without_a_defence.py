@@ -1,4 +1,4 @@
-"""What a stolen node or a tenant does to others, on the platform as it is and without the defence that is meant.
+"""Attacks of a stolen node or a tenant on other tenants, with each defence and without it.
 
 Each attack is made twice: it must fail with the defence and succeed without it, so a test here cannot pass for another
 reason than the one it names.
@@ -68,7 +68,7 @@ async def report(wire: Wire, address: str) -> Answer:
 
 
 async def is_placed(wire: Wire, **more: Any) -> bool:
-    """Whether a Pod of the bank gets a node."""
+    """Return whether a Pod of the bank gets a node."""
     body = pod("mine", **more)
     body["metadata"]["namespace"] = "bank"
     await wire.admin.resource(PODS).create(body)

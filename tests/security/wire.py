@@ -1,4 +1,4 @@
-"""A whole server over TLS, its controllers at work, and attackers who send it whatever bytes they like."""
+"""A whole server over TLS with its controllers, and attackers who send it arbitrary bytes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ KUBELET_SERVING = "kubernetes.io/kubelet-serving"
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back."""
+    """The status and body of a response."""
 
     status: int
     body: Json
@@ -63,7 +63,7 @@ class Wire:
         return Attacker(self.port, context, (("Authorization", f"Bearer {token}"),) if token else ())
 
     def node(self, name: str) -> Attacker:
-        """Somebody who has taken over a node."""
+        """Return an attacker with the certificate of a node."""
         return self.attacker(self.pki.node(name))
 
     async def token(self, identity: str = "abcdef", **more: str) -> str:
@@ -76,7 +76,7 @@ class Wire:
         return f"{identity}.{secret}"
 
     async def decided(self, name: str) -> Json:
-        """A certificate request once somebody has decided about it and, if approved, signed it."""
+        """Return the status of a certificate request once it is denied, failed or signed."""
         async with asyncio.timeout(10):
             while True:
                 found = await self.admin.resource(CERTIFICATE_REQUESTS).get(name)
@@ -87,7 +87,7 @@ class Wire:
                 await asyncio.sleep(0.02)
 
     async def undecided(self, name: str) -> bool:
-        """Whether a request stays as it is, though one that was made after it has been decided."""
+        """Return true if a request stays undecided after a later one was decided."""
         marker = await self.admin.resource(CERTIFICATE_REQUESTS).create(
             signing_request(csr("system:node:marker-node", "system:nodes"), name="marker")
         )
@@ -98,7 +98,7 @@ class Wire:
 
 @dataclass(frozen=True)
 class Attacker:
-    """Somebody with a credential, a socket and no manners."""
+    """A client that sends raw requests with a credential."""
 
     port: int
     context: ssl.SSLContext
@@ -114,7 +114,7 @@ class Attacker:
         return await self.send("PATCH", target, body, ("Content-Type", f"application/{kind}+json"))
 
     async def send(self, method: str, target: str, body: Json | bytes | None, *headers: tuple[str, str]) -> Answer:
-        """One request exactly as told, on a connection of its own."""
+        """Send one request exactly as given, on a connection of its own."""
         content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         lines = [*self.headers, *headers, ("Connection", "close")]
         if all(name.lower() != "host" for name, _ in lines):

@@ -1,4 +1,4 @@
-"""Access to repositories for tests without a server: nobody can say who may pull from the platform's own registry."""
+"""Access to repositories for tests without a server: pulls from the platform's own registry cannot be authorized."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tarmac.volumes.fake import FakeSources
 
 
 class Nowhere:
-    """A transport that leads nowhere."""
+    """A transport without a server."""
 
     async def request(self, request: ClientRequest) -> Reply:
         raise Disconnected("there is no server")
@@ -31,5 +31,5 @@ class Nowhere:
 
 
 def no_registry() -> RepositoryAccess:
-    """For images of other registries."""
+    """Return access for images of other registries."""
     return RepositoryAccess(Client(Nowhere()), FakeSources())

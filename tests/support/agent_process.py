@@ -1,4 +1,4 @@
-"""A real `tarmac agent` in a process of its own, as users run it, on a containerd of the test's."""
+"""A real `tarmac agent` in a process of its own, as users run it, on the test's containerd."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class AgentProcess:
     def __init__(
         self, folder: Path, name: str, containerd: ContainerdNode, kubeconfig: Path, *flags: str, **settings: Any
     ) -> None:
-        self.python = Path(sys.executable)  # another version's is put here before the start
+        self.python = Path(sys.executable)  # a test of another version replaces this before the start
         self.name = name
         self.folder = folder
         self.kubeconfig = kubeconfig
@@ -41,7 +41,7 @@ class AgentProcess:
         self.logs = folder / "logs"
         self.log = folder.parent / f"{name}.log"
         self.config = folder / "kubelet.json"
-        # Short, since sockets are in it, and not the machine's own, which is another agent's.
+        # Short, since it contains sockets, and not the machine's default, which belongs to another agent.
         self.devices = Path(tempfile.gettempdir()) / f"tarmac-d-{zlib.crc32(str(folder).encode()):08x}"
         folder.mkdir(parents=True, exist_ok=True)
         header = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
@@ -69,7 +69,7 @@ class AgentProcess:
 
     @property
     def stdout(self) -> IO[str] | None:
-        """What the running agent prints."""
+        """Return the output of the running agent."""
         return self._process.stdout if self._process is not None else None
 
     def command(self) -> list[str]:
@@ -94,7 +94,7 @@ class AgentProcess:
         return self.launch().await_ready()
 
     def launch(self) -> Self:
-        """Start, and wait for nothing."""
+        """Start without waiting."""
         self.logs.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(self.command(), stdout=subprocess.PIPE, stderr=log, text=True)
@@ -114,11 +114,11 @@ class AgentProcess:
         self._end(signal.SIGKILL)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
-        """Ask it to end; the exit code."""
+        """Send SIGTERM, wait and return the exit code."""
         return self._end(number)
 
     def usage(self) -> tuple[float, float]:
-        """(processor seconds so far, resident megabytes)."""
+        """Return the processor seconds so far and the resident megabytes."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(") ")[2].split()
         ticks = int(fields[11]) + int(fields[12])
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
@@ -152,12 +152,12 @@ class AgentProcess:
 
     @property
     def pods(self) -> list[str]:
-        """Uids of the pods it keeps anything of."""
+        """Return the uids of pods of which the agent keeps state."""
         folder = self.folder / "root" / "pods"
         return [each.name for each in folder.iterdir()] if folder.exists() else []
 
     def unmount(self) -> None:
-        """Take away what agents leave mounted for the next one, so that the folder can be removed."""
+        """Remove the mounts that an agent leaves for its successor, so that the folder can be removed."""
         lines = Path("/proc/self/mountinfo").read_text().splitlines()
         points = [line.split(" ")[4] for line in lines]
         for point in sorted((each for each in points if each.startswith(f"{self.folder}/")), reverse=True):
@@ -165,8 +165,8 @@ class AgentProcess:
 
 
 def until(true: Callable[[], object], seconds: float = 30.0, pause: float = 0.05) -> None:
-    """Wait for a condition; says so when it does not come."""
+    """Wait for a condition; fail when it does not hold in time."""
     deadline = time.monotonic() + seconds
     while not true():
-        assert time.monotonic() < deadline, "it did not happen in time"
+        assert time.monotonic() < deadline, "the condition did not hold in time"
         time.sleep(pause)

@@ -14,13 +14,20 @@ _SERIAL, _STATUS, _ENABLE, _CONTROL = 0x3F8, 0x600, 0x602, 0x604
 _ORIGIN = 0x7C00
 
 Behaviour = Literal["waits", "deaf", "ends", "counts", "echoes", "ticks", "sleeps"]
-"""On the power button it ends; it does not; it ends at once; it writes bytes, each one more than the last, without end;
-it writes what it reads; it writes a line with its number, in hex, eighteen times a second, until the power button; it
-waits for that button without using the processor."""
+"""Behaviour of a guest.
+
+- `waits`: ends when the power button is pressed
+- `deaf`: ignores the power button
+- `ends`: ends at once
+- `counts`: writes bytes without end, each one more than the last
+- `echoes`: writes back the bytes that it reads
+- `ticks`: writes a line with its number, in hex, eighteen times a second, until the power button is pressed
+- `sleeps`: waits for the power button without using the processor
+"""
 
 
 def boot_sector(behaviour: Behaviour, says: str) -> bytes:
-    """Says a line, and behaves."""
+    """Return a sector that writes a line and then behaves as given."""
     text = says.encode() + b"\r\n\0"
     body = {
         "waits": _wait_for_button() + _power_off(),

@@ -1,8 +1,8 @@
 """A real containerd for tests, one for the whole run, with runc, gVisor, the project's images and a network for pods.
 
-Everything that it makes in the machine carries the number of the test process: the folder in /run, the bridge, the
-cgroups. The fixture removes it by those names whatever became of the tests, and first of all removes what a test
-process left that was killed before it could.
+The names of the folder in /run, the bridge and the cgroups contain the number of the test process. The fixture removes
+them by name after the tests, also when tests failed, and before the tests removes those of test processes that were
+killed.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ def containerd_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Contai
 
 @pytest.fixture
 def spare_node(containerd_node: ContainerdNode, tmp_path: Path) -> Iterator[ContainerdNode]:
-    """Another one beside it, which a test may kill."""
+    """A second containerd, which a test may kill."""
     yield from _running(ContainerdNode(containerd_node.settings.parts, tmp_path, os.getpid(), spare=1))
 
 
 @pytest.fixture
 def second_spare_node(containerd_node: ContainerdNode, tmp_path: Path) -> Iterator[ContainerdNode]:
-    """A third, for tests that need as many."""
+    """A third containerd."""
     folder = tmp_path / "second"
     folder.mkdir()
     yield from _running(ContainerdNode(containerd_node.settings.parts, folder, os.getpid(), spare=2))
@@ -88,7 +88,7 @@ class ContainerdNode:
 
     @property
     def endpoint(self) -> str:
-        """Where CRI is spoken."""
+        """The address of the CRI socket."""
         return self.settings.endpoint
 
     def start(self) -> None:
@@ -113,7 +113,7 @@ class ContainerdNode:
         remove_cgroups(self.cgroup_root)
 
     def sandbox(self, name: str = "", **more: Any) -> SandboxConfig:
-        """A pod of its own each time; what is left out suits most tests."""
+        """Return the configuration of a new pod; the defaults suit most tests."""
         uid = str(uuid.uuid4())
         pod = PodIdentity("default", name or f"pod-{uid[:8]}", uid)
         logs = self.folder / "logs" / uid
@@ -123,14 +123,14 @@ class ContainerdNode:
         return SandboxConfig(pod, **{**settings, **more})
 
     def container(self, name: str = "main", *command: str, **more: Any) -> ContainerConfig:
-        """A busybox that runs a command, by default one that waits and ends on TERM."""
+        """Return the configuration of a busybox that runs a command, by default one that waits and ends on SIGTERM."""
         waits = ("sh", "-c", "trap 'exit 0' TERM; sleep 3600 & wait")
         settings: dict[str, Any] = {"attempt": 0, "image": BUSYBOX, "image_name": BUSYBOX}
         settings |= {"command": command or waits, "log_path": f"{name}.log"}
         return ContainerConfig(name, **{**settings, **more})
 
     def _make_network(self) -> None:
-        """A bridge with Debian's plugins on it. Ours to make: the plugin would turn on forwarding for the machine."""
+        """Configure a bridge with Debian's plugins. The test makes the bridge: the plugin would turn on forwarding."""
         _ip("link", "add", self.bridge, "type", "bridge")
         _ip("addr", "add", f"{self.gateway}/24", "dev", self.bridge)
         _ip("addr", "add", f"{self._gateway6}/64", "dev", self.bridge, "nodad")
@@ -155,12 +155,12 @@ class ContainerdNode:
 
 
 def no_network() -> LinuxSecurity:
-    """For sandboxes whose network does not matter: the host's, which costs nothing to set up."""
+    """Configure sandboxes that use the host's network, which needs no set-up."""
     return LinuxSecurity(host_network=True)
 
 
 def sweep(parts: NodeParts) -> None:
-    """Remove what test processes left that are no more."""
+    """Remove the leftovers of test processes that have ended."""
     for run in _RUN.glob(f"{_PREFIX}*"):
         found = re.fullmatch(rf"{_PREFIX}(\d+)(s*)", run.name)
         if found and not Path(f"/proc/{found[1]}").exists():

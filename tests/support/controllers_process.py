@@ -14,7 +14,7 @@ READY = "tarmac controllers ready "
 
 @contextmanager
 def running_controllers(kubeconfig: Path, log: Path, *flags: str) -> Generator[subprocess.Popen[str]]:
-    """Start, wait for the ready line, end again. What it logged is part of every error."""
+    """Start, wait for the ready line, end again. Every error contains the log."""
     command = [sys.executable, "-m", "tarmac.apps.main", "controllers", "--kubeconfig", str(kubeconfig), *flags]
     with log.open("ab") as output:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=output, text=True)

@@ -1,4 +1,4 @@
-"""A tiny CRI server for tests of the driver's edges: it lists one pod's sandbox and tells what events it is told to."""
+"""A tiny CRI server for tests of the driver's edges: it lists the sandbox of one pod and sends events on request."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tarmac.runtimes.cri._generated import cri_subset_pb2 as pb
 
 
 class CriServer:
-    """`has_events`: whether it knows GetContainerEvents. `ready`: the state of its one sandbox.
+    """A server with or without GetContainerEvents (`has_events`). `ready` is the state of its one sandbox.
 
-    `output` is what every command says.
-    For each uid in `events` it tells that the container `container` of that pod was started.
+    Every command prints `output`. For each uid in `events` the server reports that the container `container` of that
+    pod was started.
     """
 
     def __init__(self, socket: Path, *, has_events: bool) -> None:
@@ -53,7 +53,7 @@ class CriServer:
         await self._server.start()
 
     async def stop(self) -> None:
-        """Hang up on everybody."""
+        """Close all connections."""
         if self._server is not None:
             await self._server.stop(None)
             self._server = None

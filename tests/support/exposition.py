@@ -10,7 +10,7 @@ Series = tuple[str, frozenset[tuple[str, str]]]
 
 
 def series(text: str) -> dict[Series, float]:
-    """Every sample by name and labels. Raises ValueError for what Prometheus refuses: it drops the whole scrape."""
+    """Return every sample by name and labels. Raises ValueError where Prometheus would drop the whole scrape."""
     found = [
         ((sample.name, frozenset(sample.labels.items())), sample.value)
         for family in text_string_to_metric_families(text)

@@ -1,8 +1,8 @@
-"""How long nothing came through, and under which sources: measured by processes of their own in two namespaces.
+"""Measures interruptions of traffic between two network namespaces, and the source addresses that the server sees.
 
-One asks by datagrams, each with a number, and over a connection that stays open; the other answers both with whom it
-sees. A gap is the time from the sending of the first datagram in a row that was not answered to that of the last, and
-one pause: a machine that is busy sends fewer of them, and makes no gap by that.
+The client process sends numbered datagrams, and requests over a connection that stays open; the server process answers
+each with the source that it sees. A gap is the time from the first of consecutive unanswered datagrams to the last, and
+one pause: a busy machine sends fewer datagrams, which makes no gap.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 EVERY = 0.005
 _TALK_EVERY = 0.05
-_ANSWERED_WITHIN = 1.0  # after the last question
+_ANSWERED_WITHIN = 1.0  # after the last request
 
 
 @dataclass
 class Found:
-    """What somebody was answered: the longest gap in seconds, and as whom it was seen."""
+    """The client's result: the longest gap in seconds, and the sources that the server saw."""
 
     gap: float
     sent: int
@@ -41,12 +41,12 @@ class Found:
 
 
 class Meter:
-    """Somebody who asks, until `found`."""
+    """The client process, which sends until `found`."""
 
     def __init__(self, namespace: Path, address: str, port: int) -> None:
         self._process = _process(namespace, "ask", address, port)
         assert self._process.stdout is not None
-        assert self._process.stdout.readline() == "begins\n", "nobody answers"
+        assert self._process.stdout.readline() == "begins\n", "the server does not answer"
 
     def found(self) -> Found:
         """End it."""
@@ -76,7 +76,7 @@ def answering(namespace: Path, address: str, port: int) -> Generator[None]:
 
 @contextmanager
 def measuring(namespace: Path, address: str, port: int) -> Generator[Meter]:
-    """Ask from a namespace."""
+    """Send from a namespace."""
     meter = Meter(namespace, address, port)
     try:
         yield meter
@@ -90,7 +90,7 @@ def _process(namespace: Path, *words: object) -> subprocess.Popen[str]:
 
 
 def answer(address: str, port: int) -> None:
-    """Answer everybody, for ever."""
+    """Answer every client, for ever."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     selector = selectors.DefaultSelector()
     with (
@@ -142,7 +142,7 @@ class _Asking:
         self.broken = ""
 
     def ask(self) -> None:
-        with suppress(OSError):  # an error of an earlier one: this one is lost
+        with suppress(OSError):  # an error of an earlier datagram: this one is lost
             self.datagrams.send(str(len(self.sent)).encode())
         self.sent.append(time.monotonic())
 
@@ -186,7 +186,7 @@ class _Asking:
 
 
 def ask(address: str, port: int) -> None:
-    """Ask until ended, then say what came of it."""
+    """Send until SIGTERM, then print the result."""
     asking, ending = _Asking(address, port), list[bool]()
     signal.signal(signal.SIGTERM, lambda *_: ending.append(True))
     print("begins", flush=True)

@@ -1,7 +1,7 @@
-"""Operating systems of a few bytes in a node's folder of machine images, without touching the folder that all share.
+"""Operating systems of a few bytes in a node's folder of machine images, without touching the shared folder.
 
-The parts of nodes are put together anew from links to those that set-up made; only the folder of images is another one,
-with the same files and more. `MachineImage`s name those by `source.file`.
+A new folder of the parts of nodes links to those that set-up made; only its folder of images is a copy, with more
+files. `MachineImage`s name those by `source.file`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def more_images(folder: Path, files: Mapping[str, bytes]) -> Generator[None]:
     """Nodes that are started inside have these files too. Nothing changes where machines cannot run."""
     try:
         images = find_machine_parts().images
-    except PartMissing:  # whoever needs them says so
+    except PartMissing:  # tests that need the files skip
         yield
         return
     folder.mkdir()
@@ -64,7 +64,7 @@ def more_images(folder: Path, files: Mapping[str, bytes]) -> Generator[None]:
 
 
 def machine_image(name: str, file: str, content: bytes, **more: Any) -> dict[str, Any]:
-    """The catalogue's word for such a file."""
+    """The `source.file` of such a file."""
     spec = {"size": "1Gi", "format": "raw", "source": {"file": file}, "checksum": checksum(content), **more}
     return {
         "apiVersion": "compute.datumapis.com/v1alpha",
@@ -75,7 +75,7 @@ def machine_image(name: str, file: str, content: bytes, **more: Any) -> dict[str
 
 
 def checksum(content: bytes) -> str:
-    """As the catalogue writes it."""
+    """The digest of a file, as the catalogue writes it."""
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 

@@ -1,4 +1,4 @@
-"""Runs the real kubectl against a server and returns what a person would see."""
+"""Runs the real kubectl against a server and returns its output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def kubectl_path() -> str:
 
 @dataclass(frozen=True)
 class Result:
-    """What one invocation printed."""
+    """The exit code and output of one invocation."""
 
     command: str
     code: int
@@ -39,7 +39,7 @@ class Kubectl:
         self._home = home
 
     def run(self, *arguments: str, stdin: str = "", env: dict[str, str] | None = None, timeout: float = 30) -> Result:
-        """Run and return, whatever the exit code."""
+        """Run and return, with any exit code."""
         done = subprocess.run(
             [self.binary, *arguments],
             input=stdin, capture_output=True, text=True, timeout=timeout, check=False, cwd=self._home,

@@ -1,7 +1,7 @@
-"""Somebody who writes and watches all the time, and notes whatever looks like having been logged out.
+"""Load on a cluster by one user, which notes every error that looks like a logout.
 
-As a program, with KUBECONFIG and a NAME for what is written, it goes on until it is killed and says all the while how
-far it has come: on another machine there is no other way to ask.
+As a program, with KUBECONFIG and a NAME for the object that it writes, it runs until it is killed and prints its
+progress: a test on another machine has no other way to read it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def client_of(kubeconfig: Path) -> Client:
 
 
 class Load:
-    """One who applies a ConfigMap and another who watches it, both with the same credentials."""
+    """A writer that applies a ConfigMap and a watcher of it, both with the same credentials."""
 
     def __init__(self, client: Client, name: str = _NAME) -> None:
         self._maps = client.resource(CONFIG_MAPS)
@@ -48,7 +48,7 @@ class Load:
             await asyncio.sleep(0.02)
 
     async def watch(self) -> None:
-        """From where it was, when the connection breaks."""
+        """Watch; resume at the last version when the connection breaks."""
         version = ""
         while True:
             try:
@@ -57,7 +57,7 @@ class Load:
                     async for change in events:
                         version = change.metadata.resource_version
                         self.seen += change.metadata.name == self._name
-            except Gone:  # history was forgotten, which says nothing of who asks
+            except Gone:  # compacted history has nothing to do with the credentials
                 version = ""
             except (ApiError, ClientError) as error:
                 self._note(error)
@@ -68,7 +68,7 @@ class Load:
         return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"n": str(self.done)}}
 
     def _note(self, error: Exception) -> None:
-        # A connection that breaks is a connection; whom the server does not know is somebody else.
+        # A broken connection says nothing about the credentials; an API error or a certificate error does.
         if isinstance(error, ApiError) or "certificate" in str(error).lower():
             self.refusals.append(str(error))
 

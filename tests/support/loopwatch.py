@@ -1,8 +1,8 @@
-"""How long an event loop was held, in CPU time of its thread: a machine that others keep busy does not count.
+"""Measures how long an event loop is blocked, in CPU time of its thread, so that a busy machine does not count.
 
-A timer beats every few milliseconds; what the thread has computed between two beats is what one pass of the loop took.
-A second thread looks whether a beat is overdue and keeps the stack of whoever holds the loop, so that a stall has a
-name. `report` is called with each stall as it ends.
+A timer fires every few milliseconds; the CPU time of the thread between two firings is the duration of one pass of the
+loop. A second thread checks for an overdue timer and keeps the stack of the code that blocks the loop, so that a stall
+has a name. `report` is called with each stall as it ends.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class LoopWatch:
         self._looking.start()
 
     def stop(self) -> float:
-        """Look no more; the longest hold."""
+        """Stop, and return the longest stall."""
         self._timer.cancel()
         gc.callbacks.remove(self._collected)
         self._ended.set()
@@ -48,7 +48,7 @@ class LoopWatch:
         return self.longest
 
     def forget(self) -> None:
-        """Begin anew: what was so far was the start."""
+        """Reset the figures, so that the start does not count."""
         self.longest, self._last = 0.0, time.clock_gettime(self._clock)
 
     def _beat(self) -> None:
@@ -62,7 +62,7 @@ class LoopWatch:
         self._timer = self._loop.call_later(_BEAT, self._beat)
 
     def _collected(self, phase: str, info: dict[str, int]) -> None:
-        """Collecting garbage holds the loop as well, wherever it happens to begin; then it is told so."""
+        """Report garbage collection, which can block the loop from any code."""
         now = time.clock_gettime(self._clock)
         if phase == "start":
             self._collecting = now
@@ -78,10 +78,10 @@ class LoopWatch:
 
 @contextmanager
 def loop_never_held(limit: float = LIMIT) -> Generator[LoopWatch]:
-    """Fails when what is done inside holds the running loop longer, with the stack of who did.
+    """Fail when the block keeps the running loop busy for longer, with the stack of the code that does.
 
-    What the test process already holds is set aside: collecting garbage inside costs what this test made, not what
-    thousands of tests before it left behind.
+    Existing objects are frozen: a garbage collection inside costs only the garbage of this test, not that of thousands
+    of tests before it.
     """
     stalls: list[tuple[float, str]] = []
     gc.collect()

@@ -1,7 +1,7 @@
-"""A runtime that speaks of classes, as no runtime that can be installed does yet.
+"""A runtime with QoS classes, which no released runtime has yet.
 
-It announces `types`, refuses what it does not have before it touches anything, says what is in effect, and lets a test
-break a class (`lose`) or refuse the next update (`trouble`).
+It announces `types`, rejects unknown classes before any change, reports the classes in effect, and lets a test break a
+class (`lose`) or refuse the next update (`trouble`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class NativeRuntime(FakeRuntime):
         self._of_containers: dict[str, dict[str, str]] = {}
 
     def lose(self, id: str, kind: str) -> None:
-        """A container is not in its class any more."""
+        """Remove a container from its class."""
         self._of_containers[id].pop(kind, None)
 
     async def status(self) -> RuntimeStatus:
@@ -76,7 +76,7 @@ class NativeRuntime(FakeRuntime):
     async def update_container(
         self, id: str, resources: Resources | None, classes: Mapping[str, str] | None = None
     ) -> None:
-        """All or nothing: what cannot be is found before anything is done."""
+        """Update all or nothing: every class is validated before the first change."""
         _check(self.types.container, classes or {}, change=True)
         await super().update_container(id, resources)
         for kind, name in (classes or {}).items():

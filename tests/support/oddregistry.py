@@ -1,4 +1,4 @@
-"""A registry that misbehaves, for tests: it serves one image slowly, or with a layer that is not what was promised."""
+"""A registry that misbehaves, for tests: it serves an image slowly, or with a layer that does not match its digest."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _handler(registry: OddRegistry) -> type[http.server.BaseHTTPRequestHandler]:
             if found is None:
                 return
             content, _, seconds = found
-            with contextlib.suppress(ConnectionError):  # whoever asked may not wait
+            with contextlib.suppress(ConnectionError):  # the client may have gone
                 for start in range(0, len(content), _CHUNK):
                     self.wfile.write(content[start : start + _CHUNK])
                     time.sleep(seconds * _CHUNK / len(content))
@@ -89,7 +89,7 @@ def _handler(registry: OddRegistry) -> type[http.server.BaseHTTPRequestHandler]:
             return found
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Silence."""
+            """Log nothing."""
 
     return Handler
 

@@ -1,4 +1,4 @@
-"""An OpenID Connect issuer on loopback, in a thread: it signs what it is told to, and misbehaves on request."""
+"""An OpenID Connect issuer on loopback, in a thread: it signs any token, and misbehaves on request."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RSA_KEY, OTHER_RSA_KEY = (rsa.generate_private_key(public_exponent=65537, key_si
 
 
 class FakeIssuer:
-    """What it serves may be changed at any time. `asked` counts requests by path."""
+    """An issuer whose documents may be changed at any time. `asked` counts requests by path."""
 
     def __init__(self, ca: str, port: int) -> None:
         self.url = f"https://127.0.0.1:{port}"
@@ -36,20 +36,20 @@ class FakeIssuer:
         self.up = True
         self.discovery: Callable[[], bytes] = self._discovery
         self.key_set: Callable[[], bytes] = self._key_set
-        self.moment = 0.0  # until when nobody is answered, by the monotonic clock
+        self.moment = 0.0  # no request is answered before this moment of the monotonic clock
 
     def claims(self, **changed: Any) -> dict[str, Any]:
-        """Those of an ordinary token; None takes one away."""
+        """Return the claims of an ordinary token with changes; None removes a claim."""
         now = int(time.time())
         usual = {"iss": self.url, "aud": "tarmac", "sub": "jane", "exp": now + 600, "iat": now}
         return {name: value for name, value in {**usual, **changed}.items() if value is not None}
 
     def token(self, header: dict[str, Any] | None = None, key: PrivateKey | None = None, **changed: Any) -> str:
-        """An ordinary token, but for what is changed."""
+        """Return an ordinary token with changes."""
         return signed({"alg": "RS256", "kid": "one", **(header or {})}, self.claims(**changed), key or RSA_KEY)
 
     def stay_silent(self, seconds: float) -> None:
-        """Take requests and answer later."""
+        """Accept requests and delay the answers."""
         self.moment = time.monotonic() + seconds
 
     def answer(self, path: str) -> bytes | None:
@@ -94,7 +94,7 @@ def fake_issuer(folder: Path) -> Generator[FakeIssuer]:
 
         def get_request(self) -> tuple[Any, Any]:
             connection, address = super().get_request()
-            # The handshake is the handler's: one who connects and says nothing keeps nobody waiting.
+            # The handler makes the handshake: a client that connects and sends nothing does not block other clients.
             return context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False), address
 
         def handle_error(self, request: Any, client_address: Any) -> None:

@@ -1,6 +1,6 @@
-"""Tokens of an OpenID Connect issuer, good and bad, and what becomes of each: the same on ours and on kube-apiserver.
+"""Tokens of an OpenID Connect issuer, good and bad, and the result of each: the same on ours and on kube-apiserver.
 
-Both run with the flags of `FLAGS`. `None` is a refusal.
+Both run with the flags of `FLAGS`. `None` is a rejection.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ELLIPTIC = {
 
 
 def flags(issuer: FakeIssuer, ca_file: str, claim: str = "sub") -> tuple[str, ...]:
-    """Of either server."""
+    """The flags of either server."""
     return (
         f"--oidc-issuer-url={issuer.url}",
         "--oidc-client-id=tarmac",
@@ -47,7 +47,7 @@ class Case:
 
 
 def _with(header: dict[str, Any] | None = None, key: Any = None, **claims: Any) -> Callable[[FakeIssuer], str]:
-    """A claim that is a function is asked when the token is made."""
+    """Call claims that are functions when the token is made."""
 
     def make(issuer: FakeIssuer) -> str:
         changed = {name: value() if callable(value) else value for name, value in claims.items()}

@@ -2,7 +2,7 @@
 
 Binaries come from TARMAC_PEER_ETCD, TARMAC_PEER_APISERVER and TARMAC_PEER_SCHEDULER (set by `PEERS=1`). They run in a
 temporary directory on free ports, with TLS, RBAC and a service-account key; three identities are ready: an
-administrator (`system:masters`) by token and by client certificate, and a nobody without rights. Processes are ended by
+administrator (`system:masters`) by token and by client certificate, and a user without rights. Processes are ended by
 their ids. Logs stay in the directory, and their last lines are part of every error.
 """
 
@@ -73,7 +73,7 @@ def _binary(name: str) -> str:
 def running_peer(durable: bool = False, flags: Sequence[str] = ()) -> Generator[Peer]:
     """Start both servers, wait until ready, end them again. The directory is kept when the body fails.
 
-    Tests do without fsync; whoever compares costs asks for a `durable` etcd. `flags` go to the API server.
+    etcd runs without fsync unless `durable`, for comparisons of cost. `flags` go to the API server.
     """
     etcd, apiserver = peer_binaries()
     directory = Path(tempfile.mkdtemp(prefix="tarmac-peer-"))

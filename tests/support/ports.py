@@ -1,7 +1,7 @@
 """Ports for servers that tests start.
 
-They lie below the range from which the kernel takes ports for outgoing connections: whatever it gave us there, it may
-give to somebody's connection before the server has bound it.
+They lie below the kernel's range for outgoing connections: the kernel may give a port of that range to a connection
+before the server has bound it.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import random
 import socket
 
 _FIRST, _LAST = 15_000, 32_000
-_draw = random.SystemRandom()  # two workers of one run must not draw alike
+_draw = random.SystemRandom()  # two workers of one run must not draw the same numbers
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports that nobody listens on."""
+    """Return loopback ports on which no process listens."""
     found: set[int] = set()
     while len(found) < count:
         port = _draw.randrange(_FIRST, _LAST)

@@ -1,4 +1,4 @@
-"""A real Prometheus on loopback, scraping what the test exposes.
+"""A real Prometheus on loopback, which scrapes metrics of the test.
 
 The binary is `$TARMAC_PROMETHEUS`, else Debian's from the cache (`python -m tools.fetch_prometheus`).
 """
@@ -46,7 +46,7 @@ class Exporter:
                     self.wfile.write(body)
 
             def log_message(self, format: str, *args: object) -> None:
-                """Nobody reads it."""
+                """Log nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
@@ -72,7 +72,7 @@ def find_prometheus() -> Path:
 
 @contextmanager
 def running_prometheus(folder: Path, exposed: Callable[[], str]) -> Generator[str]:
-    """Its URL. `exposed` gives the text that it scrapes, several times a second."""
+    """Yield its URL. `exposed` returns the text that it scrapes, several times a second."""
     exporter, (port,) = Exporter(exposed), free_ports(1)
     config, log = folder / "prometheus.yml", folder / "prometheus.log"
     config.write_text(_CONFIG.format(port=exporter.port))

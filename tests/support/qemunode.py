@@ -147,11 +147,11 @@ class QemuNode:
         return ContainerConfig(name, 0, BUSYBOX, BUSYBOX, log_path=f"{name}.log", devices=disks, resources=limits)
 
     def processes(self) -> set[int]:
-        """What runs in the pods' cgroups."""
+        """Return the processes in the pods' cgroups."""
         return self.hierarchy.inhabitants(self.top) if self.hierarchy.exists(self.top) else set()
 
     def close(self) -> None:
-        """Leave nothing."""
+        """Remove everything."""
         import time
 
         for _ in range(100):

@@ -70,7 +70,7 @@ class Registry:
         return descriptor["digest"]
 
     def mirror(self, certs: Path) -> None:
-        """Be asked by a containerd in the place of every registry."""
+        """Make a containerd use this registry as the mirror of every registry."""
         mirror(certs, self.address)
 
     def _push_blob(self, name: str, digest: str, content: bytes) -> None:
@@ -106,7 +106,7 @@ class Registry:
 
 
 def mirror(certs: Path, address: str) -> None:
-    """Make a containerd that reads this folder ask one address for every image, and nobody else."""
+    """Make a containerd that reads this folder pull every image from one address only."""
     (certs / "_default").mkdir(parents=True, exist_ok=True)
     lines = [f'server = "http://{address}"', f'[host."http://{address}"]', '  capabilities = ["pull", "resolve"]', ""]
     (certs / "_default" / "hosts.toml").write_text("\n".join(lines))

@@ -25,7 +25,7 @@ PLURALS = {
 
 
 async def install_kinds(client: Client) -> None:
-    """What `tarmac crds | kubectl apply -f -` does; returns when the server knows them."""
+    """Apply the kinds as `tarmac crds | kubectl apply -f -` does; return when the server has established them."""
     crds = client.resource(CRDS)
     for document in crd_documents(build_catalog()):
         await crds.apply(document, manager="somebody")
@@ -39,7 +39,7 @@ def _is_established(crd: JsonObject) -> bool:
 
 
 async def install_roles(client: Client, controllers: str = "*") -> None:
-    """What `tarmac crds --rbac=… | kubectl apply -f -` does, besides the kinds. `*` is everybody."""
+    """Apply the roles of `tarmac crds --rbac=…`, without the kinds. `*` means all controllers."""
     documents = role_documents(list(DUTIES)) if controllers == "*" else rbac_documents(controllers)
     for document in documents:
         kind, namespaced = document["kind"], "namespace" in document["metadata"]
@@ -48,7 +48,7 @@ async def install_roles(client: Client, controllers: str = "*") -> None:
 
 
 async def token(client: Client) -> str:
-    """A token of the process's account."""
+    """Return a token of the process's account."""
     accounts = client.resource(SERVICE_ACCOUNTS)
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     made = await accounts.create(request, namespace=NAMESPACE, name=PROCESS, subresource="token")
@@ -56,7 +56,7 @@ async def token(client: Client) -> str:
 
 
 def kubeconfig(peer: Peer, token: str) -> str:
-    """A kubeconfig that comes with a token."""
+    """Return a kubeconfig with a token."""
     return json.dumps(
         {
             "apiVersion": "v1",

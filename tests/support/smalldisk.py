@@ -1,4 +1,4 @@
-"""A real file system that is soon full: a tmpfs of a size and a number of files that a test chooses."""
+"""A small real file system: a tmpfs with a size and a number of files that a test chooses."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import pytest
 
 
 class SmallDisk:
-    """`path` is where it is. `fill` takes all of it, `free` gives that back."""
+    """A mounted file system at `path`. `fill` uses all space, `free` releases it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._filler = path / "filler"
 
     def fill(self, leave: int = 0) -> None:
-        """Take all bytes but so many."""
+        """Use all bytes but so many."""
         found = os.statvfs(self.path)
         size = max(0, found.f_bavail * found.f_frsize - leave)
         with self._filler.open("wb") as file:
@@ -34,7 +34,7 @@ class SmallDisk:
                 (self._filler / str(number)).touch()
 
     def free(self) -> None:
-        """Give back what was taken."""
+        """Release the space."""
         if self._filler.is_dir():
             for each in self._filler.iterdir():
                 each.unlink()
@@ -56,5 +56,5 @@ def small_disk(path: Path, size: str = "1m", files: int = 400) -> Generator[Smal
     finally:
         with suppress(OSError):
             SmallDisk(path).free()
-        if path.is_mount():  # else what used it has cleaned up already
+        if path.is_mount():  # otherwise the program that used it has cleaned up already
             subprocess.run(["umount", "--lazy", str(path)], check=True)

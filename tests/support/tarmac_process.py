@@ -23,8 +23,8 @@ class TarmacProcess:
         data_dir: Path,
         *flags: str,
         command: str = "server",
-        program: tuple[str, ...] = ("tarmac.apps.main",),  # module, and what comes before the command
-        python: Path | None = None,  # another version's; by default this one's
+        program: tuple[str, ...] = ("tarmac.apps.main",),  # module, and arguments before the command
+        python: Path | None = None,  # by default this version's
     ) -> None:
         self.python = python or Path(sys.executable)
         self.data_dir = data_dir
@@ -69,7 +69,7 @@ class TarmacProcess:
         self._reap()
 
     def wait(self, timeout: float) -> int:
-        """The exit code of a server that ends by itself."""
+        """Wait for the exit code of a server that ends by itself."""
         assert self._process is not None
         self._process.wait(timeout)
         return self._reap()
@@ -93,7 +93,7 @@ class TarmacProcess:
         return code
 
     def running(self) -> bool:
-        """Whether the process is alive."""
+        """Return whether the process is alive."""
         return self._process is not None and self._process.poll() is None
 
     def client_context(self) -> ssl.SSLContext:

@@ -1,4 +1,4 @@
-"""All frames that come and go by a city's link to the others."""
+"""Captures all frames on a city's link to the other cities."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tarmac.datapath.hosts import HostUnderlay
 
 
 class Wire:
-    """An eye on the link of one city, while the block lasts."""
+    """A capture on the link of one city, while the block lasts."""
 
     def __init__(self, underlay: HostUnderlay, city: str) -> None:
         (link,) = (each.link for each in underlay.cities if each.name == city)
@@ -25,7 +25,7 @@ class Wire:
         self._eye.close()
 
     def frames(self) -> list[bytes]:
-        """What was seen since the last time."""
+        """Return the frames since the last call."""
         found: list[bytes] = []
         with suppress(BlockingIOError):
             while True:

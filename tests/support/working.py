@@ -1,4 +1,4 @@
-"""Work that is done in pieces, all at once."""
+"""Runs cooperative work at once, and measures its steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def finished(work: CooperativeWork[T]) -> T:
-    """What the work was for."""
+    """Return the result of the work."""
     while True:
         try:
             next(work)
@@ -22,16 +22,16 @@ def finished(work: CooperativeWork[T]) -> T:
 
 
 def longest_step(work: Callable[[], CooperativeWork[Any]]) -> float:
-    """Seconds of CPU that the longest piece takes, which is how long others may have to wait: the best of three.
+    """Return the CPU seconds of the longest step, for which other tasks may have to wait: the best of three.
 
-    A machine that others use may take a piece several times its cost for once. What the test itself has made is not
-    collected meanwhile.
+    On a shared machine a step may once cost several times as much. Objects of the test are not garbage-collected
+    meanwhile.
     """
     return _best(lambda: max(_steps(work())))
 
 
 def least_cpu(work: Callable[[], object]) -> float:
-    """Seconds of CPU that it takes, the best of three."""
+    """Return the CPU seconds that the work takes, the best of three."""
 
     def once() -> float:
         began = thread_time()

@@ -1,6 +1,6 @@
 """Rotations of keys in seconds: put this folder first in PYTHONPATH, and servers and agents that start wait less.
 
-Python reads this file before anything else. What is waited for stays the same, and so does its order.
+Python reads this file before anything else. The waits keep their conditions and their order.
 """
 
 from __future__ import annotations
