@@ -1,4 +1,4 @@
-"""The allocator has one answer for a version of a pod; what is scarce is admitted, given and given back."""
+"""The allocator gives a version of a pod the same allotment; limited resources are admitted, allotted and released."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def a_pod(uid: str = "u", cpu: str = "1") -> AgentPod:
 
 @dataclass
 class Processors:
-    """As many processors to oneself as `free` says; one for each pod."""
+    """Exclusive processors: one for each pod, `free` in total."""
 
     free: int = 1
     given: dict[str, str] = field(default_factory=dict[str, str])
@@ -47,7 +47,7 @@ class Processors:
 
 
 class Nothing(Processors):
-    """Refuses everybody."""
+    """Refuses every pod."""
 
     def admit(self, pod: AgentPod) -> Refusal | None:
         return "ClassUnavailable", "no class is offered"
@@ -89,7 +89,7 @@ def test_a_pod_that_one_resource_refuses_has_nothing_of_the_others() -> None:
 
 
 def test_a_resource_plugs_in_without_the_pod_loop_knowing() -> None:
-    """The runtime is told what it gives, a pod that it refuses fails, and a pod that ended has given it back."""
+    """The runtime receives the allotment, a refused pod fails, and an ended pod has released its resources."""
 
     async def story(machine: Machine) -> None:
         processors = Processors()

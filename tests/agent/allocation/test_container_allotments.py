@@ -1,4 +1,4 @@
-"""Shares, quota, memory and the order of being killed, as the runtime is told of them for a container."""
+"""CPU shares, CPU quota, memory and OOM score of a container, as the runtime receives them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Amounts and periods that the API accepts and no machine has: runtime and kernel are told the most they can take."""
+"""Amounts and periods that the API accepts and no machine has: runtime and kernel receive the largest valid value."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIZES = ["1e1000", "9" * 1000, "99999Ei", "9223372036854775808", "1n", "0"]
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda text: text[:8])
 def test_any_amount_can_be_said_to_the_runtime_and_the_kernel(size: str) -> None:
-    assert size in QUANTITIES, "these are among those that the API is tried with"
+    assert size in QUANTITIES, "the tests of the API use these amounts too"
     amounts = {"cpu": size, "memory": size}
     made = _pod(container={"resources": {"limits": amounts, "requests": {"cpu": "1m", "memory": "1"}}})
     for capacity in (0, 1, 8 << 30):

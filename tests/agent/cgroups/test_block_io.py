@@ -25,7 +25,7 @@ def root_disk() -> tuple[int, int]:
 
 @pytest.fixture
 def group() -> Iterator[str]:
-    """A cgroup of the kernel's own, with nobody in it."""
+    """An empty cgroup of the real kernel."""
     if os.geteuid() or not (BLKIO / "blkio.throttle.read_bps_device").exists():
         pytest.skip("needs root and version 1 of control groups with the controller blkio")
     path = f"/tarmac-test-blkio-{os.getpid()}"
@@ -50,7 +50,7 @@ def test_the_kernel_takes_a_class_another_one_and_none(group: str) -> None:
     assert not driver.has(group, slow)
     driver.put(group, slow)
     text = f"{disk[0]}:{disk[1]} 7"
-    (BLKIO / group[1:] / "blkio.throttle.write_bps_device").write_text(text)  # somebody else adds a throttle
+    (BLKIO / group[1:] / "blkio.throttle.write_bps_device").write_text(text)  # another program adds a throttle
     assert not driver.has(group, slow)
 
 

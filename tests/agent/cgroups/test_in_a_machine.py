@@ -17,7 +17,7 @@ from tarmac.runtimes.parts import PartMissing, find_machine_parts
 
 ROOT = Path(__file__).parents[3]
 SUITES = ("test_real_version_2", "test_real_pods_version_2")
-# Packages of the tests, for the guest's Python, which is the one of this virtual environment.
+# packages of the tests for the guest's Python, whose version is that of this virtual environment
 DISTRIBUTIONS = ("msgspec", "pytest", "pluggy", "iniconfig", "packaging", "pygments")
 SOURCES = ("src", "tests/agent/cgroups", "tests/decide/cpus")
 PACKAGES = ("tests", "tests/agent", "tests/decide")

@@ -49,7 +49,7 @@ def file(path: str, name: str) -> str:
 
 
 def test_exclusive_processors_are_left_by_every_other_pod(tree: V2, tmp_path: Path) -> None:
-    """The static policy's decisions, written to the kernel as the agent does, with a busy process in each pod."""
+    """The agent writes the decisions of the static policy to the kernel while each pod runs a busy process."""
     cpus = CPUSet(sorted(os.sched_getaffinity(0))[:6])
     if len(cpus) < 4:
         pytest.skip(f"NOT RUN: {len(cpus)} processors, 4 needed")
@@ -75,7 +75,7 @@ def test_exclusive_processors_are_left_by_every_other_pod(tree: V2, tmp_path: Pa
         assert not found["two"] & found["one"]
         assert not (found["two"] | found["one"]) & found["rest"]
         later = CPUManager(machine, state, state.read(cpus, machine.reserved))
-        assert later.own("two") == CPUSet(found["two"]), "an agent that starts anew knows them"
+        assert later.own("two") == CPUSet(found["two"]), "a restarted agent knows them"
         manager.release("two")
         assert place()["rest"] == found["rest"] | found["two"]
     finally:
@@ -119,7 +119,7 @@ def test_all_pods_together_have_what_the_node_can_give(tree: V2) -> None:
         code = 'import os; [os.fork() or os._exit(not __import__("time").sleep(5)) for _ in range(99)]'
         with start(tree, python(code), paths["a"]) as forking:
             assert forking.wait(30) != 0
-        assert sorted(KubePods(tree, ROOT, SystemClock()).uids()) == ["a", "b"], "an agent that starts anew finds them"
+        assert sorted(KubePods(tree, ROOT, SystemClock()).uids()) == ["a", "b"], "a restarted agent finds them"
         assert await pods.sweep({"b"}) == ["a"]
         assert (tree.exists(paths["a"]), tree.exists(paths["b"])) == (False, True)
         await pods.remove_all()
@@ -155,7 +155,7 @@ def test_a_class_bounds_the_rate_of_writes(tree: V2, tmp_path: Path) -> None:
 
 
 def written(tree: V2, folder: Path) -> float:
-    """Bytes a second that a process of the group writes past the page cache."""
+    """Return the bytes per second that a process of the group writes with direct I/O."""
     code = (
         "import mmap, os, sys, time\n"
         "made = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_DIRECT)\n"
@@ -172,7 +172,7 @@ def written(tree: V2, folder: Path) -> float:
 
 
 def disk_of(folder: Path) -> tuple[int, int] | None:
-    """The disk under a folder whose files can be written past the page cache."""
+    """Return the disk of a folder that supports direct I/O."""
     try:
         made = os.open(folder / "trial", os.O_WRONLY | os.O_CREAT | os.O_DIRECT)
     except OSError:

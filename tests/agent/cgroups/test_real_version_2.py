@@ -79,7 +79,7 @@ def test_a_quota_bounds_the_time_of_processors(tree: V2) -> None:
         time.sleep(2)
         share = (tree.cpu_used(GROUP) - before) / (time.monotonic() - began)
         busy.kill()
-    assert 0.1 < share < 0.25, "a fifth of a processor"
+    assert 0.1 < share < 0.25, "limited to a fifth of a processor"
 
 
 def test_shares_decide_who_gets_a_contended_processor(tree: V2) -> None:
@@ -96,7 +96,7 @@ def test_shares_decide_who_gets_a_contended_processor(tree: V2) -> None:
     for each in running:
         each.kill()
         each.wait()
-    assert 2.5 < many / few < 6, "four to one"
+    assert 2.5 < many / few < 6, "the ratio is four to one"
 
 
 def test_memory_beyond_the_limit_ends_the_process(tree: V2) -> None:
@@ -144,7 +144,7 @@ def test_a_pod_has_the_limits_of_its_containers_and_goes_whole(tree: V2) -> None
         pods.prepare()
         path = await pods.create(allotment)
         folder = TOP / path.lstrip("/")
-        assert (folder / "cpu.max").read_text() == "max 100000\n", "before the containers have started"
+        assert (folder / "cpu.max").read_text() == "max 100000\n", "set before the containers start"
         await pods.update(allotment)
         assert (folder / "cpu.max").read_text() == "50000 100000\n"
         assert (folder / "memory.max").read_text() == f"{128 * MIB}\n"
@@ -159,7 +159,7 @@ def test_a_pod_has_the_limits_of_its_containers_and_goes_whole(tree: V2) -> None
 
 
 def disk() -> tuple[int, int] | None:
-    """The numbers of a whole disk, if there is one."""
+    """Return the device numbers of a whole disk, if there is one."""
     for each in sorted(Path("/sys/block").iterdir()):
         if (each / "device").exists():
             major, minor = (each / "dev").read_text().split(":")

@@ -1,9 +1,9 @@
 """Control groups of version 2.
 
-This project's machines have their controllers on version 1, so limits are checked on a FAKE tree: files that take what
-is written to them, not a kernel that means it. Making, killing and removing groups is checked on the kernel's own
-version 2 tree, which a hybrid machine has without the controllers. test_real_version_2 and test_real_pods_version_2 are
-for a machine with all of it; test_in_a_machine emulates one.
+This project's machines have their controllers on version 1, so limits are checked on a FAKE tree of plain files, which
+enforce nothing. Creating, killing and removing groups is checked on the kernel's own version 2 tree, which a hybrid
+machine has without the controllers. test_real_version_2 and test_real_pods_version_2 need a machine with all
+controllers on version 2; test_in_a_machine emulates one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ UNIFIED = Path("/sys/fs/cgroup/unified")
 
 @pytest.fixture
 def fake(tmp_path: Path) -> Path:
-    """A tree with /kubepods/burstable/podx and the files a kernel would show in each group."""
+    """Return a tree with /kubepods/burstable/podx and the files that a kernel has in each group."""
     folder = tmp_path / "cgroup"
     for name in (".", "kubepods", "kubepods/burstable", "kubepods/burstable/podx"):
         (folder / name).mkdir(exist_ok=True)
@@ -79,7 +79,7 @@ async def test_only_what_a_group_does_not_have_is_written(fake: Path) -> None:
         allotment = Allocator(AllocationSettings()).allot(pod)
         await groups.create(allotment)
         await groups.update(allotment)
-    assert {each.name for each in new.iterdir()} == {"cpu.weight"}, "a new group has no limits to take away"
+    assert {each.name for each in new.iterdir()} == {"cpu.weight"}, "a new group has no limits to remove"
     assert (found / "memory.max").read_text() == "max"
     assert (found / "cpu.max").read_text() == "max 100000"
 

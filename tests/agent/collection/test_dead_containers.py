@@ -1,4 +1,4 @@
-"""One former container of each name is kept; surplus goes, with its log."""
+"""One exited container of each name is kept; surplus containers are removed with their logs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.agent.stats.scene import Scene
 
 
 class Stage(Scene):
-    """A runtime that forgets what it is told to."""
+    """A runtime that removes containers and sandboxes from its lists."""
 
     async def remove_container(self, id: str) -> None:
         self.all_containers = [each for each in self.all_containers if each.id != id]

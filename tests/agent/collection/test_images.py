@@ -72,7 +72,7 @@ async def test_past_the_high_mark_the_longest_unused_go_until_the_low_mark(stage
     for name in "abc":
         stage.have(name, 300)
     container = stage.container("p", "c0")
-    for name in "ba":  # b was used first, then a; c never
+    for name in "ba":  # b was used first, then a; c was never used
         stage.all_containers[:] = [_with_image(container, name)]
         await stage.collector.refresh()
         stage.clock.advance(300)

@@ -1,4 +1,4 @@
-"""Logs stay within their bounds, and no line goes missing on the way."""
+"""Log rotation keeps logs within their bounds and loses no line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.agent.stats.scene import Scene
 
 
 class Stage(Scene):
-    """A container that writes, and a runtime that opens logs anew."""
+    """A container that writes, and a runtime that reopens logs."""
 
     def __init__(self, logs: Path) -> None:
         super().__init__(logs)

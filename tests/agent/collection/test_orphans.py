@@ -1,4 +1,4 @@
-"""Logs and cgroups of pods that are gone are swept, but not in a hurry."""
+"""Logs and cgroups of removed pods are swept after a delay."""
 
 from __future__ import annotations
 

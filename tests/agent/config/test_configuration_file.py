@@ -1,4 +1,4 @@
-"""The configuration file is read strictly, and every refusal names the field and what would be accepted."""
+"""The configuration file is read strictly; every error names the field and the accepted values."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ async def test_sizing_tells_the_log_what_is_reserved() -> None:
     lines = stream.getvalue().splitlines()
     reserved = [line for line in lines if "agent: reserved " in line]
     assert len(reserved) == 1
-    assert "pool=systemReserved resource=memory amount=1Gi said_by=file" in reserved[0], "cpu is overridden"
+    assert "pool=systemReserved resource=memory amount=1Gi said_by=file" in reserved[0], "the start overrides cpu"
     assert any("cpus=0 said_by=reservedSystemCPUs" in line for line in lines)
     assert found.reserved_cpus == CPUSet((0,))
     assert found == stated_reservations(

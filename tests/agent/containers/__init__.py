@@ -1,1 +1,1 @@
-"""From pods to what the runtime is asked for."""
+"""Translation of pods into requests to the runtime."""

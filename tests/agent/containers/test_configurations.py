@@ -1,4 +1,4 @@
-"""Security, resources and images, as the runtime is told of them."""
+"""Security, resources and images, as the runtime receives them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pull secrets that make no sense, or are made to take long."""
+"""Pull secrets that are malformed or expensive to match."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POD = AgentPod(
 
 
 class OneSecret:
-    """Has one."""
+    """A source with one secret."""
 
     def __init__(self, content: Any, key: str = ".dockerconfigjson") -> None:
         text = content if isinstance(content, bytes) else json.dumps(content).encode()
@@ -65,7 +65,7 @@ async def test_stars_stand_for_anything_within_a_part(server: str, fits: bool) -
 async def test_ten_thousand_patterns_do_not_hold_the_loop() -> None:
     patterns = {f"*{number}*a*a*a*a*a.example.com": {"username": "u"} for number in range(10_000)}
     taken: list[float] = []
-    for _ in range(3):  # the best of three: a machine that others use is slow now and then
+    for _ in range(3):  # the best of three, since other processes share the machine
         start = time.thread_time()
         await found({"auths": patterns}, f"{'a' * 60}.example.com/app")
         taken.append(time.thread_time() - start)

@@ -1,7 +1,7 @@
-"""A kernel's cpusets of version 1, and a runtime that begins processes in them, for stories in virtual time.
+"""A kernel with cpusets of version 1, and a runtime that starts processes in them, for tests in virtual time.
 
-Every change is checked: no process may run on processors that a running container has to itself. A start that an agent
-asked for goes on when the agent is killed, as it does in a real runtime.
+Every change is checked: no process may run on the exclusive processors of a running container. A start that an agent
+requested continues when the agent is killed, as in a real runtime.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tarmac.runtimes.forwarding import ForwardingRuntime
 from tarmac.runtimes.interface import RuntimeContainer, RuntimeRefused, SandboxConfig
 
 ALONE = "alone"
-"""Containers of this name have processors to themselves."""
+"""Containers of this name have exclusive processors."""
 
 
 class Kernel:
@@ -28,10 +28,10 @@ class Kernel:
     def __init__(self, cpus: int) -> None:
         self.groups: dict[str, CPUSet] = {"": CPUSet(range(cpus))}
         self.violations: list[str] = []
-        self.processes: dict[str, str] = {}  # what runs in a group: the name of a container, or nothing for a sandbox
+        self.processes: dict[str, str] = {}  # path -> name of the container; empty for a sandbox
 
     def begin(self, path: str, cpus: CPUSet | None, name: str) -> None:
-        """A process begins in a new group; without processors of its own it has those of the group above."""
+        """Start a process in a new group; without processors of its own, the group inherits those of its parent."""
         above = self.groups[path.rpartition("/")[0]]
         if cpus is not None and not cpus <= above:
             raise RuntimeRefused(f"write cpuset.cpus: permission denied: {cpus} in {above}")
@@ -43,7 +43,7 @@ class Kernel:
         self.processes.pop(path, None)
 
     def check(self) -> None:
-        """Nobody runs where somebody is alone."""
+        """Record a violation if a process runs on the exclusive processors of a container."""
         for path, name in self.processes.items():
             if name != ALONE:
                 continue
@@ -126,7 +126,7 @@ class Kernel:
 
 
 class KernelRuntime(ForwardingRuntime):
-    """An imaginary runtime whose processes are in groups of the kernel."""
+    """A fake runtime whose processes are in groups of the kernel."""
 
     def __init__(self, runtime: FakeRuntime, kernel: Kernel, clock: Clock, slowness: Callable[[], float]) -> None:
         super().__init__(runtime)
@@ -134,8 +134,8 @@ class KernelRuntime(ForwardingRuntime):
         self._kernel = kernel
         self._clock = clock
         self._slowness = slowness
-        self._folders: dict[str, str] = {}  # of the pod of each sandbox
-        self._paths: dict[str, str] = {}  # of each sandbox and container that began
+        self._folders: dict[str, str] = {}  # sandbox -> cgroup of its pod
+        self._paths: dict[str, str] = {}  # sandbox or started container -> its cgroup
         self._asked: set[asyncio.Task[None]] = set()
 
     async def run_sandbox(self, config: SandboxConfig, handler: str) -> str:
@@ -162,7 +162,7 @@ class KernelRuntime(ForwardingRuntime):
         self._kernel.end(self._paths.get(id, ""))
 
     async def _start(self, id: str) -> None:
-        """The runtime reads what it was told, takes its time, and begins the process."""
+        """Read the container's resources, wait, and start the process, as a slow runtime does."""
         found = await self._fake.container(id)
         told = CPUSet.parse(self._fake.resources_of(id).cpuset_cpus)
         await self._clock.sleep(self._slowness())

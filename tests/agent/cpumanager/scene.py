@@ -16,13 +16,13 @@ CPUS = 4
 
 
 def manager(root: Path, strict: bool = False, cpus: int = CPUS, reserved: str = "0") -> CPUManager:
-    """Of a machine of plain processors; what an earlier one left in the folder is read."""
+    """Return the manager of a machine without NUMA nodes; it reads the state file in the folder."""
     machine = NodeCpus(Topology.flat(range(cpus)), CPUSet.parse(reserved), strict)
     file = StateFile(root)
     return CPUManager(machine, file, file.read(machine.topology.cpus, machine.reserved))
 
 
 def pod(uid: str, *containers: JsonObject, **fields: object) -> AgentPod:
-    """A pod of these containers."""
+    """Return a pod with these containers."""
     spec = spec_of(*containers, **fields)  # type: ignore[arg-type]
     return AgentPod({"metadata": {"name": uid, "namespace": "default", "uid": uid}, "spec": spec})

@@ -1,4 +1,4 @@
-"""Processors are given at admission, kept across restarts, and given back at the end of the pod."""
+"""Processors are assigned at admission, kept across restarts, and released at the end of the pod."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_processes_of_one_kernel_have_the_processors_of_all_containers(tmp_path:
     debugged = pod("all", container("a", "1"), container("b", "1"), ephemeralContainers=[{"name": "debug"}])
     Allocator(AllocationSettings(), [cpus]).allot(debugged)
     assert str(cpus.of_pod("all")) == "0-2"
-    assert manager(tmp_path).of_pod("all") is None  # not known before the pod is
+    assert manager(tmp_path).of_pod("all") is None  # unknown until the pod is known
 
 
 def test_strict_keeps_the_others_off_the_reserved_ones_while_there_are_any_left(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_pod_from_before_the_policy_gets_its_processors_when_it_begins_anew(tm
     cpus = manager(tmp_path)
     assert cpus.begins
     old = pod("old", TWO)
-    Allocator(AllocationSettings(), [cpus]).allot(old)  # adopted: nobody asked whether it may come in
+    Allocator(AllocationSettings(), [cpus]).allot(old)  # adopted without admission
     assert not cpus.own("old")
     cpus.claim("old")
     assert str(cpus.own("old")) == "1-2"

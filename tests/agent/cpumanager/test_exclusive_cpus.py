@@ -62,7 +62,7 @@ class Node:
         await self.machine.create(name, containers=list(containers), terminationGracePeriodSeconds=1)
 
     def on(self, name: str) -> set[str]:
-        """The processors that processes of these containers may run on."""
+        """Return the cpusets of the processes of these containers."""
         found = (path for path, each in self.kernel.processes.items() if each == name)
         return {str(self.kernel.groups[path]) for path in found}
 
@@ -77,7 +77,7 @@ def shared(name: str = "shared") -> JsonObject:
 
 
 def told(story: Any) -> None:
-    """Play a story on such a node."""
+    """Play a story on a node with the static policy."""
 
     async def whole(machine: Machine) -> None:
         node = Node(machine)
@@ -87,7 +87,7 @@ def told(story: Any) -> None:
             assert not node.kernel.violations
         finally:
             await node.kill()
-            await machine.start()  # the machine ends an agent that runs
+            await machine.start()  # the machine stops a running agent at its end
 
     play(whole, start=False)
 

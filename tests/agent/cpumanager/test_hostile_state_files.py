@@ -1,4 +1,4 @@
-"""A file in place of the state file that no agent wrote: refused at once, without harm to other files."""
+"""A state file that no agent wrote is refused at once, without harm to other files."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tarmac.agent.cpumanager.statefile import NAME, StateFile
 from tarmac.agent.devices.checkpoint import FILE, DeviceCheckpoint
 from tarmac.base.cpuset import CPUSet
 
-pytestmark = [pytest.mark.timeout(20, method="signal")]  # opening a pipe waits for ever
+pytestmark = [pytest.mark.timeout(20, method="signal")]  # opening a pipe blocks forever
 ONLINE, RESERVED = CPUSet(range(4)), CPUSet([0])
 ASSIGNED = {"a": {"main": CPUSet([1])}}
 
 
 def state(**changes: Any) -> bytes:
-    """A file with the right checksum."""
+    """Write a state file with a valid checksum."""
     fields: dict[str, Any] = {"policyName": "static", "defaultCpuSet": "0", "entries": {}, **changes}
     text = json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
     return json.dumps({**fields, "checksum": binascii.crc32(text)}).encode()

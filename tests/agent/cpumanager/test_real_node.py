@@ -1,4 +1,4 @@
-"""Processors to oneself on a real node: who may run where, as the kernel tells it of every process.
+"""Exclusive processors on a real node, checked against the kernel's cpuset of every process.
 
 The machine needs two processors: one is reserved, the other is given to a container.
 """
@@ -37,7 +37,7 @@ class RealNode:
     agent: AgentProcess
 
     def create(self, name: str, cpu: str = "", handler: str = "runc", command: str = SLEEP) -> None:
-        """A pod; with a whole number of processors it has them to itself."""
+        """Create a pod; a whole number of processors makes them exclusive."""
         container: dict[str, Any] = {"name": "main", "image": BUSYBOX, "command": ["sh", "-c", command]}
         if cpu:
             amounts = {"cpu": cpu, "memory": "128Mi"}
@@ -49,13 +49,13 @@ class RealNode:
         self.kubectl("create", "-f", "-", stdin=json.dumps(made))
 
     def run(self, name: str, cpu: str = "", handler: str = "runc", command: str = SLEEP) -> None:
-        """The same, once it runs."""
+        """Create a pod and wait until it runs."""
         self.create(name, cpu, handler, command)
         until(lambda: self.get(name)["status"].get("phase") == "Running", 60, 0.2)
 
     def restart(self, name: str) -> None:
-        """Its container ends, and another one begins."""
-        self.kubectl.run("exec", name, "--", "kill", "1")  # it ends with the container that it is in
+        """End the pod's container and wait for its restart."""
+        self.kubectl.run("exec", name, "--", "kill", "1")  # the command ends with its container
         until(lambda: self.get(name)["status"]["containerStatuses"][0]["restartCount"] == 1, 60, 0.5)
         until(lambda: "running" in self.get(name)["status"]["containerStatuses"][0]["state"], 60, 0.5)
 
@@ -66,14 +66,14 @@ class RealNode:
         self.kubectl("delete", "pod", *names, "--wait=true")
 
     def allowed(self, name: str) -> set[str]:
-        """`Cpus_allowed_list` of every process of a pod, of its sandbox too."""
+        """Return `Cpus_allowed_list` of every process of a pod, including its sandbox."""
         pids = {pid for found in self._processes(name) for pid in found}
         assert pids, f"pod {name} has no processes"
         found = {_allowed(pid) for pid in pids}
         return found - {""}
 
     def groups_in_use(self, name: str) -> int:
-        """How many cgroups of a pod have processes."""
+        """Count the cgroups of a pod that have processes."""
         return sum(1 for found in self._processes(name) if found)
 
     def _processes(self, name: str) -> list[list[str]]:
@@ -84,7 +84,7 @@ class RealNode:
         return [file.read_text().split() for file in files]
 
     def inside(self, name: str) -> str:
-        """What a container says of itself."""
+        """Return the `Cpus_allowed_list` that a container reads about itself."""
         return self.kubectl("exec", name, "--", "grep", "Cpus_allowed_list", "/proc/self/status").split()[1]
 
     def capacity(self) -> dict[str, str]:
@@ -168,7 +168,7 @@ def test_a_sandbox_with_its_own_kernel_has_processors_to_itself(node: RealNode) 
 
 
 def test_no_process_of_an_exclusive_container_ever_sees_another_on_its_processors(node: RealNode) -> None:
-    """The first thing that it does is to look, and it may not find itself anywhere else."""
+    """The process prints its cpuset first, which must already be the exclusive one."""
     node.run("other", command="while true; do usleep 1000; done")
     node.run("own", "1", command=f"grep Cpus_allowed_list /proc/self/status; {SLEEP}")
     assert node.kubectl("logs", "own").split()[1] == "1"
@@ -194,7 +194,7 @@ def test_cpusets_that_another_program_changed_are_repaired(node: RealNode) -> No
     node.run("own", "1")
     uid = node.get("other")["metadata"]["uid"]
     top = Path("/sys/fs/cgroup/cpuset") / node.agent.cgroup_root.strip("/")
-    os.kill(node.agent.pid, signal.SIGSTOP)  # it would undo the change before the assertion
+    os.kill(node.agent.pid, signal.SIGSTOP)  # a running agent would revert the change before the assertion
     try:
         for group in sorted(top.glob(f"kubepods/**/pod{uid}/**/")):
             (group / "cpuset.cpus").write_text("0-1")
@@ -250,7 +250,7 @@ def test_a_damaged_state_file_refuses_the_start(node: RealNode, damage: str) -> 
 
 @pytest.mark.soak(minutes=1)
 def test_killed_at_any_moment_while_processors_move(node: RealNode) -> None:
-    """However far the agent came, no process of another pod is on the processors of one that runs on its own."""
+    """Wherever the kill hits the agent, no process of another pod runs on the exclusive processors of a running pod."""
     node.run("other")
     for pause in (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8) if SOAK else (0.0, 0.1, 0.4):
         name = f"own-{round(pause * 100)}"
@@ -267,7 +267,7 @@ def test_killed_at_any_moment_while_processors_move(node: RealNode) -> None:
 
 
 def _nobody_on_anothers(node: RealNode, name: str) -> None:
-    """A pod with processes beside its sandbox's has a container that has begun."""
+    """Check the other pod's processors once a container has started, so once a second cgroup has processes."""
     if node.groups_in_use(name) > 1:
         assert node.allowed("other") == {"0"}
 

@@ -1,4 +1,4 @@
-"""A real agent that was told nonsense about processors: an exit code, one line, and nothing was touched before."""
+"""An agent with invalid processor settings exits with a code and one line, before it changes anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state file of exclusive CPUs is accepted if it is plausible, and refuses the start otherwise."""
+"""A plausible state file of exclusive CPUs is accepted; any other one refuses the start."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ONLINE, RESERVED = CPUSet(range(4)), CPUSet([0])
 
 
 def write(root: Path, **changes: Any) -> Path:
-    """A file that is right but for what is changed."""
+    """Write a valid state file with these changes."""
     state: dict[str, Any] = {"policyName": "static", "defaultCpuSet": "0,3", "entries": {"a": {"main": "1-2"}}}
     checksum = changes.pop("checksum", None)
     state |= changes

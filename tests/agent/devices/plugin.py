@@ -1,4 +1,4 @@
-"""A device plugin with gRPC's own library, which does what plugins do, and whatever a test wants it to do instead."""
+"""A device plugin on gRPC's own library, with behaviour that tests can change."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Answering = Callable[[list[str]], Awaitable[pb.ContainerAllocateResponse]]
 
 
 class DevicePlugin:
-    """Devices by id and health. `calls` is what it was asked, with the ids."""
+    """Devices by id and health. `calls` records each method with the ids of its request."""
 
     def __init__(
         self,
@@ -39,9 +39,9 @@ class DevicePlugin:
         self.calls: list[tuple[str, list[str]]] = []
         self.preferred: list[str] = []
         self.refuses: dict[str, str] = {}
-        """What it says instead of answering, by method."""
+        """The error that each method returns instead of a response."""
         self.held: dict[str, asyncio.Event] = {}
-        """Methods that answer when these are set."""
+        """Methods that respond only when these events are set."""
         self.answer: Callable[[list[str]], pb.ContainerAllocateResponse] = usual_answer
         self.lists: Callable[[], AsyncIterator[bytes]] = self._usual_lists
         self.raw_answer: bytes | None = None
@@ -50,7 +50,7 @@ class DevicePlugin:
         self._server: grpc.aio.Server | None = None
 
     async def start(self) -> None:
-        """Listen."""
+        """Start to listen."""
         self._server = grpc.aio.server()
         one = {
             "GetDevicePluginOptions": self._options,
@@ -65,22 +65,22 @@ class DevicePlugin:
         await self._server.start()
 
     async def stop(self) -> None:
-        """Go, without a word."""
+        """Stop without notice."""
         if self._server is not None:
             await self._server.stop(None)
             self._server = None
 
     async def register(self, resource: str = "") -> None:
-        """Tell the agent. Raises grpc.aio.AioRpcError."""
+        """Register with the agent. Raises grpc.aio.AioRpcError."""
         await register(self.folder, asked(endpoint=self.socket, resource=resource or self.resource))
 
     def set(self, devices: Mapping[str, str]) -> None:
-        """Have other devices from now on."""
+        """Replace the devices."""
         self.devices = dict(devices)
         self._changed.set()
 
     def asked(self, method: str) -> list[list[str]]:
-        """The ids of every call of a method."""
+        """Return the ids of every call of a method."""
         return [ids for name, ids in self.calls if name == method]
 
     async def _options(self, _: bytes, context: Any) -> bytes:
@@ -128,13 +128,13 @@ class DevicePlugin:
 
 
 def listed(devices: Mapping[str, str]) -> bytes:
-    """A list as it goes over the wire."""
+    """Encode a device list for the wire."""
     found = [pb.Device(ID=device, health=health) for device, health in devices.items()]
     return pb.ListAndWatchResponse(devices=found).SerializeToString()
 
 
 def usual_answer(ids: list[str]) -> pb.ContainerAllocateResponse:
-    """A variable, a file and a device for each."""
+    """Return a response with a variable, a mount and a device for each id."""
     return pb.ContainerAllocateResponse(
         envs={"GPUS": ",".join(ids)},
         mounts=[pb.Mount(container_path=f"/gpu/{device}", host_path="/dev/null", read_only=True) for device in ids],
@@ -147,12 +147,12 @@ def usual_answer(ids: list[str]) -> pb.ContainerAllocateResponse:
 
 
 def asked(version: str = VERSION, endpoint: str = "gpu.sock", resource: str = RESOURCE) -> pb.RegisterRequest:
-    """What a plugin says at first."""
+    """Return a registration request."""
     return pb.RegisterRequest(version=version, endpoint=endpoint, resource_name=resource)
 
 
 async def register(folder: Path, request: pb.RegisterRequest) -> None:
-    """Call the agent as any plugin does. Raises grpc.aio.AioRpcError."""
+    """Register with the agent, as plugins do. Raises grpc.aio.AioRpcError."""
     async with grpc.aio.insecure_channel(f"unix://{folder / 'kubelet.sock'}") as channel:
         call: Any = channel.unary_unary("/v1beta1.Registration/Register")  # pyright: ignore[reportCallIssue]
         await call(request.SerializeToString(), timeout=15)
@@ -160,7 +160,7 @@ async def register(folder: Path, request: pb.RegisterRequest) -> None:
 
 @asynccontextmanager
 async def running(plugin: DevicePlugin) -> AsyncGenerator[DevicePlugin]:
-    """A plugin that listens and has registered."""
+    """Run a plugin that listens and has registered."""
     await plugin.start()
     try:
         await plugin.register()

@@ -1,6 +1,6 @@
-"""The tests' plugin as a program: `python -m tests.agent.devices.program FOLDER RESOURCE`, until it is killed.
+"""The tests' plugin as a process: `python -m tests.agent.devices.program FOLDER RESOURCE`, until it is killed.
 
-It does as good plugins do: when the agent's socket is made anew, or its own is gone, it listens and registers again.
+It follows the protocol: when the agent's socket is recreated, or its own is gone, it listens and registers again.
 With a third argument, `refuse`, it fails each allocation.
 """
 
@@ -17,7 +17,7 @@ from tests.agent.devices.plugin import DevicePlugin, usual_answer
 
 
 def without_cdi(ids: list[str]) -> pb.ContainerAllocateResponse:
-    """Nobody has described these devices to the runtime."""
+    """Return the usual response without CDI names, since the runtime has no CDI specification of these devices."""
     answer = usual_answer(ids)
     answer.ClearField("cdi_devices")
     return answer
@@ -29,7 +29,7 @@ def refused(ids: list[str]) -> pb.ContainerAllocateResponse:
 
 
 async def main(folder: Path, resource: str, *, refuse: bool = False) -> None:
-    """Offer two devices for ever."""
+    """Offer two devices until the process is killed."""
     known: tuple[int, int] | None = None
     plugin: DevicePlugin | None = None
     while True:

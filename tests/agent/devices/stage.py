@@ -1,4 +1,4 @@
-"""An agent's side of devices, on a folder and a file of the test's: registration and manager, as a node has them."""
+"""The agent's side of device plugins on a temporary folder and checkpoint: registration and manager, as on a node."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.agent.devices.plugin import RESOURCE
 
 
 class Node:
-    """What a test sees. `restart` is a new agent after kill -9: only the file is left."""
+    """The agent's side and its events. A new `agent` models one after kill -9: only the checkpoint survives."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -35,7 +35,7 @@ class Node:
 
     @asynccontextmanager
     async def agent(self) -> AsyncGenerator[None]:
-        """An agent that serves the folder."""
+        """Run an agent that serves the folder."""
         self.devices = DeviceManager(
             DeviceCheckpoint(self.root),
             SystemClock(),
@@ -55,7 +55,7 @@ class Node:
                 await self.devices.close()
 
     async def has(self, allocatable: int, capacity: int | None = None, resource: str = RESOURCE) -> None:
-        """Wait until the node has so many."""
+        """Wait until the node reports these amounts."""
 
         def found() -> bool:
             amounts = self.devices.amounts()
@@ -67,14 +67,14 @@ class Node:
         await until(found)
 
     def ids(self, uid: str, container: str = "main", resource: str = RESOURCE) -> list[str]:
-        """The devices of a container, as its status shows them."""
+        """Return the devices of a container, as its status shows them."""
         shown = self.devices.shown(uid).get(container, {}).get("allocatedResourcesStatus", [])
         return [each["resourceID"] for kind in shown if kind["name"] == resource for each in kind["resources"]]
 
 
 @asynccontextmanager
 async def a_node() -> AsyncGenerator[Node]:
-    """A folder with a short path, since sockets are in it."""
+    """Make a node in a folder with a short path, since socket paths are limited."""
     root = Path(tempfile.mkdtemp(prefix="tarmac-d-"))
     try:
         yield Node(root)
@@ -85,7 +85,7 @@ async def a_node() -> AsyncGenerator[Node]:
 def a_pod(
     uid: str, *containers: tuple[str, int] | int, init: tuple[Any, ...] = (), resource: str = RESOURCE
 ) -> AgentPod:
-    """A pod whose containers ask for so many devices; of one number the container is `main`."""
+    """Return a pod whose containers request devices; a bare number stands for the container `main`."""
 
     def spec(name: str, number: int, **more: str) -> dict[str, Any]:
         amounts = {"cpu": "1", resource: str(number)} if number else {"cpu": "1"}
@@ -102,13 +102,13 @@ def a_pod(
 
 
 async def until(true: Callable[[], object], seconds: float = 10.0) -> None:
-    """Wait for something that happens on another connection."""
+    """Wait for an effect on another connection."""
     async with asyncio.timeout(seconds):
         while not true():
             await asyncio.sleep(0.005)
 
 
 async def settled(work: Awaitable[Any]) -> Any:
-    """Its result, within a time that a test has."""
+    """Return its result, or fail after ten seconds."""
     async with asyncio.timeout(10):
         return await work

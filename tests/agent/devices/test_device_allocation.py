@@ -1,4 +1,4 @@
-"""Devices are chosen, written down, asked of the plugin, given to a container, and free when the pod has ended."""
+"""Devices are chosen, recorded, allocated by the plugin, given to a container, and released when the pod has ended."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REASON = "UnexpectedAdmissionError"
 
 
 def kept(node: Node) -> list[tuple[str, str, list[str], bool]]:
-    """What the file says: pod, container, devices, and whether the plugin has answered."""
+    """Return the checkpoint's entries: pod, container, devices, and whether the plugin has responded."""
     entries: list[dict[str, Any]] = json.loads((node.root / FILE).read_text())["Data"]["PodDeviceEntries"]
     return [(e["PodUID"], e["ContainerName"], e["DeviceIDs"]["-1"], e["AllocResp"] is not None) for e in entries]
 

@@ -1,4 +1,4 @@
-"""Devices that an init container had are used again, then those that the plugin prefers, then any that are free."""
+"""Devices of a finished init container are reused first, then those that the plugin prefers, then any free ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An answer of a plugin is refused if it is not what it looks like, and changes nothing that belongs to the agent."""
+"""A malformed response of a plugin is refused and changes nothing that belongs to the agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Capacity counts all devices, allocatable the healthy ones; a plugin that goes leaves its devices for five minutes."""
+"""Capacity counts all devices, allocatable the healthy ones; devices of a lost plugin stay for five minutes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Pods come and go while agent and plugin are killed at any moment: no device is ever with two pods that run.
+"""Pods come and go while agent and plugin are killed at any moment: no device is ever given to two running pods.
 
-What runs is what the runtime would have: a pod runs once it was given its devices, and until it was released. A failing
-seed is in the name of the test.
+A pod counts as running from its allocation to its release, as in the runtime. A failing seed is in the name of the
+test.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ROUNDS, STEPS, DEVICES = 6, 12, 4
 
 
 class Story:
-    """`running`: pods that were given devices, and which."""
+    """`running`: pods with allocated devices."""
 
     def __init__(self, node: Node, seed: int) -> None:
         self.node = node
@@ -29,7 +29,7 @@ class Story:
         self._count = 0
 
     async def step(self, plugin: DevicePlugin) -> None:
-        """Something happens: a pod comes, one goes, the plugin is slow for a moment, or time passes."""
+        """Take one random step: create or end a pod, delay the plugin, change health, or let time pass."""
         what = self.random.choice(("come", "come", "go", "pass", "slow", "flap"))
         if what == "come":
             self._come()
@@ -49,7 +49,7 @@ class Story:
         self.look()
 
     def look(self) -> None:
-        """Who has been given devices runs; nobody has what another has."""
+        """Count allocated pods as running and check that no two of them share a device."""
         for uid, (work, number) in list(self.starting.items()):
             if work.done():
                 del self.starting[uid]
@@ -63,7 +63,7 @@ class Story:
             assert len(ids) == number
 
     async def serve_one(self, plugin: DevicePlugin) -> None:
-        """Nothing is in the way and there is time: on a busy machine nobody may have been given anything so far."""
+        """Serve one pod with a responsive plugin, since a busy machine may not have served any before."""
         self._let_go(plugin)
         plugin.set({f"g{number}": "Healthy" for number in range(DEVICES)})
         await self.node.has(DEVICES)
@@ -83,7 +83,7 @@ class Story:
         plugin.held.clear()
 
     async def kill(self) -> None:
-        """Both at once, in the middle of whatever they do. Pods that were starting come again, or never."""
+        """Kill agent and plugin in the middle of their work. Starting pods are lost."""
         for work, _ in self.starting.values():
             work.cancel()
         if self.starting:
@@ -91,7 +91,7 @@ class Story:
         self.starting.clear()
 
     def sweep(self) -> None:
-        """As the agent does once the server has been heard: who has devices and is not there gives them back."""
+        """Release devices of pods that no longer exist, as the agent does after its first list from the server."""
         for uid in self.node.devices.holders() - self.running.keys():
             self.node.allocator.release(uid)
 

@@ -1,4 +1,4 @@
-"""An agent killed at any step gives no device twice and takes none away: the next one knows what it had done."""
+"""An agent killed at any step gives no device twice and takes none away: the next one restores its state."""
 
 from __future__ import annotations
 

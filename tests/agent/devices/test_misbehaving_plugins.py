@@ -1,4 +1,4 @@
-"""A plugin that floods, lies, repeats itself or never answers costs bounded memory and time, and hurts only itself."""
+"""A plugin that floods, lies, repeats itself or never responds costs bounded memory and time, and harms only itself."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def test_a_flood_of_lists_is_held_up_at_its_socket() -> None:
             passed, grown = time.monotonic() - begun, tracemalloc.get_traced_memory()[0]
             tracemalloc.stop()
             assert grown < 8 << 20
-            # What the kernel and the window hold, and one list in each pace; unheld it would be thousands.
+            # The kernel's buffer, the window, and one list in each pace; without a limit there would be thousands.
             assert sent - before < 100 + 20 * passed / plugins.PACE
             assert await node.allocator.prepare(a_pod("one", 1)) is None
             assert await node.allocator.prepare(a_pod("two", 1, resource="example.com/loud")) is None
@@ -60,7 +60,7 @@ async def test_the_largest_list_and_its_choice_hold_nobody_up() -> None:
             await node.has(MAX_DEVICES - 1, MAX_DEVICES)
             for uid in range(5):
                 assert await node.allocator.prepare(a_pod(str(uid), 100)) is None
-            # The plugin's own work is on this loop, too, with its library of another tongue.
+            # The plugin runs on this loop too, and so does gRPC's C library.
             assert watch.stop() < 4 * LIMIT
 
 

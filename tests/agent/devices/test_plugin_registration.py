@@ -1,4 +1,4 @@
-"""Plugins say that they exist, on a socket in a folder that is root's alone, and are refused in kubelet's words."""
+"""Plugins register on a socket in a folder that only root may access; errors are in kubelet's words."""
 
 from __future__ import annotations
 

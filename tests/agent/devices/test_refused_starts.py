@@ -1,4 +1,4 @@
-"""A real agent that does not know who has which devices, or whose folder is not its own, does not start."""
+"""A real agent with a damaged device checkpoint, or with a folder that is not its own, does not start."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 
 def said(stage: Stage, *flags: str) -> str:
-    """The one line of an agent that ends with 78, before it has touched anything."""
+    """Return the error line of an agent that exits with 78 before it changes anything."""
     done = stage.run(*flags)
     assert done.returncode == os.EX_CONFIG, done.stderr
     assert stage.untouched()

@@ -1,4 +1,4 @@
-"""A disk goes when its volume is deleted, before the volume does; nothing else removes it."""
+"""A disk is removed when its volume is deleted, before the volume is; nothing else removes it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NODE = User("system:node:n1", groups=("system:nodes", "system:authenticated"))
 
 
 class Disks:
-    """What there is, and what is in use."""
+    """Existing disks, and disks in use."""
 
     def __init__(self, *names: str) -> None:
         self.present = set(names)
@@ -56,7 +56,7 @@ def _field(key: str, value: str) -> dict[str, Any]:
 
 @asynccontextmanager
 async def removing(tmp_path: Path, disks: Disks) -> AsyncGenerator[Client]:
-    """A server with its controllers, the agent of node n1 with a node's rights, and a client for everything else."""
+    """Run a server with its controllers, the agent of node n1 with a node's rights, and an administrator's client."""
     async with backends.our_server(tmp_path) as running:
         removal = DiskRemoval(Client(local_transport(running.server, NODE)), cast("Volumes", disks), "n1")
         async with background(removal.run(), "removal of disks"):

@@ -1,4 +1,4 @@
-"""Questions as pods ask them, and answers as they read them: a client of its own, so that both sides can be wrong."""
+"""DNS queries as pods send them, and responses as they read them, with a parser independent of the product's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAMES = {number: name for name, number in TYPES.items()}
 
 
 class Said(NamedTuple):
-    """An answer, read."""
+    """A parsed response."""
 
     id: int
     code: int
@@ -32,7 +32,7 @@ class Said(NamedTuple):
 
 
 def ask(name: str, type: str = "A", number: int = 7, edns: int = 0, flags: int = 0x0100, class_: int = 1) -> bytes:
-    """A packet."""
+    """Encode a query."""
     labels = name.rstrip(".").split(".") if name.strip(".") else []
     question = b"".join(bytes((len(each),)) + each.encode() for each in labels) + b"\0"
     option = b"\0" + struct.pack("!HHIH", 41, edns, 0, 0) if edns else b""
@@ -45,7 +45,7 @@ def ask(name: str, type: str = "A", number: int = 7, edns: int = 0, flags: int =
 
 
 def read(packet: bytes) -> Said:
-    """What it says, as text like `web.default.svc.cluster.local A 10.96.0.9`."""
+    """Parse a response; its records become text like `web.default.svc.cluster.local A 10.96.0.9`."""
     number, flags, questions, *counts = struct.unpack_from("!HHHHHH", packet)
     offset = 12
     for _ in range(questions):
@@ -64,7 +64,7 @@ def read(packet: bytes) -> Said:
                 continue
             ttls.append(ttl)
             section.append(f"{owner} {NAMES[kind]} {_data(packet, kind, data_at, length)}")
-    assert offset == len(packet), "something is left over"
+    assert offset == len(packet), "trailing bytes"
     answers, authority, additional = sections
     return Said(number, code, flags, answers, authority, additional, edns, ttls)
 
@@ -99,7 +99,7 @@ def _data(packet: bytes, type: int, at: int, length: int) -> Any:
 def made(
     name: str, type: str, *data: bytes, number: int = 7, ttl: int = 60, code: int = 0, flags: int = 0x8180
 ) -> bytes:
-    """An answer by somebody else."""
+    """Encode a response of a foreign resolver."""
     question = ask(name, type, number)[12:]
     records = b"".join(b"\xc0\x0c" + struct.pack("!HHIH", TYPES[type], 1, ttl, len(each)) + each for each in data)
     return struct.pack("!HHHHHH", number, flags | code, 1, len(data), 0, 0) + question + records

@@ -1,4 +1,4 @@
-"""The view is what the API says, as it changes."""
+"""The DNS view follows the objects of the API."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ async def test_external_services_come_with_the_ports_that_pods_dial_and_go() -> 
         dialled = (PortRecord("sql", "tcp", 8000), PortRecord("log", "udp", 514))
         (waiting,) = view.externals.values()
         assert waiting == ExternalRecord((), dialled, frozenset(), waiting.created)
-        assert waiting.created, "by which the oldest is known"
+        assert waiting.created, "the age depends on it"
         status = {"addresses": ["169.254.192.7"], "networks": ["shop/default"]}
         stage.server.put("externalservices", "db", "default", spec=spec, status=status)
         await stage.settle()

@@ -1,4 +1,4 @@
-"""Packets and objects that are made to take long: any pod may send them, and everybody on the node waits meanwhile."""
+"""Packets and objects that are expensive to process: any pod may send them, and all pods of the node would wait."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WEB = name_of("web.default.svc.cluster.local")
 
 
 def spent(work: Callable[[], object]) -> float:
-    """CPU seconds; the better of two, since a first run also imports and allocates."""
+    """Return CPU seconds; the better of two runs, since the first one also imports and allocates."""
     times: list[float] = []
     for _ in range(2):
         start = time.thread_time()
@@ -37,7 +37,7 @@ def spent(work: Callable[[], object]) -> float:
 
 
 def pointers(size: int, response: bool = False) -> bytes:
-    """A record whose data is pointers that lead to pointers, and as many records as fit whose names begin there."""
+    """Build a record whose data is a chain of pointers, and as many records as fit whose names point to it."""
     question = b"\x01a\x00" + struct.pack("!HH", 1, 1)
     start = 12 + len(question) + 1 + 10
     chain = bytearray(b"\x00\x00")
@@ -81,7 +81,7 @@ def test_names_are_followed_a_few_times_only() -> None:
 
 
 def test_an_answer_with_a_compressed_question_is_none() -> None:
-    """Ours is put in its place when it is relayed, and everything behind it would move."""
+    """A relayed response gets the client's question, so records after a compressed one would move."""
     packet = struct.pack("!HHHHHH", 0x0161, 0x8180, 1, 0, 0, 0) + b"\xc0\x00" + struct.pack("!HH", 1, 1)
     with pytest.raises(MalformedPacket):
         read_reply(packet, 0x0161, Question(("a",), 1))

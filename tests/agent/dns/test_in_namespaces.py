@@ -1,4 +1,4 @@
-"""Names and metadata where packets are real: two pods with the same address on two networks are told apart."""
+"""DNS and metadata with real packets: pods with the same address on two networks are distinguished."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SAME = ("10.128.0.2/24", "fd20::2/64")
 
 
 class Town:
-    """A node with two networks and a pod on each, both with the same addresses, and one on both networks."""
+    """A node with two networks of the same range: a pod on each, and one pod on both."""
 
     def __init__(self, world: RealWorld) -> None:
         self.world = world
@@ -75,7 +75,7 @@ class Town:
 
 @asynccontextmanager
 async def serving(town: Town) -> AsyncGenerator[None]:
-    """Names and metadata on both networks."""
+    """Serve DNS and metadata on both networks."""
     clock, randomness, view = SystemClock(), Randomness(), DnsView()
     view.put_member(
         ("default", "red"),
@@ -94,7 +94,7 @@ async def serving(town: Town) -> AsyncGenerator[None]:
     attending.set_networks((RED, BLUE))
     await metadata.start()
     async with background(attending.run(), "services of networks"):
-        await asyncio.sleep(0.3)  # doors open one after the other, in a thread
+        await asyncio.sleep(0.3)  # a thread opens the sockets one after the other
         yield
     await metadata.stop()
 

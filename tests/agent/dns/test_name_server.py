@@ -1,4 +1,4 @@
-"""A client asks over UDP and TCP; others are asked for what is not the cluster's; nothing brings the server down."""
+"""The name server answers over UDP and TCP, forwards queries for foreign names, and survives any packet."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Reply = Callable[[bytes], list[bytes]]
 
 
 class Elsewhere(asyncio.DatagramProtocol):
-    """Somebody else's resolver. `reply` says what it sends back for a packet."""
+    """A foreign resolver. `reply` returns the packets to send back."""
 
     def __init__(self, reply: Reply) -> None:
         self.reply = reply
@@ -55,7 +55,7 @@ def addressed(*addresses: str, name: str = "www.example.com", ttl: int = 60, cod
 @asynccontextmanager
 async def elsewhere(reply: Reply) -> AsyncGenerator[tuple[Elsewhere, tuple[str, int]]]:
     loop = asyncio.get_running_loop()
-    # One that is free for TCP too: what the kernel gives for UDP may be somebody's there.
+    # A port that is free for TCP too: another process may hold the TCP port that the kernel picks for UDP.
     transport, protocol = await loop.create_datagram_endpoint(lambda: Elsewhere(reply), ("127.0.0.1", free_port()))
     try:
         yield protocol, transport.get_extra_info("sockname")
@@ -75,7 +75,7 @@ def view() -> DnsView:
 
 
 class Wires:
-    """As much of a datapath as a name server uses: sockets by network, address, port and kind."""
+    """The part of a datapath that a name server uses: sockets by network, address, port and kind."""
 
     def __init__(self) -> None:
         self.services: dict[tuple[str, str, int, str], tuple[str, int]] = {}
@@ -95,7 +95,7 @@ class Wires:
         return self.services[network, RESOLVERS[0], 53, kind]
 
     async def ask(self, packet: bytes, network: str = HOME) -> Said:
-        """Over UDP."""
+        """Send a query over UDP."""
         loop = asyncio.get_running_loop()
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
             asking.setblocking(False)
@@ -105,7 +105,7 @@ class Wires:
                 return read(await loop.sock_recv(asking, 65535))
 
     async def ask_all(self, *packets: bytes, network: str = HOME) -> list[Said]:
-        """Over one TCP connection."""
+        """Send queries over one TCP connection."""
         reader, writer = await asyncio.open_connection(*await self.door(network, "tcp"))
         said: list[Said] = []
         try:
@@ -122,7 +122,7 @@ class Wires:
 
 @asynccontextmanager
 async def serving(*upstreams: tuple[str, int], clock: ManualClock | None = None) -> AsyncGenerator[Wires]:
-    """A node with two networks and a name server."""
+    """Run a node with two networks and a name server."""
     wires = Wires()
     upstream = Upstream(upstreams, clock or SystemClock(), Randomness(1), timeout=0.1)
     server = NameServer(Resolver(view()), upstream, lambda network, _link: (network,))

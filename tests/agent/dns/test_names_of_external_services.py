@@ -1,4 +1,4 @@
-"""ExternalServices by each of their names and by the address that pods dial, seen from the networks of the asker."""
+"""ExternalServices resolve by each of their names and by the address that pods dial, within the client's networks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def view() -> DnsView:
 
 
 def says_nothing(said: Said | None) -> bool:
-    """Whether the name exists, without such data."""
+    """Return True if the name exists without data of this type."""
     return said is not None and (said.code, said.answers) == (0, [])
 
 
@@ -117,11 +117,11 @@ def test_the_short_name_is_that_of_the_clients_own_namespace(view: DnsView) -> N
     view.put_external(("attic", "db"), external("169.254.192.8", networks=(HOME, SHOP), day=3))
     view.put_external(("shop", "late"), external("169.254.192.9", networks=(HOME,), day=9))
     short = "db.external-services.cluster.local"
-    assert values(answered(view, short)) == ["A 169.254.192.7"], "though attic has source pods here"
-    assert values(answered(view, short, "A", "attic/default")) == ["A 169.254.192.8"], "though default's is older"
+    assert values(answered(view, short)) == ["A 169.254.192.7"], "although attic has source pods here"
+    assert values(answered(view, short, "A", "attic/default")) == ["A 169.254.192.8"], "although default's is older"
     assert is_missing(answered(view, "late.external-services.cluster.local", "A", "attic/default"))
     view.put_external(("default", "db"), None)
-    assert values(answered(view, short)) == ["A 169.254.192.8"], "granted by its source pods here"
+    assert values(answered(view, short)) == ["A 169.254.192.8"], "its source pods here grant access"
 
 
 def test_of_several_that_are_granted_the_oldest_has_the_short_name(view: DnsView) -> None:
@@ -129,9 +129,9 @@ def test_of_several_that_are_granted_the_oldest_has_the_short_name(view: DnsView
     short = "db.external-services.cluster.local"
     assert values(answered(view, short, "A", SHOP)) == ["A 169.254.192.7"]
     view.put_external(("default", "db"), external("169.254.192.7", networks=(SHOP,), day=9))
-    assert values(answered(view, short, "A", SHOP)) == ["A 169.254.192.8"], "made anew it is the younger one"
+    assert values(answered(view, short, "A", SHOP)) == ["A 169.254.192.8"], "the recreated one is younger"
     view.put_external(("attic", "db"), external("169.254.192.8", day=3))
-    assert values(answered(view, short, "A", SHOP)) == ["A 169.254.192.7"], "attic has no source pods here any more"
+    assert values(answered(view, short, "A", SHOP)) == ["A 169.254.192.7"], "attic no longer has source pods here"
 
 
 def test_an_external_service_elsewhere_does_not_take_a_name_of_a_service(view: DnsView) -> None:

@@ -1,4 +1,4 @@
-"""Packets of any content are read or refused, and answers fit where they go."""
+"""Packets of any content are parsed or refused, and responses fit their transport."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ def test_nor_is_a_broken_one(cut: int, flip: int, value: int) -> None:
 @pytest.mark.parametrize(
     "packet",
     [
-        b"\xc0\x00",  # to itself
-        b"\x01a\xc0\x00",  # to its own beginning
-        b"\xc0\x05\0\0\0\xc0\x00",  # forward
-        b"\x40" + b"a" * 64,  # a kind of label that is none
+        b"\xc0\x00",  # a pointer to itself
+        b"\x01a\xc0\x00",  # a pointer to its own beginning
+        b"\xc0\x05\0\0\0\xc0\x00",  # a forward pointer
+        b"\x40" + b"a" * 64,  # an undefined kind of label
         b"\x3f" + b"a" * 10,  # longer than the packet
         (b"\x3f" + b"a" * 63) * 4 + b"\0",  # longer than a name may be
         b"",

@@ -27,7 +27,7 @@ GPU Excluded:\t No
 
 @dataclass
 class FakeGpu:
-    """One GPU, and what NVML says of it. `action` below 0: this driver has no recovery action."""
+    """One GPU with the values that NVML returns. `action` below 0: this driver has no recovery action."""
 
     uuid: str
     minor: int
@@ -43,7 +43,7 @@ class FakeGpu:
 
     @property
     def bus(self) -> str:
-        """Its slot."""
+        """Return its PCI address."""
         return f"0000:{self.minor + 5:02x}:00.0"
 
 
@@ -74,23 +74,23 @@ class FakeDriver:
         self.say(gpu)
 
     def remove(self, gpu: FakeGpu) -> None:
-        """Let it fall off the bus."""
+        """Remove a GPU, as one that falls off the bus."""
         shutil.rmtree(self.root / f"proc/driver/nvidia/gpus/{gpu.bus}")
 
     def say(self, gpu: FakeGpu) -> None:
-        """Let NVML say what the GPU has now."""
+        """Set the values that NVML returns for the GPU."""
         words = (gpu.alive, gpu.mig, gpu.utilization, gpu.used, gpu.total, gpu.milliwatts, gpu.celsius, gpu.action)
         fresh = self.state / f".{gpu.uuid}"
         fresh.write_text(" ".join(map(str, words)))
         fresh.replace(self.state / gpu.uuid)
 
     def xid(self, gpu: FakeGpu, number: int) -> None:
-        """Report an error."""
+        """Report an XID error."""
         with open(self.state / "events", "a") as file:
             file.write(f"{gpu.uuid} {number}\n")
 
     def load_nvml(self, source: Path) -> None:
-        """Put the library of the tests in its place. Skips where nothing compiles it."""
+        """Install the NVML library of the tests. Skips where no compiler is available."""
         compiler = shutil.which("cc") or shutil.which("gcc")
         if compiler is None:
             pytest.skip("no C compiler on this machine: what NVML answers is NOT tested here")
@@ -109,7 +109,7 @@ class FakeDriver:
         os.chmod(self.root / "usr/bin/nvidia-smi", 0o755)
 
     def _node(self, name: str) -> None:
-        """Make a node: a link to one that exists anywhere, since only root may make nodes."""
+        """Make a device node: a link to /dev/null, since only root may make nodes."""
         path = self.root / "dev" / name
         path.parent.mkdir(exist_ok=True)
         path.symlink_to("/dev/null")

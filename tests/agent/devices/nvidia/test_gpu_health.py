@@ -1,4 +1,4 @@
-"""Health of GPUs: by the kernel's pages, device nodes, NVML and XIDs; without NVML it stays unknown."""
+"""Health of GPUs from the kernel's files, device nodes, NVML and XIDs; without NVML it stays unknown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.agent.devices.nvidia.fakedriver import H200, NVML, VERSION, FakeDrive
 
 
 class Machine:
-    """A machine with fake GPUs, looked at when a test says so."""
+    """A machine with fake GPUs, whose state is read on demand."""
 
     def __init__(self, root: Path, *products: str, nvml: bool = True) -> None:
         self.driver = FakeDriver(root, *products, nvml=NVML if nvml else None)
@@ -24,11 +24,11 @@ class Machine:
         self.look()
 
     def look(self) -> bool:
-        """Look; return True if a health changed."""
+        """Read the GPUs' state; return True if a health changed."""
         return self.states.apply(*self.states.look())
 
     def reasons(self) -> list[str]:
-        """Why each is unhealthy."""
+        """Return the reasons of unhealthy GPUs."""
         return [state.reason for state in self.states.states.values()]
 
 

@@ -30,14 +30,14 @@ POD: dict[str, Any] = {
 
 
 async def exposed(samples: list[Any], tmp_path: Path) -> str:
-    """The agent's metrics with these samples."""
+    """Return the agent's metrics with these samples."""
     scene = Scene(tmp_path)
     sources = [lambda: samples, process_metrics]
     return await NodeStats("n", MachineStats(), scene.stats, tmp_path, lambda: "", scene.clock, sources).metrics()
 
 
 def figures_of(tmp_path: Path) -> list[Any]:
-    """Two GPUs, one held by the pod and one unhealthy."""
+    """Return the metrics of two GPUs: one is allocated to the pod, the other is unhealthy."""
     driver = FakeDriver(tmp_path / "root", H200, H200)
     states = GpuStates(driver.root, None, ManualClock().now)
     states.apply(*states.look())
@@ -72,7 +72,7 @@ def test_each_gpu_has_its_figures_labelled_with_the_pod_that_has_it(tmp_path: Pa
 
 
 async def test_metrics_of_gpus_parse_as_prometheus_text(tmp_path: Path) -> None:
-    """Also with names from hosts and drivers that hold quotes, backslashes and line ends."""
+    """Names from hosts and drivers may hold quotes, backslashes and line ends."""
     samples = [
         (name, kind, {**labels, "model": 'NVIDIA "H200"\\\n'}, value)
         for name, kind, labels, value in figures_of(tmp_path)

@@ -1,4 +1,4 @@
-"""The plugin as a program on a fake driver: with an agent's registration and allocation, and with gRPC's own client."""
+"""The plugin as a process on a fake driver, with an agent's registration and allocation and with gRPC's own client."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Machine:
         self.supervisor = NvidiaSupervisor(arguments, report, SystemClock(), lambda *event: self.events.append(event))
 
     def pid(self) -> int:
-        """The running plugin."""
+        """Return the PID of the running plugin."""
         found = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if self._is_plugin(pid)]
         assert len(found) == 1, found
         return found[0]
@@ -51,14 +51,14 @@ class Machine:
             return False
 
     def said(self, reason: str) -> list[str]:
-        """The messages of the events of a reason."""
+        """Return the messages of the events with a reason."""
         self.supervisor.read()
         return [message for _, why, message in self.events if why == reason]
 
 
 @asynccontextmanager
 async def machine(*products: str, nvml: bool = True) -> AsyncGenerator[Machine]:
-    """A machine whose agent runs and whose plugin has started."""
+    """Run an agent and its plugin."""
     async with a_node() as node:
         one = Machine(node, FakeDriver(node.root / "root", *products, nvml=NVML if nvml else None))
         async with node.agent(), background(one.supervisor.run(), "plugin"):
