@@ -1,1 +1,1 @@
-"""The agent's part in external services."""
+"""The agent's side of ExternalServices."""

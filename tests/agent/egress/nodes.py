@@ -1,6 +1,6 @@
-"""A whole server with its controllers, and nodes whose external services are real but for the kernel.
+"""A whole server with its controllers, and nodes with real ExternalService code on a fake kernel.
 
-Each node speaks to the server with its own rights and to the other nodes by datagrams at a loopback address of its own.
+Each node sends requests with its own rights, and datagrams to the other nodes at a loopback address of its own.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ CITY = "DFW"
 
 
 class Cable:
-    """A node's way to the server, which may be cut."""
+    """A node's connection to the server, which can be cut."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -72,7 +72,7 @@ class Cable:
 
 
 class Node:
-    """One node's agent, as far as external services are concerned."""
+    """One node's agent, limited to ExternalServices."""
 
     def __init__(self, name: str, address: str, root: Path, underlay: FakeUnderlay, transport: Transport) -> None:
         self.name, self.address, self.root = name, address, root
@@ -82,7 +82,7 @@ class Node:
         self.external: NodeExternal | None = None
 
     def start(self, encrypt: Literal["require", "off"] = "require", **gates: bool) -> None:
-        """Begin a life of the agent."""
+        """Start an agent."""
         self.root.mkdir(parents=True, exist_ok=True)
         flags = Flags(
             node_name=self.name,
@@ -105,18 +105,18 @@ class Node:
             self._tasks.begin(run(), name)  # type: ignore[arg-type]
 
     def parts(self) -> list[object]:
-        """What the agent consists of, and its kernel."""
+        """Return the agent's components and its kernel."""
         own = self.external
         assert own is not None
         return [self.datapath.external, own.leases, own._status_writer, own._reconciler._source]
 
     async def stop(self, *, killed: bool = False) -> None:
-        """End it. One that is killed says nothing to anybody."""
+        """Stop the agent. A killed one sends nothing to the other nodes."""
         await self._tasks.close()
         external, self.external = self.external, None
         if external is not None:
             if killed:
-                await external.leases.close()  # nothing of it is said to anybody
+                await external.leases.close()  # without messages to the other nodes
             else:
                 await external.stop()
 
@@ -133,7 +133,7 @@ class Planet:
         return await self.admin.resource(target).create(body)
 
     async def pod(self, name: str, node: str, address: str) -> None:
-        """A pod that the Service `web` has as an endpoint, and its link."""
+        """Create a pod, an endpoint of the Service `web`, and attach it."""
         nic = AttachedInterface(name="eth0", network=NETWORK, vni=4097, mtu=1400, addresses=[f"{address}/20"])
         spec: JsonObject = {
             "nodeName": node,
@@ -153,13 +153,13 @@ class Planet:
         await self.nodes[node].datapath.attach(name, "", [nic])
 
     async def _account(self) -> None:
-        """Pods have an account, which a controller makes."""
+        """Wait for the ServiceAccount that a controller creates, which pods need."""
         async with asyncio.timeout(10):
             while not (await self.admin.resource(SERVICE_ACCOUNTS).list("default")).items:
                 await asyncio.sleep(0.01)
 
     async def prepare(self) -> None:
-        """A class, a claim, a Service of port 80 with a pod on n1, and an ExternalService at port 8000."""
+        """Create a class, a claim, a Service of port 80 with a pod on n1, and an ExternalService at port 8000."""
         offered = {
             "ranges": [{"cidr": "192.0.2.0/24"}],
             "allowedNamespaces": {"names": ["default"]},
@@ -174,19 +174,19 @@ class Planet:
         await self.create(EXTERNAL, "db", {"targetIP": TARGET, "sources": sources, "ports": ports})
 
     async def listen(self, port: int) -> None:
-        """The server listens on another port from now on."""
+        """Move the server to another port."""
         patch = {"spec": {"ports": [{"port": port, "targetPort": 8000}]}}
         await self.admin.resource(EXTERNAL).patch("db", patch, "default")
 
     async def ready(self) -> tuple[str, str, str]:
-        """What the ExternalService says of itself, and the gateways of its addresses."""
+        """Return status and reason of the ExternalService's condition Ready, and the gateways of its addresses."""
         found = await self.admin.resource(EXTERNAL).get("db", "default")
         said = condition_of(found, "Ready")
         summary = (found.get("status") or {}).get("summary") or {}
         return said.get("status", ""), said.get("reason", ""), summary.get("gateway", "")
 
     async def until_ready(self, gateway: str = "") -> str:
-        """Wait for it; the gateway."""
+        """Wait until the ExternalService is ready, and return its gateway."""
         found = ("", "", "")
         try:
             async with asyncio.timeout(40):
@@ -198,13 +198,13 @@ class Planet:
         return found[2]
 
     async def until_reason(self, reason: str) -> None:
-        """Wait until it is not ready for this reason."""
+        """Wait until the ExternalService is not ready for this reason."""
         async with asyncio.timeout(40):
             while (await self.ready())[1] != reason:
                 await asyncio.sleep(0.02)
 
     def candidates(self, address: str) -> list[str]:
-        """The nodes that are able to carry an address."""
+        """Return the nodes that are able to carry an address."""
         return [
             name
             for name, node in self.nodes.items()
@@ -212,20 +212,20 @@ class Planet:
         ]
 
     def in_line(self, node: str, address: str) -> Collection[str]:
-        """The candidates for an address that a node's agent knows of."""
+        """Return the candidates for an address that a node's agent knows."""
         external = self.nodes[node].external
         life = external.leases._worker if external is not None else None
         terms = life.participant.configs.get(address) if life is not None else None
         return terms.candidates if terms is not None else ()
 
     def seen(self, pod: str = "web-1", node: str = "n1") -> str | None:
-        """Under which address the server sees a pod that dials the ExternalService; None when nothing arrives."""
+        """Return the address under which the server sees a pod's call to the ExternalService; None without a call."""
         external = self.nodes[node].datapath.external
         dialled = {way.dialled for each in external.state.forwardings for way in each.departures}
         return external.seen(pod, dialled.pop(), 8000) if dialled else None
 
     async def events(self, kind: str, name: str) -> list[tuple[str, str]]:
-        """Reasons and messages of what was said about an object."""
+        """Return reasons and messages of an object's events."""
         every = (await self.admin.resource(EVENTS).list()).items
         own = [
             each for each in every if (each["involvedObject"]["kind"], each["involvedObject"]["name"]) == (kind, name)
@@ -233,7 +233,7 @@ class Planet:
         return [(each["reason"], each["message"]) for each in own]
 
     async def source_ip(self, phase: str) -> JsonObject:
-        """The SourceIP, once it is in a phase."""
+        """Return the SourceIP once it is in a phase."""
         async with asyncio.timeout(20):
             while True:
                 found = await self.admin.resource(SOURCE_IPS).get(SOURCE)
@@ -246,7 +246,7 @@ class Planet:
 
 
 async def until(condition: Callable[[], Any], seconds: float = 20.0) -> None:
-    """Wait for something that is not announced."""
+    """Wait for a condition that no event announces."""
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.01)
@@ -256,16 +256,14 @@ async def until(condition: Callable[[], Any], seconds: float = 20.0) -> None:
 async def planet(
     directory: Path, names: tuple[str, ...] = ("n1", "n2", "n3"), cities: Mapping[str, str] | None = None
 ) -> AsyncGenerator[Planet]:
-    """Nodes of one city, but for some; n2 and n3 are gateways. They are started, and stopped at the end."""
+    """Run nodes, by default of one city; n2 and n3 are gateways."""
     underlay = FakeUnderlay()
     async with our_server(directory / "server") as running, AsyncExitStack() as stack:
         nodes: dict[str, Node] = {}
         made = Planet(Client(local_transport(running.server, CONTROLLERS)), nodes)
         for number, name in enumerate(names, 1):
             user = User(f"system:node:{name}", groups=("system:nodes", "system:authenticated"))
-            address = (
-                f"127.{64 + os.getpid() // 256 % 64}.{os.getpid() % 256}.{number}"  # their port is always the same
-            )
+            address = f"127.{64 + os.getpid() // 256 % 64}.{os.getpid() % 256}.{number}"  # one port for all nodes
             node = Node(name, address, directory / name, underlay, local_transport(running.server, user))
             nodes[name] = node
             await _register(made.admin, node, (cities or {}).get(name, CITY))

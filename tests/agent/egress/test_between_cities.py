@@ -1,6 +1,6 @@
-"""Nodes of two cities: what each knows of the others comes by Gateways, and tunnels between cities are encrypted.
+"""Nodes of two cities learn of each other by Gateways, and tunnels between cities are encrypted.
 
-The whole server, real datagrams, and no kernel: whether packets pass between two nodes is up to what both were told.
+The whole server, real datagrams, and a fake kernel: packets pass between two nodes if both received matching rules.
 The pods' node n1 is in London, the gateways n2 and n3 in Dallas.
 """
 
@@ -41,7 +41,7 @@ async def facts(world: Planet, name: str) -> NodeFacts:
 
 
 async def peer(world: Planet, name: str) -> EncryptedPeer:
-    """A node as others should know it: by what it says of itself."""
+    """Return the peer that other nodes should configure, from the facts that the node publishes."""
     return EncryptedPeer(world.nodes[name].address, (await facts(world, name)).public_key)
 
 
@@ -71,11 +71,11 @@ async def test_nodes_of_two_cities_know_each_others_keys_and_those_of_one_city_n
         node.cable.cut = True
         node.start()
         await until(lambda: world.seen() == SOURCE)
-        assert peers(world, "n1") == before, "also while the server is away"
+        assert peers(world, "n1") == before, "a cut connection to the server changes nothing"
 
 
 async def cannot_speak_for_others(thief: Client, address: str) -> None:
-    """A node has no right to say what another's key or city is, nor to look for itself."""
+    """Assert that a node may not write another node's key or city, nor list nodes."""
     forged = {"metadata": {"annotations": {ANNOTATION_NODE_FACTS: "{}"}}}
     with pytest.raises(ApiError, match="n2"):
         await thief.resource(NODES).patch("n2", forged)
@@ -95,7 +95,7 @@ async def test_a_node_without_wireguard_is_refused_and_says_so_unless_both_sides
         await world.prepare()
         await world.until_reason("EncryptionUnavailable")
         assert world.seen() is None
-        assert node.datapath.external.state.empty, "nothing of it is programmed"
+        assert node.datapath.external.state.empty, "no rule of the ExternalService is programmed"
         assert (await facts(world, "n1")).encryption == "none"
         events = (await world.admin.resource(EVENTS).list("default")).items
         told = [each for each in events if each["reason"] == "EncryptionUnavailable"]

@@ -68,7 +68,7 @@ def test_rules_become_ways_in_both_directions() -> None:
 
 
 def test_l4_a_relay_port_is_kept_and_changes_nothing() -> None:
-    """It is the one field of the KEP that means a certain implementation, and here it means nothing."""
+    """The KEP's only field for one particular implementation has no meaning in this one."""
     with_ports = [text.replace('"targetport"', '"relayport": 2049, "targetport"') for text in (FORWARDER, GATEWAY)]
     assert [each.count("relayport") for each in with_ports] == [2, 1]
     kept, known = forwarder(with_ports[0]), gateway(with_ports[1])
@@ -166,7 +166,7 @@ def test_leases_are_told_who_owned_it_last_and_who_sends_by_it() -> None:
 
 
 def test_an_epoch_that_no_address_can_have_reached_does_not_count() -> None:
-    """A Gateway may have been poisoned before servers refused such epochs: the address recovers by itself."""
+    """Servers of earlier versions accepted such epochs: the address recovers from a poisoned Gateway by itself."""
     poisoned = gateway()
     assert poisoned.status is not None
     poisoned.status.nodes[0].epoch = 2**62
@@ -175,7 +175,7 @@ def test_an_epoch_that_no_address_can_have_reached_does_not_count() -> None:
 
 
 def told(name: str, address: str, *senders: tuple[str, str, str, str]) -> Gateway:
-    """A Gateway that n2 in Dallas may carry, and nodes that send by it, by name, address, city and key."""
+    """Return a Gateway that n2 in Dallas may carry, and nodes that send through it, by name, address, city and key."""
     made = gateway(GATEWAY.replace(ADDRESS, address))
     made.metadata.name = name
     made.spec.candidates = [GatewayNode("n2", THERE, "DFW", "key-2")]
@@ -194,7 +194,7 @@ def test_nodes_of_other_cities_are_spoken_with_encrypted_and_those_of_ones_own_a
     off = compile_state("n1", HERE, [forwarder()], [told(ADDRESS, ADDRESS, SENDER)], PLACES, {}, encrypt=False)
     assert off.state.peers == ()
     idle = compile_state("n3", "198.18.0.3", [], [told(ADDRESS, ADDRESS, SENDER)], {}, {})
-    assert idle.state.peers == (), "whoever merely votes sends nothing by tunnels"
+    assert idle.state.peers == (), "a voter without pods sends nothing through tunnels"
 
 
 def test_a_gateway_takes_packets_from_the_nodes_that_it_is_told_of_and_is_closed_to_others() -> None:
@@ -205,17 +205,17 @@ def test_a_gateway_takes_packets_from_the_nodes_that_it_is_told_of_and_is_closed
         return compile_state("n2", THERE, [], gateways, {}, INTERFACES).state.peers
 
     assert carrier(told("a", ADDRESS, SENDER)) == (EncryptedPeer(HERE, "key-1"),)
-    assert carrier(told("a", ADDRESS)) == (EncryptedPeer(HERE),), "a node that nobody tells of is closed"
+    assert carrier(told("a", ADDRESS)) == (EncryptedPeer(HERE),), "a node that no Gateway names is closed"
     another = told("b", "192.0.2.6", ("n1", HERE, "LHR", "key-of-before"))
-    assert carrier(told("a", ADDRESS, SENDER), another) == (EncryptedPeer(HERE),), "until all say the same"
+    assert carrier(told("a", ADDRESS, SENDER), another) == (EncryptedPeer(HERE),), "closed until all Gateways agree"
     liar = ("n9", HERE, "LHR", "key-9")
-    assert carrier(told("a", ADDRESS, SENDER, liar)) == (EncryptedPeer(HERE),), "two that claim one address"
+    assert carrier(told("a", ADDRESS, SENDER, liar)) == (EncryptedPeer(HERE),), "two nodes claim one address"
     near = ("n9", HERE, "DFW", "key-9")
     assert carrier(told("a", ADDRESS, SENDER, near)) == (EncryptedPeer(HERE),)
 
 
 def test_the_objects_of_the_benchmark_are_rules_that_a_node_applies() -> None:
-    """The benchmark waits until its node applies them all, so rules of another form make it fail after minutes."""
+    """The benchmark waits until its node applies all rules, so invalid ones make it fail only after minutes."""
     uids = [f"uid-{number}" for number in range(external_many.PODS_EACH)]
     gateways = [gateway(json.dumps(each)) for each in external_many.gateways()]
     forwarders = [forwarder(json.dumps(each)) for each in external_many.forwarders(uids)]

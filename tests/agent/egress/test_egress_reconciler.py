@@ -1,4 +1,4 @@
-"""Agents reconcile Forwarders and Gateways: the whole server, real datagrams, and no kernel."""
+"""Agents reconcile Forwarders and Gateways: the whole server, real datagrams, and a fake kernel."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def test_l5_nodes_follow_their_objects_and_say_what_they_read_what_is_in_f
         first = await told(world, gateway, "True")
         await world.listen(9000)
         followed = await told(world, gateway, "True", after=first)
-        assert all(later > earlier for later, earlier in zip(followed, first, strict=True)), "they keep reading it"
+        assert all(later > earlier for later, earlier in zip(followed, first, strict=True)), "the node reads changes"
         refused = True
         await world.listen(9001)
         await told(world, gateway, "False", after=followed)
@@ -64,9 +64,9 @@ async def test_l5_nodes_follow_their_objects_and_say_what_they_read_what_is_in_f
 
 
 async def told(world: Planet, owner: str, programmed: str, after: tuple[int, int] = (0, 0)) -> tuple[int, int]:
-    """Wait until Forwarder and Gateway speak of newer generations than `after`, and both are in force or neither is.
+    """Wait until Forwarder and Gateway report newer generations than `after`, both with this `Programmed` status.
 
-    The generations then: a node counts as synced only where what it applied is what it read.
+    Returns the generations: a node counts as synced only if it applied the generation that it read.
     """
     namespace = "external-services"
     async with asyncio.timeout(20):
@@ -102,7 +102,7 @@ async def test_an_address_moves_when_its_gateway_is_cordoned_stopped_or_killed(t
         assert moves[0].startswith(f"{SOURCE} has come to {first}: first owner")
         assert moves[1].startswith(f"{SOURCE} has come to {other} from {first}: it was handed over, without an owner")
         await world.admin.resource(NODES).patch(first, {"spec": {"unschedulable": None}})
-        # An owner hands over on its way out only to somebody of whom it knows.
+        # A stopping owner hands over only to candidates that it knows.
         await until(lambda: first in world.candidates(SOURCE) and first in world.in_line(other, SOURCE))
         await world.nodes[other].stop()
         await until(lambda: world.carriers() == [first])
@@ -110,7 +110,7 @@ async def test_an_address_moves_when_its_gateway_is_cordoned_stopped_or_killed(t
         world.nodes[other].start()
         await world.until_ready(first)
         await world.nodes[first].stop(killed=True)
-        world.nodes[first].datapath.external.drop([SOURCE])  # what the kernel does by itself
+        world.nodes[first].datapath.external.drop([SOURCE])  # the kernel's timeout does so
         await until(lambda: world.carriers() == [other])
         await until(lambda: world.seen() == SOURCE)
 
@@ -156,14 +156,14 @@ async def test_unchanged_rules_are_repaired_and_not_compiled_again(
         own = world.nodes[gateway].datapath.external
 
         async def looks() -> int:
-            """How often objects were read until the gateway's rules were looked after once more."""
+            """Count reads of objects until the next repair of the gateway's rules."""
             began, before = len(read), mended.count(own)
             await until(lambda: mended.count(own) > before)
             return len(read) - began
 
         async with asyncio.timeout(20):
             while await looks():
-                pass  # the last acknowledgements come back as changes
+                pass  # the last acknowledgements arrive as changes
         assert await looks() == 0
         world.nodes[gateway].address = "127.0.9.9"
         await until(lambda: own.state.node_address == "127.0.9.9")
@@ -206,7 +206,7 @@ async def test_an_address_moves_when_its_gateway_has_lost_its_link_outside(tmp_p
         other = {"n2": "n3", "n3": "n2"}[first]
         world.nodes[first].datapath.external.cut.add("outside0")
         await until(lambda: world.carriers() == [other])
-        assert "outside0" in (await notes_of(world, first))[ANNOTATION_NODE_FACTS], "its addresses stay its own"
+        assert "outside0" in (await notes_of(world, first))[ANNOTATION_NODE_FACTS], "the node keeps its own addresses"
         await until_able(world, {other})
         world.nodes[first].datapath.external.cut.clear()
         await until_able(world, {first, other})
@@ -215,7 +215,7 @@ async def test_an_address_moves_when_its_gateway_has_lost_its_link_outside(tmp_p
 
 
 async def until_able(world: Planet, expected: set[str]) -> None:
-    """Until just these nodes say that they could carry the address."""
+    """Wait until exactly these nodes report that they can carry the address."""
     async with asyncio.timeout(20):
         while True:
             found = await world.admin.resource(GATEWAYS).get(SOURCE, "external-services")
@@ -305,7 +305,7 @@ async def test_the_gate_off_removes_all_of_it_and_on_again_restores_it(tmp_path:
         await world.until_ready()
         await until(lambda: world.seen() == SOURCE)
         again = (await world.admin.resource(NODES).get("n1"))["metadata"]["annotations"][ANNOTATION_NODE_FACTS]
-        assert again == facts, "its key is its own again"
+        assert again == facts, "the node publishes its own key again"
 
 
 async def test_a_stranger_on_the_segment_is_told_of_and_the_address_stays_silent(tmp_path: Path) -> None:
@@ -335,7 +335,7 @@ STEPS = {
 async def test_an_agent_killed_at_any_step_leaves_nothing_that_the_next_cannot_use(
     tmp_path: Path, before: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The node of the pods dies before each step, or the gateway after it."""
+    """The pods' node is killed before each step, or the gateway after it."""
     async with planet(tmp_path) as world:
         await world.prepare()
         await world.until_ready()
@@ -348,7 +348,7 @@ async def test_an_agent_killed_at_any_step_leaves_nothing_that_the_next_cannot_u
                 async with asyncio.timeout(15):
                     await died.wait()
                 await node.stop(killed=True)
-            node.datapath.external.drop([SOURCE])  # what its kernel does by itself
+            node.datapath.external.drop([SOURCE])  # the kernel's timeout does so
             node.start()
             await world.until_ready()
             assert world.seen() == SOURCE, f"{method} of {node.name}"
@@ -358,7 +358,7 @@ async def test_an_agent_killed_at_any_step_leaves_nothing_that_the_next_cannot_u
 def deadly(
     node: Node, real: Callable[..., Awaitable[Any]], died: asyncio.Event, *, before: bool
 ) -> Callable[..., Awaitable[Any]]:
-    """A step at which the agent of a node dies, or right after it; those of other nodes do it as ever."""
+    """Return a step that ends the agent of one node before or after it; other nodes are unaffected."""
 
     doomed = node.parts()
 
@@ -368,6 +368,6 @@ def deadly(
         if not before:
             await real(self, *arguments, **more)
         died.set()
-        return await asyncio.Event().wait()  # nothing happens any more
+        return await asyncio.Event().wait()  # the agent does nothing more
 
     return step

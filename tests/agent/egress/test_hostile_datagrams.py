@@ -21,7 +21,7 @@ from tests.agent.egress.test_peer_transport import ASK, EVERY, A, B, C, Node
 from tests.attacking import TWICE
 
 RELEASE = Release("192.0.2.5", 7)
-HEAD = 68  # bytes before the words
+HEAD = 68  # length of the header
 SEAL = 32
 
 
@@ -47,7 +47,7 @@ def test_a_datagram_with_any_bit_changed_is_dropped(nodes: tuple[Node, Node]) ->
     changed = [(number ^ (1 << bit)).to_bytes(len(sent)) for bit in range(8 * len(sent))]
     assert len(changed) > 1000
     assert believed(other, changed) == 0
-    assert believed(other, [sent]) == 1, "the attempts have not used up its count"
+    assert believed(other, [sent]) == 1, "the attempts did not use up its sequence number"
 
 
 def test_a_datagram_cut_or_lengthened_anywhere_is_dropped(nodes: tuple[Node, Node]) -> None:

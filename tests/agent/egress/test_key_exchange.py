@@ -29,7 +29,7 @@ def test_invalid_and_weak_keys_are_refused(public: bytes) -> None:
     own = PrivateKey(DRAW(32))
     with pytest.raises(ValueError, match="no X25519 key"):
         own.exchange(public)
-    assert own.exchange(PrivateKey(DRAW(32)).public), "and nothing of it is left to others"
+    assert own.exchange(PrivateKey(DRAW(32)).public), "a failed exchange does not affect the next one"
 
 
 @pytest.mark.parametrize("private", [b"", bytes(31), bytes(33)])

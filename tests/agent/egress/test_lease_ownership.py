@@ -28,7 +28,7 @@ TERMS = AddressConfig(
 
 
 class Kernel:
-    """What one node's kernel was told. It goes silent by itself."""
+    """A node's kernel in memory. Its addresses expire by themselves."""
 
     def __init__(self, clock: ManualClock) -> None:
         self._clock = clock
@@ -36,7 +36,7 @@ class Kernel:
         self.follows = ""
         self.announced: list[float] = []
         self.broken = False
-        self.stands_still = 0.0  # seconds, once, before the kernel hears that an address is carried
+        self.stands_still = 0.0  # seconds that pass, once, before the kernel carries an address
 
     @property
     def live(self) -> bool:
@@ -65,7 +65,7 @@ class Kernel:
 
 
 class Planet:
-    """Four nodes: a and b may carry, a, b and c vote, d has pods. Whatever is said arrives at once, unless cut."""
+    """Four nodes: a and b may carry, a, b and c vote, d has pods. Messages arrive at once, unless a node is cut off."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -101,7 +101,7 @@ class Planet:
             for node in list(self.nodes.values()):
                 node.tick()
                 self.deliver()
-            assert len(self.live) <= 1, "never two at once"
+            assert len(self.live) <= 1, "two nodes carry the address"
 
     @property
     def live(self) -> list[str]:
@@ -113,7 +113,7 @@ class Planet:
         self._answers.append(name)
 
     def deliver(self) -> None:
-        """Let all that is said arrive."""
+        """Deliver all messages, including the responses to them."""
         while True:
             for name in self.__dict__.pop("_answers", []):
                 self.nodes[name].probed(ADDRESS, self.foreign_hosts)
@@ -168,12 +168,12 @@ def test_a_gateway_that_dies_is_followed_by_the_next_when_its_lease_has_run_out(
     planet.start("a")
     planet.wait(5)
     assert planet.live == ["b"], "no automatic fail-back"
-    assert planet.probes == 1, "nobody looks for strangers where a gateway has been"
+    assert planet.probes == 1, "no node probes for foreign hosts where a gateway has been"
 
 
 @pytest.mark.parametrize("seconds", [LEASE + 0.5, 4.0, 60.0])
 def test_pods_beside_a_gateway_that_stood_still_send_to_the_one_that_took_over(planet: Planet, seconds: float) -> None:
-    """What was said meanwhile is heard before time is looked at."""
+    """Messages that arrived during the pause are handled before timeouts."""
     paused = planet.nodes.pop("a")
     planet.wait(seconds)
     assert planet.live == ["b"]
@@ -235,12 +235,12 @@ def test_one_that_is_cut_off_goes_silent_before_another_begins(planet: Planet) -
 def test_one_that_says_goodbye_is_followed_at_once(planet: Planet) -> None:
     planet.nodes["a"].hand_over()
     planet.deliver()
-    assert planet.live == ["b"], "without a wait for the one who left"
+    assert planet.live == ["b"], "followers do not wait for the previous owner's lease"
     assert planet.kernels["d"].follows == IDENTITIES["b"].address
     planet.serve("a")
     planet.nodes["b"].hand_over(force=True)
     planet.wait(3)
-    assert planet.live == [], "whoever is leaving does not come back"
+    assert planet.live == [], "a node that hands over does not become owner again"
 
 
 def test_one_that_nobody_can_follow_goes_on_until_its_lease_ends(planet: Planet) -> None:
@@ -259,7 +259,7 @@ def test_one_that_is_no_candidate_any_more_hands_over(planet: Planet) -> None:
 
 
 def test_one_that_may_carry_again_looks_for_no_stranger_before_it_takes_over(planet: Planet) -> None:
-    """It would cost three tenths of a second, in which nothing passes."""
+    """A probe would cost 0.3 seconds, in which no packet passes."""
     for out in ("a", "b"):
         for name in NAMES:
             planet.serve(
@@ -270,7 +270,7 @@ def test_one_that_may_carry_again_looks_for_no_stranger_before_it_takes_over(pla
         for name in NAMES:
             planet.serve(name)
     assert planet.live == ["a"]
-    assert planet.probes == 1, "that of the first owner"
+    assert planet.probes == 1, "the first owner's probe"
 
 
 def test_an_agent_that_starts_anew_carries_on_and_sends_to_where_it_sent(planet: Planet) -> None:
@@ -294,11 +294,11 @@ def test_a_stranger_who_has_the_address_keeps_it_from_being_carried() -> None:
     planet.wait(5)
     assert planet.live == []
     assert planet.nodes["a"].foreign_hosts == {ADDRESS: "02:00:00:00:00:09"}
-    assert planet.probes == 2, "each candidate has looked once, and looks again after a minute"
+    assert planet.probes == 2, "each candidate has probed once, and probes again after a minute"
     planet.foreign_hosts = ""
     planet.wait(61)
     assert len(planet.live) == 1
-    assert not any(node.foreign_hosts for node in planet.nodes.values()), "also where another has looked since"
+    assert not any(node.foreign_hosts for node in planet.nodes.values()), "the other candidate cleared it too"
 
 
 def test_a_kernel_that_does_not_take_it_leaves_it_to_the_next() -> None:
@@ -313,7 +313,7 @@ def test_a_kernel_that_fails_later_gives_nothing_back_before_it_is_silent(planet
     planet.said.clear()
     planet.kernels["a"].broken = True
     planet.wait(LEASE + 2)
-    assert ("a", Release(ADDRESS, 1)) not in planet.said, "it could not be silenced, so nothing may be given back"
+    assert ("a", Release(ADDRESS, 1)) not in planet.said, "still carried, so the lease may not be released"
     assert planet.live == ["b"]
 
 
@@ -323,7 +323,7 @@ def test_nobody_speaks_for_another(planet: Planet) -> None:
     stolen_address = PeerIdentity(IDENTITIES["b"].address, b"x" * 32)
     for liar in (stolen_key, stolen_address, IDENTITIES["c"], IDENTITIES["d"]):
         follower.receive(liar, [Announced(ADDRESS, 1000)])
-    assert planet.kernels["d"].follows == known, "a voter that is no candidate, or no voter at all"
+    assert planet.kernels["d"].follows == known, "a voter that is no candidate, or a node that is no voter"
     for voter in "bc":
         planet.nodes[voter].receive(stolen_key, [Release(ADDRESS, 1)])
     planet.wait(3)
@@ -335,7 +335,7 @@ def test_nobody_speaks_for_another(planet: Planet) -> None:
 def test_a15_a_node_says_that_it_is_a_gateway_and_owns_the_address(
     planet: Planet, monkeypatch: pytest.MonkeyPatch, claims: str, defended: bool
 ) -> None:
-    """With one half of who a candidate is; the other half is its own."""
+    """The attacker has the address or the key of a candidate; the other half is its own."""
     own, candidate = IDENTITIES["c"], IDENTITIES["b"]
     liar = (
         PeerIdentity(candidate.address, own.key)
@@ -360,7 +360,7 @@ def test_a15_a_node_says_that_it_is_a_gateway_and_owns_the_address(
 
 @pytest.mark.parametrize("lie", [Vacant(ADDRESS, 2**61), Refuse(ADDRESS, 2**61, 1), Ask(ADDRESS, 2**61, 1)])
 def test_a_hostile_voter_cannot_use_up_the_epochs_of_an_address(lie: Word) -> None:
-    """Every owner continues above the highest epoch it knows: a huge one would leave none for the next."""
+    """Every owner continues above the highest epoch that it knows: a huge one would leave none for the next."""
     planet = Planet()
     planet.wait(3)
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""The thread of leases works in an agent that has a lot open."""
+"""The lease thread works in an agent with many open descriptors."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ PRIVATE = bytes(range(32))
 
 
 class Kernel:
-    """A kernel that carries whatever it is told to."""
+    """A kernel that accepts every address."""
 
     def follow(self, owners: Mapping[str, str]) -> None:
-        """Nothing is sent by the address."""
+        """Ignore the route."""
 
     def carry(self, seconds: Mapping[str, float]) -> None:
-        """It does."""
+        """Accept the address."""
 
     def drop(self, addresses: Sequence[str]) -> None:
-        """It is silent already."""
+        """Drop nothing."""
 
     def announce(self, addresses: Sequence[str]) -> None:
-        """Nobody listens."""
+        """Announce nothing."""
 
     def probe(self, address: str) -> str:
         return ""
@@ -49,7 +49,7 @@ def many_descriptors() -> Iterator[None]:
 
 
 async def carried(folder: Path, port: int) -> LeaseThread:
-    """A thread that votes for itself, once it carries the address."""
+    """Run a thread that votes for itself, and return it once it carries the address."""
     own = {"a": PeerIdentity("127.0.0.1", PeerTransport(PRIVATE, bytes(32), lambda _: True).key)}
     thread = LeaseThread(
         "a", Kernel(), PRIVATE, LeaseCheckpoint(folder / "leases.json"), SystemClock(), Randomness().randbytes,

@@ -1,4 +1,4 @@
-"""Many addresses of the same nodes: renewed together, and as safe as one by itself."""
+"""Leases of many addresses with the same nodes are renewed together, and are as safe as single ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ADDRESSES = [f"192.0.2.{number}" for number in range(1, 9)]
 
 
 def config_of(address: str) -> AddressConfig:
-    """Half of the addresses are voted on by other nodes than the other half; they have two candidates each."""
+    """Return the configuration of an address: two candidates, and voters that depend on whether its number is odd."""
     number = int(address.rpartition(".")[2])
     line = NAMES[number % 3 :][:2]
     voters = "abc" if number % 2 else "bcd"
@@ -34,7 +34,7 @@ def config_of(address: str) -> AddressConfig:
 
 
 class Kernel:
-    """Carries addresses until a moment, as a kernel does. A call with an address that it refuses changes nothing."""
+    """A kernel whose addresses expire. A call with a refused address changes nothing."""
 
     def __init__(self, clock: ManualClock) -> None:
         self._clock, self.until, self.told = clock, dict[str, float](), Counter[str]()
@@ -67,7 +67,7 @@ class Kernel:
 
 
 class Planet:
-    """Four nodes and a network between them."""
+    """Four nodes and a network that loses and delays messages."""
 
     def __init__(
         self, seed: int = 0, loss: float = 0.0, delay: float = 0.0, addresses: Sequence[str] = ADDRESSES
@@ -95,7 +95,7 @@ class Planet:
         self.nodes[name].probed(address, "")
 
     def restart(self, name: str) -> None:
-        """Kill an agent; the next one knows what was on the disk, and the kernel goes on."""
+        """Kill an agent and start one from its checkpoint; the kernel keeps its state."""
         self.nodes[name] = self._started(name)
 
     def run(self, seconds: float) -> None:
@@ -116,7 +116,7 @@ class Planet:
 
     def _send(self, name: str) -> None:
         node = self.nodes[name]
-        self.disks[name] = node.state  # before anything is said
+        self.disks[name] = node.state  # before the messages are sent
         outbox, node.outbox = node.outbox, []
         by_peer: dict[PeerIdentity, list[Word | Together]] = {}
         for to, word in outbox:
@@ -156,16 +156,16 @@ def test_a_round_is_one_message_for_each_voter_and_the_kernel_is_told_of_all_at_
     assert planet.carried == set(ADDRESSES)
     assert (planet.said["Ask"], planet.said["Grant"], planet.said["Unlisted"]) == (0, 0, 0)
     rounds = 30 / 0.3
-    assert 0 < planet.said["Renewal"] <= 3 * 3 * rounds, "three owners and at most three other voters of each"
+    assert 0 < planet.said["Renewal"] <= 3 * 3 * rounds, "three owners, each with at most three other voters"
     assert all(kernel.told["carry"] <= 2 * rounds for kernel in planet.kernels.values())
 
 
 MANY = [f"192.0.{third}.{last}" for third in range(2, 8) for last in range(3, 250, 6)]
-"""All with the candidates a and b, in this order, and the voters a, b and c."""
+"""All have the candidates a and b, in this order, and the voters a, b and c."""
 
 
 def test_the_addresses_of_a_lost_gateway_move_by_few_kernel_calls() -> None:
-    """Each call costs milliseconds; one for each address would take longer than a lease lasts."""
+    """Each call costs milliseconds; one call for each address would take longer than a lease lasts."""
     planet = Planet(addresses=MANY)
     planet.run(10)
     assert planet.kernels["a"].live == set(MANY)

@@ -1,4 +1,4 @@
-"""A datagram is accepted from its authenticated sender only, and only once."""
+"""A datagram is accepted once, and from its authenticated sender only."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ EVERY: list[Word | Together] = [
 
 
 class Node:
-    """One end, which listens to everybody but `deaf_to`."""
+    """A node that accepts every peer but `deaf_to`."""
 
     def __init__(self, address: str, seed: int) -> None:
         self.address, self._dice = address, Randomness(seed)
@@ -53,11 +53,11 @@ class Node:
         return PeerIdentity(self.address, PeerTransport(self.private, bytes(32), lambda _: True).key)
 
     def begin(self) -> None:
-        """A new life of the agent, with the key of before."""
+        """Restart the transport with the same key."""
         self.transport = PeerTransport(self.private, self._dice.randbytes(32), lambda each: each not in self.deaf_to)
 
     def hears(self, datagrams: list[bytes], sender: Node, *, answered: bool = True) -> list[Word | Together]:
-        """Deliver datagrams, and the answers in both directions; what is understood at last."""
+        """Deliver datagrams, and responses in both directions; return the accepted messages."""
         found: list[Word | Together] = []
         for datagram in datagrams:
             heard = self.transport.receive(datagram, sender.address)
@@ -104,9 +104,9 @@ def test_nothing_is_heard_twice_nor_in_a_later_life(nodes: tuple[Node, Node]) ->
     assert other.hears(one.transport.datagrams_for(other.identity, [Release("192.0.2.5", 7)]), one) == [
         Release("192.0.2.5", 7)
     ]
-    assert other.hears(recorded, one, answered=False) == [], "the sender has another life by now"
+    assert other.hears(recorded, one, answered=False) == [], "the sender has a new session"
     other.begin()
-    assert other.hears(recorded, one, answered=False) == [], "and the receiver, too"
+    assert other.hears(recorded, one, answered=False) == [], "and so has the receiver"
 
 
 def test_changed_forged_and_reflected_datagrams_are_dropped(nodes: tuple[Node, Node]) -> None:
@@ -117,10 +117,10 @@ def test_changed_forged_and_reflected_datagrams_are_dropped(nodes: tuple[Node, N
         changed = bytearray(sent)
         changed[place] ^= 1
         assert other.hears([bytes(changed)], one) == []
-    assert one.hears([sent], other) == [], "its own word comes back"
+    assert one.hears([sent], other) == [], "its own datagram is reflected"
     other.hears((third := Node(C, 3)).transport.datagrams_for(other.identity, []), third)
     heard = other.transport.receive(third.transport.datagrams_for(other.identity, [ASK])[0], A)
-    assert heard is not None, "it may be answered, but it is not who it would like to be"
+    assert heard is not None, "the receiver may respond, but to the real sender"
     assert heard.sender != one.identity
     assert other.hears([b"", b"TMX1", b"TMX2" + bytes(200), bytes(70), b"\xff" * 1400], one) == []
 
@@ -129,12 +129,12 @@ def test_changed_forged_and_reflected_datagrams_are_dropped(nodes: tuple[Node, N
 def test_a15_a_vote_is_changed_on_its_way(
     nodes: tuple[Node, Node], monkeypatch: pytest.MonkeyPatch, defended: bool
 ) -> None:
-    """Here the epoch: a promise for what nobody has asked for."""
+    """The epoch of a vote is changed into one that no node asked for."""
     one, other = nodes
     other.hears(one.transport.datagrams_for(other.identity, []), one)
     (sent,) = one.transport.datagrams_for(other.identity, [ASK])
     (later,) = one.transport.datagrams_for(other.identity, [replace(ASK, epoch=99)])
-    changed = sent[:68] + later[68:-32] + sent[-32:]  # the head of the one, the words of the other, the seal of the one
+    changed = sent[:68] + later[68:-32] + sent[-32:]  # head of the first, words of the second, seal of the first
     if not defended:
         monkeypatch.setattr("tarmac.agent.egress.leases.transport.hmac.compare_digest", lambda *_: True)
     assert other.hears([changed], one) == ([] if defended else [replace(ASK, epoch=99)])
@@ -150,7 +150,7 @@ def test_a15_a_vote_is_recorded_and_said_again(
     assert other.hears(recorded, one) == [ASK]
     if not defended:
         (talk,) = other.transport._sessions.values()
-        monkeypatch.setattr(talk, "count", 0)  # as if nobody had counted
+        monkeypatch.setattr(talk, "count", 0)  # as if replays were not counted
     assert other.hears(recorded, one) == ([] if defended else [ASK])
 
 
@@ -169,5 +169,5 @@ def test_a_key_that_is_none_is_nobodys() -> None:
     assert read_key(write_key(own.identity.key)) == own.identity.key
     for key in (b"", bytes(32)):
         assert own.transport.datagrams_for(PeerIdentity(B, key), [ASK]) == [], (
-            "with such a key everybody's secret would be the same"
+            "with such a key every node would compute the same secret"
         )

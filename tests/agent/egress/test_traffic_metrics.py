@@ -1,4 +1,4 @@
-"""Metrics of what goes by addresses: asked for when somebody looks, and not each time."""
+"""Traffic metrics of addresses: collected on a scrape, and at most once per interval."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def test_the_kernel_is_asked_seldom_and_never_where_no_address_can_be_carr
     assert await total() == [2.0]
     clock.advance(FRESH)
     kernel.broken = True
-    assert (await total(), kernel.asked) == ([2.0], 3), "a counter has no gap"
+    assert (await total(), kernel.asked) == ([2.0], 3), "a counter keeps its value"
     is_candidate[0] = False
     assert await total() == []
 

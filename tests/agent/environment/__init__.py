@@ -1,1 +1,1 @@
-"""What containers find around them."""
+"""The environment of containers: names and variables."""

@@ -1,4 +1,4 @@
-"""Environment variables: where their values come from, and what happens when they cannot be had."""
+"""Environment variables: the sources of their values, and the errors for missing ones."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ async def test_resources_in_units_of_the_divisor() -> None:
     )
     found = await variables(pod(env=env, resources=resources))
     assert (found["CPU"], found["MILLI"], found["MEMORY"]) == ("2", "1500", "100")
-    assert found["LIMIT"] == str(4 << 30), "without a limit, what the node has"
+    assert found["LIMIT"] == str(4 << 30), "without a limit, the node's capacity"
 
 
 async def test_config_maps_and_secrets() -> None:
@@ -121,7 +121,7 @@ async def test_config_maps_and_secrets() -> None:
     found = await variables(pod(env=env, envFrom=env_from), sources)
     assert found["C_colour"] == found["COLOUR"] == "red"
     assert found["value"] == found["KEY"] == "hidden"
-    assert found["C_SIZE"] == "30 hidden", "what is stated wins over what is taken in"
+    assert found["C_SIZE"] == "30 hidden", "`env` overrides `envFrom`"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Variables of device plugins beside those of pod and image."""
+"""Variables of device plugins, merged with those of pod and image."""
 
 from __future__ import annotations
 

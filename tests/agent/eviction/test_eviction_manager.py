@@ -1,4 +1,4 @@
-"""The loop as a whole: signals in, images and pods out."""
+"""The eviction loop: signals in, image collection and evictions out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MEMORY, DISK = "memory.available", "nodefs.available"
 
 
 class Stage(Scene):
-    """A node that has what the test says, and notes what is done to it."""
+    """A node with readings of the test, which records the manager's actions."""
 
     def __init__(self, logs: Path) -> None:
         super().__init__(logs)
@@ -44,7 +44,7 @@ class Stage(Scene):
         )
 
     def read(self) -> dict[str, Reading]:
-        """Each look takes the next value; the last one stays."""
+        """Each call takes the next value; the last one stays."""
         found = {name: values.pop(0) if len(values) > 1 else values[0] for name, values in self.readings.items()}
         return {name: Reading(value, 1000) for name, value in found.items()}
 
@@ -103,7 +103,7 @@ async def test_short_of_disk_images_go_first_and_that_may_be_enough(stage: Stage
 async def test_a_disk_that_cannot_be_read_any_more_costs_no_pod(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     stage.add("a", "c0", disk=10)
     stage.listed = [pod("a")]
-    readings = [{DISK: Reading(50, 1000)}, {DISK: Reading(50, 1000)}, {}]  # judged, after tidying, before the eviction
+    readings = [{DISK: Reading(50, 1000)}, {DISK: Reading(50, 1000)}, {}]  # check, after collection, before eviction
     monkeypatch.setattr(stage, "read", lambda: readings.pop(0))
     assert await stage.evictions.check() is None
     assert stage.done == ["containers", "images"]

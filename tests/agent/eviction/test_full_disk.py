@@ -1,4 +1,4 @@
-"""A pod fills the node's file system, a real one: it goes before anything else breaks, and takes its files with it."""
+"""A pod fills a real file system of the node: it is evicted before other pods fail, and its files are removed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MEBIBYTE = 1 << 20
 
 
 class Scratch(PlainVolumes):
-    """Every pod has a folder, which is measured as it is and goes with its pod."""
+    """Every pod has a folder, which is measured for real and removed with its pod."""
 
     def folder(self, uid: str) -> Path:
         return self.root / uid
@@ -53,7 +53,7 @@ class Scratch(PlainVolumes):
 
 
 class Nothing:
-    """No images and no dead containers that could go."""
+    """No images and no dead containers to remove."""
 
     async def free(self, *_: object, **__: object) -> int:
         return 0
@@ -72,7 +72,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 
 def evictions(machine: Machine, disk: SmallDisk) -> EvictionManager:
-    """As the agent puts them together, with what they read from a real file system."""
+    """Return the manager that the agent builds, on signals of a real file system."""
     nothing = Nothing()
     return EvictionManager(
         signals=EvictionSignals(MachineStats(), disk.path, lambda: "", lambda: 1 << 40, lambda: 0),
@@ -105,7 +105,7 @@ def test_the_pod_that_fills_it_goes_and_the_others_stay(how: str, disk: SmallDis
         assert status["reason"] == "Evicted"
         assert "DiskPressure" in watching.conditions
         await machine.wait(60)
-        assert watching.conditions == frozenset(), "its files have gone with it"
+        assert watching.conditions == frozenset(), "the pod's files were removed with it"
         assert (await machine.status("modest"))["phase"] == "Running"
         assert (volumes.folder(uids["modest"]) / "file").exists()
         await machine.create("next")
@@ -116,7 +116,7 @@ def test_the_pod_that_fills_it_goes_and_the_others_stay(how: str, disk: SmallDis
 
 
 def hogged(folder: Path, how: str) -> None:
-    """Until nothing more goes in."""
+    """Write files until the disk is full."""
     try:
         for number in range(100_000):
             (folder / str(number)).write_bytes(bytes(MEBIBYTE if how == "bytes" else 0))

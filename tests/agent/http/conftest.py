@@ -1,4 +1,4 @@
-"""What suites of the node's API share."""
+"""Fixtures that suites of the node's API share."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ async def node(tmp_path: Path) -> AsyncGenerator[Stage]:
 
 @pytest.fixture
 async def web() -> AsyncGenerator[aiohttp.ClientSession]:
-    """Another implementation of HTTP and WebSockets than ours."""
+    """A client on aiohttp, which implements HTTP and WebSocket independently of ours."""
     async with aiohttp.ClientSession() as session:
         yield session
 
 
 def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> dict[str, Any]:
-    """The loop that agents run on."""
+    """The event loop of agents."""
     return {"uvloop": uvloop.new_event_loop}

@@ -1,7 +1,7 @@
-"""A runtime for tests of streams: its containers are processes of this machine, its streaming server is SPDY's.
+"""A runtime for tests of streams: its containers are processes of this machine, its streaming server speaks SPDY.
 
-It behaves as containerd's does: streams are accepted as they come, the command starts once all are there, and the error
-stream tells how it ended.
+It behaves as containerd does: it accepts streams as they arrive, starts the command once all are open, and reports its
+end on the error stream.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tarmac.wire.violations import ProtocolViolation
 
 @dataclass
 class Asked:
-    """A stream that was promised."""
+    """A stream that a response's URL offers."""
 
     command: Sequence[str]
     tty: bool
@@ -48,14 +48,14 @@ class Asked:
 
 @dataclass
 class ProcessRuntime:
-    """The part of `Runtime` that streams need. `attach_command` is what attaching leads to."""
+    """The part of `Runtime` that streams need. `attach_command` is the command that attaching runs."""
 
     states: dict[str, ContainerState] = field(default_factory=dict[str, ContainerState])
     attach_command: Sequence[str] = ("cat",)
     listener: Listener | None = None
     asked: dict[str, Asked] = field(default_factory=dict[str, Asked])
     sessions: set[CommandSession] = field(default_factory=set["CommandSession"])
-    heard: bytearray = field(default_factory=bytearray)  # every byte of streams that reached it
+    heard: bytearray = field(default_factory=bytearray)  # all bytes received on streams
 
     async def start(self) -> None:
         self.listener = await serve(self._serve, None)
@@ -109,7 +109,7 @@ class ProcessRuntime:
 
 
 async def begun(*command: str, **options: Any) -> asyncio.subprocess.Process:
-    """A process. One that nobody wants any more when it has begun is ended: cancelling its start would lose it."""
+    """Start a process. A cancelled start ends the process, which would be lost otherwise."""
     starting = asyncio.ensure_future(asyncio.create_subprocess_exec(*command, start_new_session=True, **options))
     try:
         return await asyncio.shield(starting)
@@ -119,7 +119,7 @@ async def begun(*command: str, **options: Any) -> asyncio.subprocess.Process:
 
 
 async def ended(process: asyncio.subprocess.Process) -> None:
-    """Nothing of a command is left, nor of its pipes (first: the end of a process is not told while one is paused)."""
+    """End a process and close its pipes, first: asyncio does not report the end while a pipe is paused."""
     if process.returncode is None:
         os.killpg(process.pid, signal.SIGKILL)
     process._transport.close()  # type: ignore[attr-defined]  # pyright: ignore
@@ -146,7 +146,7 @@ class CommandSession(asyncio.Protocol):
         self.data_received(rest)
 
     async def stop(self) -> None:
-        self.transport.abort()  # which cancels the task
+        self.transport.abort()  # cancels the task
         if self.task is not None:
             await asyncio.wait([self.task])
 

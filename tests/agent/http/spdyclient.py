@@ -1,4 +1,4 @@
-"""A client of SPDY for tests: upgrades, opens streams, collects what they say."""
+"""A SPDY client for tests: upgrades, opens streams and collects their data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tarmac.wire.spdy import GoneAway, SpdySession, StreamData, StreamFinished, 
 
 
 class SpdyClient:
-    """One connection. `raw` upgrades by itself."""
+    """One connection; `raw` dials and upgrades."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer

@@ -1,4 +1,4 @@
-"""A node's API on a process runtime, with a pod or two, in the clear on a free port."""
+"""A node's API on a process runtime with one or two pods, without TLS on a free port."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def pod(name: str = "web", uid: str = "u1", tty: bool = False) -> JsonObject:
 
 @dataclass
 class StagePods:
-    """Implements `host.Pods`; every container that is there has the id of its name and a log in `logs`."""
+    """Implements `host.Pods`; an existing container's id is its name, and its log is in `logs`."""
 
     logs: Path
     known: list[JsonObject] = field(default_factory=lambda: [pod()])
@@ -73,7 +73,7 @@ class StageFigures:
 
 
 class Everybody:
-    """Lets everybody in."""
+    """Authorizes every request."""
 
     async def admit(self, request: Request) -> str:
         return "somebody"
@@ -83,7 +83,7 @@ class Everybody:
 
 
 async def dial(pod: JsonObject, address: str, port: int, timeout: float) -> socket.socket:
-    """Pods of the stage listen on this machine."""
+    """Dial this machine, on which the pods of the stage listen."""
     made = socket.socket()
     made.setblocking(False)
     try:
@@ -95,7 +95,7 @@ async def dial(pod: JsonObject, address: str, port: int, timeout: float) -> sock
 
 
 def visits_in(folder: Path, told: list[tuple[str, str]] | None = None) -> ConsoleServices:
-    """Recordings below a folder; what is told of sessions is kept."""
+    """Return console services with recordings in a folder; `told` collects events of sessions."""
     recordings, events = Recordings(folder, SystemClock()), told if told is not None else []
     sessions = MachineSessions(recordings, lambda _pod, reason, message: events.append((reason, message)))
     return ConsoleServices(sessions, recordings, Randomness())
@@ -103,7 +103,7 @@ def visits_in(folder: Path, told: list[tuple[str, str]] | None = None) -> Consol
 
 @dataclass
 class Stage:
-    """Everything there is."""
+    """The API and the parts behind it."""
 
     api: NodeApi
     pods: StagePods
@@ -117,7 +117,7 @@ class Stage:
 
 
 def api_of(pods: Pods, runtime: Runtime, figures: StageFigures, idle_seconds: float = 3600.0) -> NodeApi:
-    """An API that lets everybody in."""
+    """Return an API that authorizes every request."""
     return NodeApi(
         pods=pods,
         runtime=runtime,

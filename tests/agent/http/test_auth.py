@@ -24,14 +24,14 @@ from tarmac.server.security.pki import Pki
 
 
 class Reviewer:
-    """The API server. `rights` are (user, verb, subresource)."""
+    """An API server that reviews tokens and access. `rights` are (user, verb, subresource)."""
 
     def __init__(self) -> None:
         self.tokens = {"good": "alice"}
         self.rights = {("alice", "get", "metrics")}
         self.asked: list[dict[str, Any]] = []
         self.away = False
-        self.reason = ""  # of a refusal
+        self.reason = ""  # of a denial
 
     def handle(self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> Response:
         if self.away:
@@ -87,7 +87,7 @@ async def test_the_unknown_are_refused(callers: ReviewAuthorizer) -> None:
 
 
 async def test_a_client_with_a_valid_token_counts_as_authenticated(callers: ReviewAuthorizer) -> None:
-    """Also one that may not: what strangers may hold is not taken from them."""
+    """Also a client without the right: it keeps the limits of authenticated clients."""
     for path, token, known in (("/metrics", "good", True), ("/pods", "good", True), ("/metrics", "bad", False)):
         asked = request(path, token)
         with suppress(HttpError):
@@ -102,7 +102,7 @@ async def test_those_who_may_are_let_in_and_remembered(
         await callers.admit(request("/metrics/resource"))
     assert (reviewer.count("TokenReview"), reviewer.count("SubjectAccessReview")) == (1, 1)
     reviewer.away = True
-    await callers.admit(request("/metrics"))  # what is remembered holds while the server is away
+    await callers.admit(request("/metrics"))  # cached results stay valid while the server is away
     clock.advance(301)
     assert await refused(callers, request("/metrics")) == 500
 
@@ -152,7 +152,7 @@ def test_requests_map_to_the_attributes_of_a_kubelet(method: str, path: str, exp
 async def test_the_server_is_told_since_when_a_certificate_is_valid_and_asked_again_soon(
     callers: ReviewAuthorizer, reviewer: Reviewer, clock: ManualClock, tmp_path: Path
 ) -> None:
-    """Only the server knows whether it was revoked."""
+    """Only the server knows whether the certificate was revoked."""
     pair = Pki(tmp_path, clock).authority.issue_client("alice", (), clock.now())
     asked = request("/metrics", token="")
     asked.peer_certificate = load_certificate(pair.certificate).public_bytes(Encoding.DER)

@@ -1,4 +1,4 @@
-"""exec for a client that comes by raw SPDY, as a real API server does: it gets the runtime's own connection."""
+"""exec over raw SPDY, as a real API server requests it: the client gets the runtime's own connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""exec and attach for a client that comes by WebSocket."""
+"""exec and attach over WebSocket."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def query(*command: str, **flags: int) -> str:
 
 
 async def heard(socket: aiohttp.ClientWebSocketResponse) -> dict[int, bytes]:
-    """Everything until the end, by channel."""
+    """Return all data until the end, by channel."""
     channels: dict[int, bytes] = {}
     async for message in socket:
         assert message.type is aiohttp.WSMsgType.BINARY

@@ -1,4 +1,4 @@
-"""Port-forward in its three dresses, and single connections for the API server's proxies."""
+"""Port-forward in its three protocols, and single connections for the API server's proxies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Serve = Callable[[Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitab
 
 @pytest.fixture
 async def pod_serves() -> AsyncGenerator[Serve]:
-    """Starts a server in the pod; its port."""
+    """Return a function that starts a server in the pod and returns its port."""
     servers: list[asyncio.Server] = []
 
     async def start(handler: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]) -> int:
@@ -40,7 +40,7 @@ async def pod_serves() -> AsyncGenerator[Serve]:
 
 
 async def shout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answers only when it has heard everything: needs half-closed connections."""
+    """Respond after the end of the input, which needs half-closed connections."""
     writer.write((await reader.read()).upper())
     await writer.drain()
 
@@ -120,7 +120,7 @@ async def test_a_client_that_does_not_read_holds_up_the_pod(node: Stage, pod_ser
     port = await pod_serves(pour)
     await pair(client, port, "0")
     await asyncio.sleep(0.3)
-    for number in range(1, 20):  # nor can it make up for that by asking for more
+    for number in range(1, 20):  # more streams must not raise the limit
         for kind in ("error", "data"):
             client.session.open({STREAM_TYPE: kind, PORT: str(port), REQUEST_ID: str(number)})
     client.flush()
@@ -129,7 +129,7 @@ async def test_a_client_that_does_not_read_holds_up_the_pod(node: Stage, pod_ser
         while sent != before:
             before = sent
             await asyncio.sleep(0.5)
-    assert sent < 200_000_000  # what the kernel holds of twenty connections
+    assert sent < 200_000_000  # the kernel's buffers of twenty connections
     assert max(each.get_write_buffer_size() for each in node.listener.upgraded) < 2_000_000
     client.writer.transport.abort()
 

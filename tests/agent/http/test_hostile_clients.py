@@ -1,4 +1,4 @@
-"""Hostile data after an upgrade: the node goes on serving, keeps nothing of it, and bounds its buffers."""
+"""After hostile data on an upgraded connection the node keeps serving, retains none of it, and bounds its buffers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PINGS = {
 
 
 def blobs(seed: int) -> list[bytes]:
-    """Random bytes, and valid frames with bits flipped."""
+    """Return random bytes, and valid frames with flipped bits."""
     dice = random.Random(seed)
     session = SpdySession(server=False)
     error = session.open({"streamtype": "error", "port": "1", "requestid": "0"})
@@ -70,7 +70,7 @@ async def test_nothing_comes_of_nonsense(node: Stage, web: aiohttp.ClientSession
 
 @pytest.mark.parametrize("upgrade", UPGRADES)
 async def test_pings_without_end_cost_no_memory(node: Stage, upgrade: str) -> None:
-    """A client that asks and never reads the answers is not read from any more."""
+    """The node stops reading from a client that sends pings and never reads the responses."""
     reader, writer = await asyncio.open_connection("127.0.0.1", node.listener.port)
     try:
         writer.write(UPGRADES[upgrade].encode())
@@ -115,7 +115,7 @@ async def _discard(reader: asyncio.StreamReader) -> None:
 
 
 async def test_headers_that_inflate_do_not_hold_up_the_others(node: Stage) -> None:
-    """Each of these opens a stream with as large a header as is taken, in a few dozen bytes."""
+    """Each of these opens a stream with the largest accepted header, in a few dozen bytes."""
     encoder, frames = HeaderEncoder(), list[bytes]()
     for stream in range(1, 20_001, 2):
         block = encoder.encode({"streamtype": "error", "requestid": str(stream), "x": "y" * 8000})

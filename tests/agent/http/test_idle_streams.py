@@ -1,4 +1,4 @@
-"""A stream on which nothing passes does not stay for ever, and one on which something passes does."""
+"""Idle streams are closed after a timeout; active ones stay open."""
 
 from __future__ import annotations
 

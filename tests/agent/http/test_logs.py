@@ -1,4 +1,4 @@
-"""Logs as the runtime writes them, read as kubectl asks for them."""
+"""Logs in the runtime's format, read with the options of kubectl."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def line(text: str, second: int = 0, stream: str = "stdout", tag: str = "F") -> 
 
 @pytest.fixture
 def log(node: Stage) -> Path:
-    """The file that the running container writes to."""
+    """Return the log file of the running container."""
     return node.pods.logs / "1.log"
 
 
@@ -41,7 +41,7 @@ async def read(node: Stage, web: aiohttp.ClientSession, query: str = "") -> str:
 
 
 class Follower:
-    """Follows a log in the background."""
+    """Reads a log with `follow` in the background."""
 
     def __init__(self, node: Stage, web: aiohttp.ClientSession, query: str = "follow=true") -> None:
         self.text = ""

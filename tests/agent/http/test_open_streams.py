@@ -1,4 +1,4 @@
-"""Streams stay open while their caller has the right to open them, and no longer."""
+"""Streams stay open only while their caller has the right to open them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REFUSED, AWAY = HttpError(403, "revoked"), HttpError(500, "the API server is awa
 
 
 class Reviewer:
-    """Answers reviews as told and counts them."""
+    """An authorizer with a set verdict, which counts reviews."""
 
     def __init__(self) -> None:
         self.verdict: HttpError | Exception | None = None
@@ -33,7 +33,7 @@ class Reviewer:
 
 
 class Connection:
-    """A connection, also as the sending side of a stream."""
+    """A connection, also as the sending half of a stream."""
 
     def __init__(self) -> None:
         self.over = False
@@ -114,7 +114,7 @@ async def test_streams_outlast_an_unreachable_server_for_a_bounded_time(
     assert not stream.over
     reviewer.verdict = None
     await passing(clock, REVIEW_INTERVAL)
-    reviewer.verdict = AWAY  # counted anew
+    reviewer.verdict = AWAY  # the failures are counted from zero again
     await passing(clock, MAX_UNANSWERED)
     assert not stream.over
     await passing(clock, REVIEW_INTERVAL)

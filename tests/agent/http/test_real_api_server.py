@@ -1,4 +1,4 @@
-"""A real kube-apiserver leads kubectl to our node's API: it dials, shows its certificate and speaks SPDY."""
+"""kubectl through a real kube-apiserver to our node's API, which the server dials with its certificate, over SPDY."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.peer import Peer
 
 pytestmark = [pytest.mark.peers, pytest.mark.slow]
 
-WEB = "streams-web"  # the server is shared with other suites
+WEB = "streams-web"  # the server is shared by several suites
 
 
 class Kubectl:
@@ -52,7 +52,7 @@ class Kubectl:
 
 @pytest.fixture
 async def node(peer: Peer, tmp_path: Path) -> AsyncGenerator[StagePods]:
-    """Our node, registered with the real server under its address."""
+    """Register our node's address with the real server."""
     clock = SystemClock()
     client = Client(HttpTransport(HttpConfig(peer.url, ca=peer.ca, token=peer.token)), clock, Randomness())
     runtime, pods = ProcessRuntime({"main": "running"}), StagePods(tmp_path, [])

@@ -1,4 +1,4 @@
-"""Streams and logs of real containers: containerd's own SPDY server at the other end, runc and gVisor behind it."""
+"""Streams and logs of real containers: containerd's SPDY server, with runc and gVisor behind it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TALKS = "echo started; while read line; do echo heard $line; done; echo ended >&
 
 
 class RealPods(StagePods):
-    """One pod, whose container is real."""
+    """One pod with a real container."""
 
     running: Running
 
@@ -66,7 +66,7 @@ async def real(request: pytest.FixtureRequest, containerd_node: ContainerdNode, 
 
 
 async def test_everything_about_streams(real: Real, web: aiohttp.ClientSession) -> None:
-    """One container for all of it: starting one takes longer than the rest."""
+    """One container serves all checks: a start takes longer than the rest."""
     await _exit_codes(real, web)
     await _end_of_input(real, web)
     await _much_data(real, web)

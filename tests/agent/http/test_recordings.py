@@ -1,4 +1,4 @@
-"""Recordings of consoles: their content, their retention, and the share of each namespace."""
+"""Recordings of consoles: their content, their retention, and the quota of each namespace."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tarmac.runtimes.interface import TerminalSize
 
 
 def recorded(recordings: Recordings, namespace: str, session: str, size: int = 0) -> Path:
-    """A recording of some size."""
+    """Write a recording of some size."""
     made = recordings.begin(namespace, "vm", CastFacts("ann", session, "u1", keyboard=True, kind="console"))
     made.output(b"x" * size)
     made.close()

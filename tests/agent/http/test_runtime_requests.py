@@ -1,4 +1,4 @@
-"""A runtime believes what it is sent, so nothing of a client reaches it as it came, and nothing of it is unbounded."""
+"""Runtimes trust their input, so the node parses, bounds and re-encodes everything that a client sends."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tarmac.wire.violations import ProtocolViolation
 from tests.agent.http.spdyclient import SpdyClient
 from tests.agent.http.stage import Stage, pod
 
-# A SETTINGS frame that claims 16 MiB and four billion settings: runtimes make room for them before they read them.
+# A SETTINGS frame that claims 16 MiB and four billion settings: runtimes allocate memory for them before they read.
 TWELVE_BYTES = bytes.fromhex("80 03 00 04 00 ff ff ff ff ff ff ff")
 EXEC = "/exec/default/web/main?command=cat&input=1&output=1"
 TTY = f"{EXEC}&tty=1"
@@ -50,7 +50,7 @@ async def streams_of(client: SpdyClient, *names: str) -> list[int]:
 
 
 async def emptied(node: Stage) -> None:
-    """Nothing runs any more."""
+    """Wait until no session is left."""
     async with asyncio.timeout(5):
         while node.runtime.sessions:
             await asyncio.sleep(0.01)
@@ -61,7 +61,7 @@ def frames(heard: bytes) -> Iterator[Control | Data]:
 
 
 def assert_only_what_we_write(heard: bytearray) -> None:
-    """Streams of ours, data in small pieces, ends: nothing else, whatever the client sent."""
+    """Assert that the runtime received only streams and small pieces of data from the node, no bytes of the client."""
     headers, streams = HeaderDecoder(), set[int]()
     for frame in frames(bytes(heard)):
         if isinstance(frame, Control):
@@ -121,7 +121,7 @@ async def test_damaged_frames_never_pass(node: Stage, seed: int) -> None:
 
 
 async def test_the_size_of_a_terminal_has_to_end(node: Stage, web: aiohttp.ClientSession) -> None:
-    """Runtimes keep a JSON string until it ends."""
+    """Runtimes buffer a JSON string until it ends."""
     async with web.ws_connect(f"{node.url}{TTY}", protocols=[V5]) as socket:
         await socket.send_bytes(b'\x04{"Width":80,"Height":24}')
         await socket.send_bytes(b'\x04{"Width":"' + b"9" * 5000)
@@ -184,7 +184,7 @@ async def test_a_client_that_opens_no_streams_is_cut_off(node: Stage, monkeypatc
 
 
 async def test_a_client_without_a_terminal_may_attach_to_one(node: Stage) -> None:
-    """It opens stderr, which a terminal has not, and no resize; runtimes count streams, and so do we."""
+    """A client opens stderr, which a terminal lacks, and no resize; runtimes and the node count streams."""
     node.pods.known = [pod(tty=True)]
     node.runtime.attach_command = ("sh", "-c", "test -t 1 && echo terminal")
     client = await SpdyClient.raw(node.listener.port, "/attach/default/web/main?output=1&error=1", V4)

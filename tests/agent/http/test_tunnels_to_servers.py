@@ -1,4 +1,4 @@
-"""A node keeps one tunnel to each API server, opens streams that are asked for, and serves its API on them."""
+"""A node keeps one tunnel to each API server, opens streams on request, and serves its API on them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PATH = "/tarmac/v1/nodes/n1/tunnel"
 
 @dataclass
 class FakeServer:
-    """An API server as far as tunnels go. `knows` is whether it has heard of them."""
+    """The part of an API server that serves tunnels. `knows` is False for a server without support for them."""
 
     knows: bool = True
     listener: Listener | None = None
@@ -62,7 +62,7 @@ class FakeServer:
                 await asyncio.sleep(0.01)
 
     async def get(self, path: str, token: str = "t") -> bytes:
-        """Ask the node over its newest tunnel."""
+        """Send a request to the node over its newest tunnel."""
         self.streams[token] = asyncio.get_running_loop().create_future()
         socket = Socket()
         socket.send(b'{"open":"%b"}' % token.encode(), text=True)
@@ -87,7 +87,7 @@ async def servers() -> AsyncGenerator[list[FakeServer]]:
 
 @pytest.fixture
 async def keep(node: Stage) -> AsyncGenerator[list[str]]:
-    """The servers that the node knows; change it, and the node follows soon."""
+    """The node's list of servers; changes take effect soon."""
     urls: list[str] = []
 
     async def known() -> list[str]:
@@ -103,7 +103,7 @@ async def keep(node: Stage) -> AsyncGenerator[list[str]]:
 
 
 class _Hurried(SystemClock):
-    """Waits a hundredth of the time."""
+    """Sleeps a hundredth of the requested time."""
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds / 100)
@@ -157,7 +157,7 @@ async def test_nonsense_on_a_tunnel_ends_it_and_another_is_opened(
 
 
 def answering(parts: list[JsonObject] | None) -> Client:
-    """A client whose server has these EndpointSlices, or does not show them."""
+    """Return a client of a server with these EndpointSlices, or of one that denies reading them."""
 
     def handle(method: str, path: str, query: str, headers: object, body: bytes) -> Response:
         if parts is None:

@@ -1,4 +1,4 @@
-"""A node's desired state of public addresses, from objects."""
+"""A node's desired state of public addresses, compiled from API objects."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_draining_endpoints_get_no_new_connections_and_may_answer():
     slices = [a_slice(endpoint("n1", "10.128.0.5", ready=False), endpoint("n2", "10.128.16.5"))]
     compiled = compile_ingress(HERE, replace(OBJECTS, slices=slices))
     assert compiled.state.addresses[0].ports[0].backends == ()
-    assert compiled.state.networks.keys() == {NETWORK}, "its connections go on"
+    assert compiled.state.networks.keys() == {NETWORK}, "its connections continue"
 
 
 def test_without_a_ready_endpoint_those_that_serve_while_terminating_are_used():
@@ -253,13 +253,13 @@ def test_endpoints_of_other_locations_are_used_without_any_here_and_reached_encr
         endpoint(*each) for each in (("n2", "10.128.16.5"), ("far", "10.128.32.5"), ("sea", "10.128.48.5"))
     )
     both = replace(OBJECTS, endpoints=WIDE, slices=[a_slice(near, far, sea)])
-    assert port_of(both).nodes == (("198.18.0.2", 1),), "the own Location comes first"
+    assert port_of(both).nodes == (("198.18.0.2", 1),), "the node's own Location comes first"
     compiled = compile_ingress(HERE, both)
     assert compiled.state.encrypted == (EncryptedPeer("198.18.0.8", "key-sea"), EncryptedPeer("198.18.0.9", "key-far"))
     assert compiled.state.peers == ("198.18.0.1", "198.18.0.2", "198.18.0.8", "198.18.0.9")
     assert compiled.state.addresses[0].answerers == ("198.18.0.2", "198.18.0.8", "198.18.0.9")
     elsewhere = replace(both, slices=[a_slice(far, sea)])
-    assert port_of(elsewhere).nodes == (("198.18.0.9", 1),), "of the other Locations the first by name"
+    assert port_of(elsewhere).nodes == (("198.18.0.9", 1),), "then the first other Location by name"
     ending = endpoint("n2", "10.128.16.5", ready=False, serving=True)
     assert port_of(replace(both, slices=[a_slice(ending, sea)])).nodes == (("198.18.0.8", 1),)
 

@@ -1,4 +1,4 @@
-"""Agents with public addresses: the whole server with its controllers, real lease datagrams, and no kernel."""
+"""Agents with public addresses: the whole server with its controllers, real lease datagrams, and a fake kernel."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ RANGES = ("10.128.0.0/9",)
 
 
 class IngressNode:
-    """One node's agent, as far as public addresses are concerned."""
+    """One node's agent, limited to public addresses."""
 
     def __init__(self, name: str, address: str, root: Path, underlay: FakeUnderlay, transport: Transport) -> None:
         self.name, self.address, self.root = name, address, root
@@ -62,7 +62,7 @@ class IngressNode:
         self.ingress: NodeIngress | None = None
 
     def start(self, **gates: bool) -> None:
-        """Begin a life of the agent, with the gate on unless it is given."""
+        """Start an agent, by default with the gate on."""
         self.root.mkdir(parents=True, exist_ok=True)
         flags = Flags(
             node_name=self.name,
@@ -83,7 +83,7 @@ class IngressNode:
             self._tasks.begin(run(), name)  # type: ignore[arg-type]
 
     async def stop(self, *, killed: bool = False) -> None:
-        """End it. One that is killed says nothing to other nodes."""
+        """Stop the agent. A killed one sends nothing to other nodes."""
         await self._tasks.close()
         ingress, self.ingress = self.ingress, None
         if ingress is not None and killed:
@@ -92,12 +92,12 @@ class IngressNode:
             await ingress.stop()
 
     def addresses(self) -> set[str]:
-        """The addresses that it has rules of."""
+        """Return the addresses in the node's rules."""
         return {each.address for each in self.datapath.ingress.state.addresses}
 
     @property
     def public_key(self) -> str:
-        """The key that other nodes know its messages by."""
+        """Return the key with which other nodes verify its messages."""
         self.root.mkdir(parents=True, exist_ok=True)
         return write_key(PrivateKey(private_key(self.root / PRIVATE_KEY, os.urandom)).public)
 
@@ -110,7 +110,7 @@ class Town:
         self.planet = Planet(admin, nodes)  # type: ignore[arg-type]
 
     async def prepare(self) -> None:
-        """A Service at a public address, with a pod on n1; n2 and n3 are gateways."""
+        """Create a Service at a public address, with a pod on n1; n2 and n3 are gateways."""
         ports = [{"name": "http", "port": 80, "targetPort": 8080}]
         spec = {"type": "LoadBalancer", "selector": {"app": "web"}, "ports": ports}
         pool = {"ranges": [{"cidr": "192.0.2.0/25"}], "allowedNamespaces": {"names": ["default"]}, "holdDown": "1s"}
@@ -120,7 +120,7 @@ class Town:
         await self.until_members({"n2", "n3"})
 
     async def members(self) -> dict[str, set[str]]:
-        """The names of candidates, voters and former candidates of the address."""
+        """Return the names of candidates, voters and former candidates of the address."""
         try:
             spec = (await self.admin.resource(ADDRESSES).get(PUBLIC))["spec"]
         except NotFound:
@@ -140,7 +140,7 @@ class Town:
         await self.admin.resource(NODES).patch(node, {"spec": {"unschedulable": on or None}})
 
     async def pod(self, name: str, node: str, address: str) -> None:
-        """A ready pod of the Service."""
+        """Create a ready pod of the Service."""
         nic = AttachedInterface(name="eth0", network=NETWORK, vni=4097, mtu=1400, addresses=[f"{address}/20"])
         await self.planet._account()
         spec: JsonObject = {
@@ -154,33 +154,33 @@ class Town:
         await self.nodes[node].datapath.attach(name, "", [nic])
 
     async def ready(self, name: str, address: str, *, ready: bool = True) -> None:
-        """A pod becomes ready or unready."""
+        """Set the pod's condition Ready."""
         conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
         status = {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}], "conditions": conditions}
         await self.admin.resource(PODS).patch(name, {"status": status}, "default", subresource="status")
 
     def owners(self) -> list[str]:
-        """The nodes that own the address now."""
+        """Return the nodes that own the address now."""
         return [name for name, each in self.nodes.items() if PUBLIC in each.datapath.ingress.carried()]
 
     def answer(self) -> tuple[str, str] | None:
-        """The pod that answers a client outside, and whom it sees."""
+        """Return the pod that serves an outside client, and the client's address that the pod sees."""
         found = [each.datapath.ingress.answers(CLIENT, PUBLIC, 80) for each in self.nodes.values()]
         return next(((each.sandbox, each.seen) for each in found if each is not None), None)
 
     def answerers(self) -> set[str]:
-        """The pods that answer clients of many ports."""
+        """Return the pods that serve an outside client's connections from many ports."""
         nodes = [each.datapath.ingress for each in self.nodes.values()]
         found = (each.answers((CLIENT[0], port), PUBLIC, 80) for each in nodes for port in range(4000, 4064))
         return {each.sandbox for each in found if each is not None}
 
     async def entries(self) -> dict[str, JsonObject]:
-        """What nodes say of the address."""
+        """Return the nodes' entries in the status of the address."""
         found = await self.admin.resource(ADDRESSES).get(PUBLIC)
         return {each["name"]: each for each in (found.get("status") or {}).get("nodes") or ()}
 
     async def until_entries(self, condition: Callable[[dict[str, JsonObject]], bool]) -> dict[str, JsonObject]:
-        """Wait until nodes say something."""
+        """Wait until the nodes' entries satisfy a condition, and return them."""
         async with asyncio.timeout(20):
             while not condition(found := await self.entries()):
                 await asyncio.sleep(0.02)
@@ -189,7 +189,7 @@ class Town:
 
 @asynccontextmanager
 async def town(directory: Path) -> AsyncGenerator[Town]:
-    """Nodes of one city; n2 and n3 are gateways. They are started, and stopped at the end."""
+    """Run nodes of one city; n2 and n3 are gateways."""
     layout = Layout(directory / "server", directory / "server/pki", directory / "server/secrets.key", "memory://")
     underlay = FakeUnderlay()
     chosen = Chosen(settings=Settings(way_in=True))
@@ -259,13 +259,13 @@ async def test_an_address_moves_when_its_owner_goes(tmp_path: Path, way: str) ->
         await until(lambda: PUBLIC in world.nodes[other].datapath.ingress.carried())
         took = loop.time() - began
         assert way != "stopped" or took < 1.4, f"a planned move took {took:.2f} s, as long as a lease"
-        if way != "killed":  # the fake's addresses of a killed agent do not time out
+        if way != "killed":  # the fake kernel does not expire the addresses of a killed agent
             assert world.owners() == [other]
         if way == "cordoned":
             await world.until_members({other})
             await world.cordon(owner, on=False)
             await world.until_members({"n2", "n3"})
-            assert world.owners() == [other], "an owner stays when a node comes back"
+            assert world.owners() == [other], "an owner stays when a node returns"
 
 
 async def test_an_agent_without_the_server_serves_what_it_knew_and_changes_nothing(tmp_path: Path) -> None:

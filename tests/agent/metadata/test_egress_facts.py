@@ -1,4 +1,4 @@
-"""An instance is told what it may dial outside and as whom it is seen there, by the rules of its own node."""
+"""An instance reads the outside addresses that it may dial, and its source address there, from its own node's rules."""
 
 from __future__ import annotations
 

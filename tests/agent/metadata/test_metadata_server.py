@@ -1,4 +1,4 @@
-"""Over HTTP, each caller is the pod behind the link it comes in on."""
+"""The metadata server identifies the calling pod by the interface of its connection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness
 from tarmac.base.tasks import background
 
-LOOPBACK = 1  # the index of every namespace's first link
+LOOPBACK = 1  # the index of the first link in every namespace
 
 
 @asynccontextmanager

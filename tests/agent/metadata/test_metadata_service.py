@@ -1,4 +1,4 @@
-"""An instance reads metadata about itself, with its own token, and about no other instance."""
+"""An instance reads its own metadata with its own token, and no other instance's."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def pod(uid: str = "p1", **metadata: Any) -> JsonObject:
 
 
 class Desk:
-    """The service, and a pod that asks."""
+    """The service and a calling pod."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()

@@ -1,4 +1,4 @@
-"""Measures how work grows with what it is about, in CPU time, so that a busy machine does not matter."""
+"""Measures growth with the size of the input in CPU time, so that the machine's load does not matter."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import math
 import time
 from collections.abc import Callable, Sequence
 
-ENOUGH = 0.004  # seconds: what is quicker says nothing about growth
+ENOUGH = 0.004  # seconds: shorter work says nothing about growth
 SLACK = 3.0
-"""How much worse than n log n counts as noise; ten times as much of something quadratic costs a hundred times."""
+"""The factor above n log n that counts as noise; ten times as much quadratic work costs a hundred times."""
 
 LOOP_SECONDS = 0.05
-"""What may hold a loop in one go."""
+"""The longest blocking of an event loop."""
 
 
 ATTEMPTS = 6
-"""Measurements of one size at most. Neighbours on the machine only ever make work slower."""
+"""The most measurements of one size. Other processes on the machine only make work slower."""
 
 
 def seconds(work: Callable[[], object], enough: float = ENOUGH) -> float:
-    """The least CPU time that work took: of two, and of more while it takes longer than `enough`."""
+    """Return the least CPU time of two runs, and of more runs while it exceeds `enough`."""
     found = math.inf
     gc.collect()
-    gc.disable()  # a collection belongs to everything that is alive, not to the work
+    gc.disable()  # a collection scans all live objects, not only those of the work
     try:
         for attempt in range(ATTEMPTS):
             began = time.process_time()
@@ -39,7 +39,7 @@ def seconds(work: Callable[[], object], enough: float = ENOUGH) -> float:
 def assert_grows_gently(
     prepare: Callable[[int], Callable[[], object]], sizes: Sequence[int], most: float = math.inf
 ) -> float:
-    """That work grows at most as n log n, and takes at most so long at its largest; how long that was."""
+    """Assert growth of at most n log n, and at most `most` seconds at the largest size; return that time."""
     known, earlier, took = sizes[0], seconds(prepare(sizes[0])), 0.0
     for size in sizes[1:]:
         allowed = max(earlier, ENOUGH / 4) * (size / known) * (math.log(size) / math.log(known)) * SLACK

@@ -1,4 +1,4 @@
-"""A driver that knows no CNI has a pod's interfaces from the agent directly, as the plugin has them."""
+"""Drivers without CNI request a pod's interfaces from the agent directly, with the same result as the plugin."""
 
 from __future__ import annotations
 

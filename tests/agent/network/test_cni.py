@@ -1,4 +1,4 @@
-"""The relay as a runtime runs it, and the agent's answers."""
+"""The relay as a runtime runs it, and the agent's responses."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def pod(annotation: str | None) -> JsonObject:
 
 
 class Agent:
-    """The agent's side, with a datapath that only remembers."""
+    """The agent's side, with a datapath in memory."""
 
     def __init__(self, folder: Path) -> None:
         self.datapath = FakeDatapath()
@@ -59,7 +59,7 @@ class Agent:
             raise RulesNotApplied(self.uncovered)
 
     async def relay(self, command: str, plugin: str = "tarmac", **more: str) -> tuple[int, Any]:
-        """Run the executable as libcni does; its exit code and what it prints."""
+        """Run the relay as libcni does; return its exit code and output."""
         arguments = "IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_UID=u-1"
         environment = {
             "CNI_COMMAND": command,
@@ -92,7 +92,7 @@ def agent(tmp_path: Path) -> Agent:
 
 @pytest.fixture
 async def answering(agent: Agent) -> AsyncIterator[Agent]:
-    """The same, answering."""
+    """Serve the relay's requests."""
     task = asyncio.create_task(agent.server.run())
     while not agent.socket.exists():
         await asyncio.sleep(0.001)
@@ -105,7 +105,7 @@ async def test_a_pod_gets_the_interfaces_that_the_agent_knows_of(answering: Agen
     code, said = await answering.relay("ADD")
     assert code == 0
     assert answering.datapath.attached == {"sandbox-1": (FRONT, BACK)}
-    assert answering.wait_until_applied == [("u-1", [FRONT, BACK])], "its rules are in force before"
+    assert answering.wait_until_applied == [("u-1", [FRONT, BACK])], "its rules apply before it starts"
     assert said["interfaces"][0] == {"name": "eth0", "mac": FRONT.mac, "sandbox": "/run/netns/x"}
     assert said["ips"] == [
         {"address": "10.128.0.5/20", "interface": 0, "gateway": "10.128.0.1"},

@@ -26,7 +26,7 @@ HERE, NET = "here", "shop/default"
 
 
 def pod(name: str, address: str, node: str = HERE, **more: Any) -> JsonObject:
-    """A pod with one interface, by default of the namespace shop and on its default network."""
+    """Return a pod with one interface, by default of the namespace shop and on its default network."""
     interface = AttachedInterface(
         name="eth0",
         network=more.get("network", NET),
@@ -49,7 +49,7 @@ def pod(name: str, address: str, node: str = HERE, **more: Any) -> JsonObject:
 
 
 def node_pod(name: str, node: str = HERE, **more: Any) -> NetworkPod:
-    """A pod with its node's own interfaces."""
+    """Return a pod with its node's own interfaces."""
     raw = pod(name, "10.128.0.99", node, **more)
     raw["metadata"]["annotations"] = {}
     raw["spec"]["hostNetwork"] = True
@@ -65,7 +65,7 @@ def member(*arguments: Any, **more: Any) -> NetworkPod:
 
 
 def _as_seen(found: JsonObject) -> NetworkPod:
-    """A pod of this node by itself, of another by what the server says of it."""
+    """Return a local pod from its object, a remote pod from the server's projection."""
     raw = msgspec.json.encode(found)
     seen = member_of(raw) if found["spec"]["nodeName"] == HERE else remote_member(project("", raw), HERE)
     assert seen is not None
@@ -88,7 +88,7 @@ def compiled(**snapshot: Any) -> dict[str, NetworkState]:
 
 
 def rules(policies: list[PolicyFacts], *others: NetworkPod, **more: Any) -> Rules:
-    """Of the pod `web` at 10.128.0.5, labelled app=web, whose port http is 8080."""
+    """Return the rules of the pod `web` at 10.128.0.5, labelled app=web, whose port http is 8080."""
     more = {"labels": {"app": "web"}, "ports": [{"containerPort": 8080, "name": "http"}], **more}
     namespaces = {"shop": {"team": "shop"}, "bank": {"team": "bank"}}
     members = [member("web", "10.128.0.5", **more), *others]
@@ -270,7 +270,7 @@ def endpoints(*addresses: str, network: str = NET, name: str = "db", namespace: 
 
 
 def hinted(address: str, zone: str, node: str) -> Any:
-    """An endpoint that is for a zone, and for a node if one is named."""
+    """Return an endpoint with a hint for a zone, and for a node if one is named."""
     found = endpoints(address)
     hints = {"forZones": [{"name": zone}]} | ({"forNodes": [{"name": node}]} if node else {})
     listed = [{"addresses": [address], "hints": hints}]
@@ -357,13 +357,13 @@ class TestServices:
             found = compiled(members=members, services=[service()], slices=list(slices), zone=zone)
             return [address for address, _ in found[NET].services[0].backends]
 
-        assert answering(here, same_city, far) == ["10.128.0.6"], "the same node first"
-        assert answering(same_city, far) == ["10.128.0.7"], "then the same city"
-        assert answering(far) == ["10.128.0.8"], "then anybody"
-        assert answering(same_city, far, zone="") == ["10.128.0.7", "10.128.0.8"], "a node that is nowhere"
-        assert answering(same_city, endpoints("10.128.0.9")) == ["10.128.0.7", "10.128.0.9"], "not all say whom for"
+        assert answering(here, same_city, far) == ["10.128.0.6"], "an endpoint on the same node comes first"
+        assert answering(same_city, far) == ["10.128.0.7"], "then those of the same city"
+        assert answering(far) == ["10.128.0.8"], "then all endpoints"
+        assert answering(same_city, far, zone="") == ["10.128.0.7", "10.128.0.8"], "a node without a zone uses all"
+        assert answering(same_city, endpoints("10.128.0.9")) == ["10.128.0.7", "10.128.0.9"], "some have no hint"
         gone = endpoints("10.128.0.4", ready=False)
-        assert answering(same_city, far, gone) == ["10.128.0.7"], "those that are not ready have no say"
+        assert answering(same_city, far, gone) == ["10.128.0.7"], "endpoints that are not ready do not count"
 
     def test_a_node_that_moves_has_other_neighbours(self) -> None:
         slices = [hinted("10.128.0.7", "dfw", ""), hinted("10.128.0.8", "lhr", "")]
@@ -380,7 +380,7 @@ class TestServices:
 class TestTheNodeItself:
     def reached(self, members: list[NetworkPod], services: list[Any], slices: list[Any]) -> dict[str, tuple[str, ...]]:
         found = compiled(members=members, services=services, slices=slices, networks={NET: network()})
-        assert set(RESOLVERS) <= set(found[NET].from_node), "names are asked for in the first"
+        assert set(RESOLVERS) <= set(found[NET].from_node), "DNS is reached in the first network"
         return {name: tuple(each for each in own.from_node if each not in RESOLVERS) for name, own in found.items()}
 
     def test_reaches_services_of_the_networks_that_are_there(self) -> None:
@@ -396,7 +396,7 @@ class TestTheNodeItself:
         members = [member("a", "10.128.0.5"), member("b", "10.128.0.5", network="shop/other")]
         there = endpoints("10.128.0.7", network="shop/other")
         assert self.reached(members, [service()], [there]) == {NET: (), "shop/other": ("10.96.0.9",)}
-        assert self.reached(members, [service()], []) == {NET: ("10.96.0.9",), "shop/other": ()}, "to be refused"
+        assert self.reached(members, [service()], []) == {NET: ("10.96.0.9",), "shop/other": ()}, "rejected there"
 
     def test_has_the_network_of_a_pod_that_is_part_of_it_if_there_is_such_a_network(self) -> None:
         members = [node_pod("agent"), member("b", "10.128.0.7", "there", host="198.18.0.2")]

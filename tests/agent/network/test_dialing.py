@@ -1,4 +1,4 @@
-"""Pods are dialled where they are, and nothing else is."""
+"""The node dials pods in their networks and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node tells of connections of an ExternalService: which pod, and under which address; and nothing of others."""
+"""A node reports connections of an ExternalService with their pods and addresses, and no other connections."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CARRIED_IN = TranslatedConnection("TCP", (TARGET, 50_000), (SOURCE, 80), (TWO, 8
 
 
 class Node:
-    """A node with two pods of one address on two Networks, and what its kernel says."""
+    """A node with two pods of one address on two Networks, and connections in its kernel."""
 
     def __init__(self, here: LocalExternalConnections, datapath: FakeDatapath) -> None:
         self.here, self.external = here, datapath.external

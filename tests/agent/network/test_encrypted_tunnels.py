@@ -1,4 +1,4 @@
-"""Encryption of tunnels, by the demands of Networks, the places of nodes and the abilities of their agents."""
+"""Encryption of tunnels depends on the Networks' requirements, the nodes' places and the agents' abilities."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ async def test_a_node_publishes_its_key_once_it_can_encrypt(means: Means, key: s
     datapath, changes = FakeDatapath(), list[str]()
     datapath.external.encryption = means
     published = TunnelMeans(datapath.tunnels, "own key", ManualClock(), lambda: changes.append("changed"))
-    assert read_tunnel(published.annotation("")) == NodeTunnel(True, "none"), "closed, and not taken for an older agent"
-    assert published.annotation('{"publicKey":"own key"}') == "", "as before the agent was started anew"
+    assert read_tunnel(published.annotation("")) == NodeTunnel(True, "none"), "closed, not taken for an older agent"
+    assert published.annotation('{"publicKey":"own key"}') == "", "as before the restart of the agent"
     await published.update()
     await published.update()
     assert read_tunnel(published.annotation("")) == NodeTunnel(True, means, key)

@@ -54,7 +54,7 @@ def at(number: int) -> str:
 
 
 def population(size: int) -> list[Any]:
-    """Pods of one network, a hundred of them here, each with a label of its own and one that many have."""
+    """Return pods of one network, a hundred of them local, each with a unique label and a shared one."""
     return [
         member(
             f"p{n}",
@@ -343,7 +343,7 @@ class TestOneChange:
 
         def slow() -> float:
             nonlocal now
-            now += 0.05  # every look at the clock, and so every network, takes that long
+            now += 0.05  # every reading of the clock, so every network, takes this long
             return now
 
         members = [member(f"p{n}", at(n), network=f"shop/n{n:02}") for n in range(20)]
@@ -359,7 +359,7 @@ class TestOneChange:
 async def test_compiling_beside_the_loop_leaves_it_to_others() -> None:
     snapshot = NetworkSnapshot(members=population(10_000), policies=[with_holes(19_000)])
     compiler = NetworkCompiler(HERE, time.monotonic)
-    gc.freeze()  # as agents do, so that no collection of what the test has made comes in between
+    gc.freeze()  # as agents do: no collection of the test's objects interrupts the measurement
     longest, last = 0.0, time.monotonic()
     work = asyncio.create_task(asyncio.to_thread(compiler.compile, snapshot, ADDRESSES))
     while not work.done():

@@ -1,4 +1,4 @@
-"""A Network that is too large, or that the kernel rejects, closes without effect on other Networks, and heals."""
+"""A Network that is too large, or whose rules the kernel rejects, is closed without effect on others, and recovers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def rules(world: World, name: str) -> Rules | None:
 
 
 class Refusing:
-    """A kernel that refuses rules with exceptions in them, until it is told otherwise."""
+    """A kernel that rejects rules with exceptions while `refuses` is set."""
 
     def __init__(self, world: World, failure: type[Exception] = ValueError) -> None:
         self.refuses = True
@@ -58,7 +58,7 @@ def _is_wrong(rules: Rules) -> bool:
 
 
 async def attached(world: World, name: str, nic: AttachedInterface) -> None:
-    """A pod that the network's rules are about, in time."""
+    """Create a pod and wait until the network's rules cover it."""
     await world.pod(name, nic)
     async with asyncio.timeout(5):
         await world.keeper.wait_until_applied(await world.uid(name), [nic])
@@ -75,7 +75,7 @@ async def test_rules_that_the_kernel_refuses_close_their_network_and_no_other(
     await attached(world, "other", OTHER)
     assert rules(world, OTHER.network) == Rules()
     tried = kernel.tried
-    await world.until(lambda: kernel.tried > tried)  # by itself
+    await world.until(lambda: kernel.tried > tried)  # the agent retries
     await attached(world, "late", AttachedInterface("eth0", NIC.network, 4097, 1400, addresses=["10.128.0.6/20"]))
     await world.admin.resource(NETWORK_POLICIES).delete("large", "default")
     await world.until(lambda: rules(world, NIC.network) == Rules())
@@ -154,7 +154,7 @@ async def test_pods_do_not_wait_for_networks_that_come_after_theirs(
     async def slow(state: NodeNetworks, **options: Any) -> Mapping[str, Exception]:
         failures = await apply(state, **options)
         if {NIC.network, OTHER.network} <= {network.name for network in state.networks}:
-            await go_on.wait()  # the last of them takes its time
+            await go_on.wait()  # the last network blocks
         return failures
 
     monkeypatch.setattr(world.datapath, "apply", slow)

@@ -43,7 +43,7 @@ NIC = AttachedInterface(name="eth0", network="default/default", vni=4097, mtu=14
 
 
 class World:
-    """A server, an admin, and the keeper of the node `here`."""
+    """A server, an admin, and the reconciler of the node `here`."""
 
     def __init__(self, admin: Client, node: Client) -> None:
         self.admin = admin
@@ -104,7 +104,7 @@ async def _account(admin: Client) -> None:
 
 
 def counted_compilations(world: World, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """One entry for each, from now on."""
+    """Count compilations from now on."""
     compiled: list[int] = []
     compile_networks = world.keeper._compiler.compile
 
@@ -123,7 +123,7 @@ async def test_a_node_may_see_what_it_needs_and_makes_the_network_of_its_pod(wor
     assert found is not None
     assert (found.mtu, found.rules) == (1400, {"10.128.0.5": Rules()})
     assert world.datapath.state.node_addresses == ("198.18.0.1",)
-    assert any(port.address == "10.96.0.1" for port in found.services), "the API server is there for pods"
+    assert any(port.address == "10.96.0.1" for port in found.services), "the API server is reachable from pods"
 
 
 async def test_policies_are_followed(world: World) -> None:

@@ -1,4 +1,4 @@
-"""Links without a sandbox are removed, but none that is only being made."""
+"""Links without a sandbox are removed, except those that are still being created."""
 
 from __future__ import annotations
 

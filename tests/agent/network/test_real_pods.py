@@ -1,4 +1,4 @@
-"""Pods of a real containerd, attached by the relay: shared kernel and own kernel alike see and get what they should."""
+"""Pods of a real containerd, attached by the relay: the host's kernel and a pod's own kernel give the same networks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SERVE = "while true; do echo -n $NAME | nc -l -p 80; done"
 
 
 class Machine:
-    """A machine with a containerd, and an agent that only answers about networks."""
+    """A machine with a containerd, and an agent that only serves CNI requests."""
 
     def __init__(self, world: RealWorld, folder: Path) -> None:
         self.world = world
@@ -76,7 +76,7 @@ class Machine:
         remove_cgroups(self.cgroup)
 
     async def pod(self, name: str, handler: str, interfaces: Sequence[AttachedInterface], command: str = SERVE) -> str:
-        """A pod with one container; the container's id."""
+        """Run a pod with one container; return the container's id."""
         uid = str(uuid.uuid4())
         annotations = {ANNOTATION_INTERFACES: encode_interfaces(interfaces)}
         self.pods[uid] = {"metadata": {"namespace": "shop", "name": name, "uid": uid, "annotations": annotations}}
@@ -90,12 +90,12 @@ class Machine:
         return made
 
     async def says(self, container: str, command: str) -> str:
-        """What a command in a container prints."""
+        """Return the output of a command in a container."""
         done = await self.runtime.exec(container, ("sh", "-c", command), 20)
         return done.stdout.decode()
 
     async def answer(self, container: str, place: str) -> str:
-        """What is said at a place. Whoever serves there with `nc` is away for a moment after each answer."""
+        """Return a server's response, with retries: `nc` stops listening for a moment after each one."""
         for _ in range(20):
             said = await self.says(container, f"nc -w 5 {place} < /dev/null")
             if said:
@@ -107,7 +107,7 @@ class Machine:
 
 
 async def _covered(pod: str, interfaces: Sequence[AttachedInterface]) -> None:
-    """Everything is in force here."""
+    """All pods' rules apply at once here."""
 
 
 @pytest.fixture

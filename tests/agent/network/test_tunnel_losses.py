@@ -13,7 +13,7 @@ def peers(count: int) -> list[ProbedPeer]:
 
 
 class Rounds:
-    """Rounds of probes; `answering` says whether a peer answers and whether it is heard by itself."""
+    """Rounds of probes; `answer` has the peers that respond, `heard` those that send packets themselves."""
 
     def __init__(self, count: int) -> None:
         self.losses, self.now = TunnelLosses(Random(1).randbytes), 0.0
@@ -61,7 +61,7 @@ def test_an_answer_counts_for_its_own_probe_once() -> None:
     losses.follow(peers(2))
     first, second = losses.next_round(0.0)
     assert not losses.answer(second.peer.route, first.nonce), "the nonce went to another node"
-    assert not losses.answer(("198.51.100.1", 4789), first.nonce), "of a node that is no peer"
+    assert not losses.answer(("198.51.100.1", 4789), first.nonce), "the nonce of a node that is no peer"
     assert not losses.answer(first.peer.route, b"")
     assert losses.answer(first.peer.route, first.nonce)
     assert not losses.answer(first.peer.route, first.nonce)

@@ -1,4 +1,4 @@
-"""An agent that starts while the server is away attaches the pods that the node's rules name, and no others."""
+"""An agent that starts while the server is away attaches only the pods that the node's checkpoint names."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ CLOSED = replace(PLAIN, rules={A: Rules(), B: Rules(ingress=())}, pods={A: "uid-
 
 
 class Silence:
-    """A server that cannot be reached."""
+    """A client of an unreachable server."""
 
     shared = staticmethod(lambda *_: b"")
 
 
 async def question(datapath: Datapath, namespace: Path, uid: str, interfaces: Sequence[AttachedInterface]) -> Any:
-    """What the runtime is told when it asks for a pod's interfaces, of an agent that has heard nothing."""
+    """Return the response to a runtime's CNI request, from an agent without a list from the server."""
     annotations = {ANNOTATION_INTERFACES: encode_interfaces(interfaces)}
     pod: JsonObject = {"metadata": {"namespace": "shop", "name": "pod", "uid": uid, "annotations": annotations}}
     client = Client(Silence())  # type: ignore[arg-type]
@@ -49,7 +49,7 @@ async def question(datapath: Datapath, namespace: Path, uid: str, interfaces: Se
 
 
 async def restarted(world: World, state: NetworkState) -> Datapath:
-    """A node whose pods a and b have ended, and a new agent on it."""
+    """Return the datapath of a new agent, on a node whose pods a and b have ended."""
     await world.node(1).apply(one_network(state))
     return await world.restart(1) if isinstance(world, RealWorld) else world.node(1)
 

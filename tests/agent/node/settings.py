@@ -28,7 +28,7 @@ MACHINE = HostFacts(
 
 
 def agent_told(root: Path, file: dict[str, Any] | None = None, **flags: Any) -> StatedConfig:
-    """What flags and file of such an agent say."""
+    """Return the configuration that flags and file of such an agent state."""
     told: dict[str, Any] = {
         "node_name": "dfw-0",
         "kubeconfig": root / "kubeconfig",

@@ -1,4 +1,4 @@
-"""A node gets its certificates by itself, keeps them to itself, and renews them."""
+"""A node obtains its certificates by itself, protects their keys, and renews them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TOKEN_ID, TOKEN_SECRET = "abcdef", "0123456789abcdef"
 
 @dataclass
 class Cluster:
-    """A server whose controllers approve and sign, its administrator, and a token to join by."""
+    """A server whose controllers approve and sign, an admin client, and a bootstrap token."""
 
     admin: Client
     http: HttpConfig
@@ -114,7 +114,7 @@ async def test_a_token_is_traded_for_a_certificate(cluster: Cluster, tmp_path: P
 async def test_an_agent_that_is_killed_on_its_way_in_asks_with_the_same_key(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: bool
 ) -> None:
-    """The token's use is for one key, so a new one would be refused."""
+    """The token is valid for one key, so a request with a new key would be refused."""
 
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
@@ -143,7 +143,7 @@ async def test_with_a_kubeconfig_there_is_no_second_bootstrap(cluster: Cluster, 
 
 
 async def test_a_node_knows_every_server_now_and_at_its_next_start(cluster: Cluster, tmp_path: Path) -> None:
-    """From what it was given at first, then from `default/kubernetes`; a renewed certificate changes none of that."""
+    """The list comes from the bootstrap kubeconfig, then from `default/kubernetes`; a renewed certificate keeps it."""
     file = cluster.bootstrap_kubeconfig(tmp_path / "bootstrap")
     document = json.loads(file.read_text())
     url = document["clusters"][0]["cluster"]["server"]
@@ -181,7 +181,7 @@ async def test_a_renewed_certificate_is_used_at_once_and_after_a_restart(cluster
         assert (await client.get_json("/version"))["major"] == "1"
     finally:
         await client.close()
-    # what the kubeconfig embeds is older now: the renewed one counts
+    # the embedded certificate is older, so the renewed one counts
     old = load(str(tmp_path / "kubeconfig")).http
     assert old.certificate is not None
     again = NodeIdentity(agent_config(tmp_path), SystemClock(), Randomness())
@@ -203,14 +203,14 @@ async def test_a_denied_request_is_told_in_the_words_of_who_denied_it(cluster: C
 
 
 class Hasty(SystemClock):
-    """Nobody sleeps for long."""
+    """Sleeps at most 50 ms."""
 
     async def sleep(self, seconds: float) -> None:
         await super().sleep(min(seconds, 0.05))
 
 
 class Lowest(Randomness):
-    """Whatever may wait does not."""
+    """Draws the lowest value, so that nothing is delayed."""
 
     def uniform(self, a: float, b: float) -> float:
         return a
@@ -218,9 +218,9 @@ class Lowest(Randomness):
 
 @pytest.mark.timeout(120)
 async def test_a_node_follows_when_the_authority_is_rotated(cluster: Cluster, tmp_path: Path) -> None:
-    """It trusts both, has its certificate renewed, and is still known when the old one is retired.
+    """The node trusts both authorities, renews its certificate, and stays authenticated when the old one is retired.
 
-    A watch of somebody who was there before goes on until then, on the connection that it has.
+    A watch that an administrator opened before goes on until then, on its connection.
     """
     file = cluster.bootstrap_kubeconfig(tmp_path / "bootstrap")
     document = json.loads(file.read_text())
@@ -330,7 +330,7 @@ async def test_a_certificate_is_renewed_between_seven_and_nine_tenths_of_its_lif
 
 
 async def test_a_clock_far_ahead_of_the_servers_asks_now_and_then_only(tmp_path: Path) -> None:
-    """To it every new certificate looks old."""
+    """To this clock every new certificate looks expired."""
     clock = ManualClock(1_800_000_000.0)
     first = await run_crypto(CryptoRequest("self-signed", "n", starts=clock.now(), ends=clock.now() + 1000))
     asked = 0
@@ -348,7 +348,7 @@ async def test_a_clock_far_ahead_of_the_servers_asks_now_and_then_only(tmp_path:
         async with asyncio.timeout(20):
             while not clock._sleepers:  # pyright: ignore[reportPrivateUsage]
                 await asyncio.sleep(0.01)
-        assert asked == times, "it rests after each"
+        assert asked == times, "it waits after each request"
         clock.advance(600)
     work.cancel()
     await asyncio.wait((work,))

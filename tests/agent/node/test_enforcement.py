@@ -1,4 +1,4 @@
-"""Limits of the node on cgroups: of all pods, and of what is reserved; told when set, told and retried when refused."""
+"""Limits on cgroups of all pods and of the reserved amounts; success is an event, failures are retried."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RESERVED = {
 
 
 class Node:
-    """A tree of version 2 made of plain files, and the events of it."""
+    """A tree of version 2 made of plain files, and the recorded events."""
 
     def __init__(self, tree: Path, **settings: Any) -> None:
         for name in (".", "kubepods", "system", "kube"):
@@ -82,7 +82,7 @@ def test_none_leaves_pods_everything(tmp_path: Path) -> None:
 
 async def test_a_refusal_is_told_and_tried_again_every_minute(tmp_path: Path) -> None:
     node = Node(tmp_path, **RESERVED)
-    (tmp_path / "kubepods/memory.max").mkdir()  # nothing can be written there
+    (tmp_path / "kubepods/memory.max").mkdir()  # a folder, so that writes fail
     node.enforcement.once()
     (event,) = node.events
     assert event[:2] == ("Warning", "FailedNodeAllocatableEnforcement")

@@ -1,4 +1,4 @@
-"""An image's files can be seen as a folder, and nothing stays mounted afterwards."""
+"""An image's files can be shown as a folder, and nothing stays mounted afterwards."""
 
 from __future__ import annotations
 

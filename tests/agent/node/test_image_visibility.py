@@ -1,4 +1,4 @@
-"""A pod sees the files of images that it could run: its pull secrets count, and so does what it may not pull."""
+"""A pod sees the files of images that it may run: pull secrets grant access, and missing rights deny it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def pod(**spec: object) -> JsonObject:
 
 
 async def seen(tmp_path: Path, runtime: FakeRuntime, sources: FakeSources, image: str, viewer: JsonObject) -> str:
-    """What was said instead of showing files, which nothing here could mount."""
+    """Return the error of showing an image, since tests cannot mount one."""
     access = RepositoryAccess(Client(Nowhere()), sources)
     with pytest.raises(SourceUnavailable) as error:
         async with image_root(runtime, access, "c.sock", str(tmp_path / "no-ctr"), tmp_path)(image, viewer):

@@ -1,4 +1,4 @@
-"""The server decides whether the agent or CNI plugins connect pods; the answer is cached on disk."""
+"""The server's resources decide whether the agent or CNI plugins connect pods; the decision is cached on disk."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.agent.node.settings import agent_config
 
 
 class Server:
-    """Answers with a status, or not at all; it has Networks, and what else is `served`."""
+    """A server that responds with a status, or is unreachable for 0; it serves Networks and `served`."""
 
     def __init__(self, status: int, *served: str) -> None:
         self.status = status
@@ -71,7 +71,7 @@ async def test_networks_that_are_asked_for_do_not_wait_for_a_server_that_is_away
     assert await decided(tmp_path, 200, OURS, network="tarmac")
     server = Server(0)
     assert await has_own_network(agent_config(tmp_path, network="tarmac"), client(server))
-    assert server.asked == 0, "the answer is known"
+    assert server.asked == 0, "the cached decision is used"
 
 
 async def test_an_answer_that_a_kill_left_empty_is_asked_for_again(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_virtual_machines_are_a_condition_once_they_have_been_probed() -> None:
     found = next(each for each in after["conditions"] if each["type"] == "MachinesReady")
     assert (found["status"], found["lastTransitionTime"]) == ("True", found["lastHeartbeatTime"])
     unknown = status(before=after)
-    assert "MachinesReady" not in {each["type"] for each in unknown["conditions"]}, "a starting agent leaves it alone"
+    assert "MachinesReady" not in {each["type"] for each in unknown["conditions"]}, "a starting agent keeps it"
     assert changes(unknown, after) == {}
 
 

@@ -1,7 +1,7 @@
-"""A node of 104 processors lends some of its reserved ones out, and everybody can see it.
+"""A node of 104 processors lends reserved ones to pods, which its status, kubectl and the report show.
 
-The agent's own functions speak for a machine of the test's, with the rights of a node, to a real server; stock kubectl
-and `tarmac node report` look. Against a stock kube-apiserver, too: there the reservations are in an annotation.
+The agent's functions run for a fake machine with a node's rights on a real server, and on a stock kube-apiserver, where
+the reservations are in an annotation. Stock kubectl and `tarmac node report` read the result.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ RESERVED = {"systemReserved": {"cpu": "2", "memory": "1Gi"}}
 
 
 def large(root: Path) -> HostFacts:
-    """A machine of 104 processors and 64Gi, as its kernel would tell it."""
+    """Return a machine of 104 processors and 64Gi, from files as its kernel writes them."""
     for file, text in (("sys/devices/system/cpu/online", "0-103\n"), ("proc/meminfo", f"MemTotal: {64 << 20} kB\n")):
         (root / file).parent.mkdir(parents=True, exist_ok=True)
         (root / file).write_text(text)
@@ -53,7 +53,7 @@ def large(root: Path) -> HostFacts:
 
 @dataclass
 class Cluster:
-    """A server as an administrator, as kubectl and as the node sees it."""
+    """A server with clients of an administrator and of the node, and kubectl."""
 
     name: str
     node: Client
@@ -63,7 +63,7 @@ class Cluster:
     keeps_fields: bool
 
     def speaker(self, lent: Any, **file: Any) -> NodeReporter:
-        """The agent's voice, started anew with so much oversubscription."""
+        """Return a new reporter of an agent with this oversubscription."""
         said = {**RESERVED, **({} if lent is None else {"cpuOverSubscriptionCapacity": lent}), **file}
         flags = {"node_name": self.name, "kube_reserved": {"cpu": "2"}}
         here = large(self.folder / "machine")
@@ -95,7 +95,7 @@ class Cluster:
         return (await self.admin.resource(NODES).get(self.name))["metadata"]["resourceVersion"]
 
     async def differences(self) -> dict[str, Any]:
-        """What an agent that looks now would write. No difference in words may hide behind an equal amount."""
+        """Return the changes that the agent would write now. Equal amounts in different notation count as changes."""
         known = (await self.admin.resource(NODES).get(self.name))["status"]
         told = node_status(await self.observe(), known, self.node.clock.now(), silent)
         return changes(told if self.keeps_fields else without_own_fields(told), known)
@@ -134,7 +134,7 @@ async def _cluster(name: str, node: Path, admin: Path, folder: Path, *, keeps_fi
 
 
 def section(text: str, title: str) -> dict[str, str]:
-    """The entries below one heading of `kubectl describe` or of a report."""
+    """Return the entries below one heading of `kubectl describe` or of a report."""
     _, _, rest = text.partition(f"\n{title}:\n")
     lines = re.match(r"(?:  .*\n)*", rest)
     assert lines is not None

@@ -24,7 +24,7 @@ def test_an_answer_tells_whether_fields_are_kept() -> None:
 
 
 def test_until_it_is_known_the_annotation_stays() -> None:
-    """An agent that starts must not take away what schedulers go by, not for a moment."""
+    """A starting agent must not remove the annotation that schedulers use, even for a moment."""
     assert annotation_changes(STATUS, node({}, '{"reservations":[]}'), None, NO_DEVICES) == {}
 
 
@@ -42,7 +42,7 @@ def test_where_fields_are_kept_there_is_no_annotation() -> None:
 
 
 def test_device_resources_are_an_annotation_on_every_server() -> None:
-    """There is no field for it: which resources are devices, and which handlers pass them on."""
+    """No field says which resources are devices, and which handlers support them."""
     devices, key = NodeDevices(frozenset({"example.com/gpu"}), frozenset({"", "runc"})), "node.tarmac/devices"
     for keeps in (None, True, False):
         text = annotation_changes({}, node({}), keeps, devices)["annotations"][key]

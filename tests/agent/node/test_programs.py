@@ -1,4 +1,4 @@
-"""A program whose caller stopped waiting is killed, and a cancelled caller stays cancelled."""
+"""A program is killed when its caller is cancelled, and the caller stays cancelled."""
 
 from __future__ import annotations
 

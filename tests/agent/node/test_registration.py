@@ -1,4 +1,4 @@
-"""A node makes itself known, keeps its Lease fresh, and leaves alone what others write."""
+"""A node registers itself, renews its Lease, and keeps fields of other writers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.client import backends
 
 @pytest.fixture(params=["ours", pytest.param("real", marks=pytest.mark.peers)])
 async def client(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Client]:
-    """Our server, and a real kube-apiserver."""
+    """Return a client of our server, then of a real kube-apiserver."""
     async with AsyncExitStack() as stack:
         if request.param == "ours":
             yield await stack.enter_async_context(backends.over_tls(tmp_path / "server"))
@@ -36,7 +36,7 @@ async def client(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerat
 
 
 class Node:
-    """A reporter with facts of the test's choice."""
+    """A reporter with settable facts."""
 
     def __init__(self, client: Client, config: AgentConfig) -> None:
         self.facts: NodeStatusFacts = FACTS
@@ -49,7 +49,7 @@ class Node:
 
 @pytest.fixture
 async def config(client: Client, tmp_path: Path) -> AgentConfig:
-    """A node of the test's own name."""
+    """Return the configuration of a node with a unique name."""
     name = f"node-{client.randomness.suffix(8)}"
     taint = {"key": "example.com/new", "effect": "NoSchedule"}
     return agent_config(tmp_path, {"registerWithTaints": [taint]}, node_name=name, location="dfw-1")

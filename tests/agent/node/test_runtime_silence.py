@@ -1,4 +1,4 @@
-"""A node whose runtime is silent says so after half a minute, and why."""
+"""A node whose runtime does not respond reports that after half a minute, with the reason."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SANDBOXED = RuntimeStatus("containerd", "1.7.24", True, True, (Handler("gvisor",
 
 
 class Answers:
-    """A runtime that says what it is told to."""
+    """A runtime with settable responses."""
 
     def __init__(self, answer: RuntimeStatus | Exception) -> None:
         self.answer = answer

@@ -1,4 +1,4 @@
-"""A node says how large a packet reaches others, once it knows and whenever that changes."""
+"""A node publishes its underlay's MTU as soon as it is known, and after each change."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def test_it_is_told_on_the_nodes_own_node(tmp_path: Path, monkeypatch: pyt
         teller = UnderlayAnnotation(client, "n1", lambda: list(sizes))
         assert not await teller.update()
         sizes |= {"198.18.0.1": 1600, "fd99::1": 1500}
-        assert not await teller.update(), "there is no Node yet"
+        assert not await teller.update(), "the Node does not exist yet"
         await client.resource(NODES).create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})
         assert await teller.update()
         assert await teller.update()
