@@ -1,4 +1,4 @@
-"""An agent without a runtime waits quietly and is not ready; one that is not wanted any more leaves nothing."""
+"""An agent without a runtime waits and is not ready; a removed one leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def removed(agent: AgentProcess) -> subprocess.CompletedProcess[str]:
 
 
 async def sandboxes(node: ContainerdNode) -> set[str]:
-    """The uids of pods that the runtime has anything of."""
+    """Return the uids of pods with sandboxes or containers."""
     runtime = CriRuntime(node.endpoint)
     try:
         return {each.pod.uid for each in await runtime.sandboxes()}
@@ -48,7 +48,7 @@ def test_without_a_runtime_it_says_one_sentence_and_is_not_ready(
             until(lambda: "KubeletNotReady" in kubectl.run("get", "node", name, "-o", "json").out)
             until(lambda: "no container runtime answers" in agent.log.read_text())
             assert agent.stdout is not None
-            assert not readable(agent.stdout, 5), "it said that it is ready"
+            assert not readable(agent.stdout, 5), "it reported that it is ready"
         finally:
             agent.stop()
             assert removed(agent).returncode == 0
@@ -95,7 +95,7 @@ def test_an_agent_that_leaves_removes_everything_it_created(containerd_node: Con
             assert list(mounts(str(agent.folder))) == []
             assert not mounted().exists(f"{agent.cgroup_root}/kubepods")
             assert uid not in asyncio.run(sandboxes(containerd_node))
-            assert removed(agent).returncode == 0, "again is nothing to do"
-            agent.start()  # and a new one begins from nothing
+            assert removed(agent).returncode == 0, "a second removal does nothing"
+            agent.start()  # a new agent starts from scratch
             agent.stop()
             assert removed(agent).returncode == 0

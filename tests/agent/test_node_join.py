@@ -1,4 +1,4 @@
-"""A node joins any Kubernetes API server, as nothing but a node, and pods outlive its agent."""
+"""A node joins any Kubernetes API server with a node's rights, and pods outlive its agent."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WAITS = "echo hello from $GREETING; cat /secret/word; echo; trap 'exit 0' TERM; 
 
 @dataclass
 class Cluster:
-    """A server, what a person does with it, and a node that is about to join."""
+    """A server, a user's operations, and a node before its join."""
 
     kubectl: Kubectl
     agent: AgentProcess
@@ -61,7 +61,7 @@ class Cluster:
         }
 
     def run(self, *pods: dict[str, Any]) -> None:
-        """Have pods and what they refer to; returns when all of them run."""
+        """Create pods and the objects that they refer to; return when all run."""
         for kind, content in (("configmap", "greeting=here"), ("secret generic", "word=xyzzy")):
             self.kubectl.run("create", *kind.split(), "words", f"--from-literal={content}")
         for each in pods:
@@ -78,7 +78,7 @@ class Cluster:
 
 @pytest.fixture(params=["ours", pytest.param("real", marks=pytest.mark.peers)])
 def cluster(request: pytest.FixtureRequest, containerd_node: ContainerdNode, tmp_path: Path) -> Iterator[Cluster]:
-    """Our server, and a real kube-apiserver."""
+    """Return our server, then a real kube-apiserver."""
     name = f"node-{Randomness().suffix(6)}"
     settings = {"shutdownGracePeriod": "20s", "shutdownGracePeriodCriticalPods": "2s"}
     if request.param == "real":
@@ -128,7 +128,7 @@ def test_a_node_writes_only_what_nodes_write(cluster: Cluster) -> None:
 
 
 def _writes(audit: Path, user: str) -> list[tuple[str, int]]:
-    """What a user has written and how that was answered, as far as the log has got."""
+    """Return the user's writes and their response codes, as far as the audit log has been written."""
     whole = [line for line in audit.read_text().splitlines(keepends=True) if line.endswith("\n")]
     return [
         (event["objectRef"]["resource"] + _subresource(event), event["responseStatus"]["code"])
@@ -173,11 +173,11 @@ async def test_an_agent_that_starts_while_the_server_is_away_goes_on_with_its_po
         with agent:
             cluster.run(cluster.pod("web", volumes=[], containers=[_plain("sleep 4; exit 3")]))
             uid = cluster.kubectl("get", "pod", "web", "-o", "jsonpath={.metadata.uid}")
-            until((agent.folder / "root" / "pods" / uid / "pod.json").exists)  # kept a moment later
+            until((agent.folder / "root" / "pods" / uid / "pod.json").exists)  # stored a moment later
             server.kill()
             agent.kill()
             agent.launch()
-            async with asyncio.timeout(60):  # crashed containers are started again without anybody's word
+            async with asyncio.timeout(60):  # crashed containers restart without a request
                 while max((each.attempt for each in await runtime.containers(uid)), default=0) < 1:
                     await asyncio.sleep(0.2)
             server.start()

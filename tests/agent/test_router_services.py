@@ -1,4 +1,4 @@
-"""Doors are open in the networks of a node and in no others, and open again when they fall shut."""
+"""Sockets are open in the networks of a node only, and open again after failures."""
 
 from __future__ import annotations
 

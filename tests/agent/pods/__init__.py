@@ -1,1 +1,1 @@
-"""The pod loop, over a runtime in memory and the real server, in virtual time."""
+"""The pod loop with a runtime in memory and the real server, in virtual time."""

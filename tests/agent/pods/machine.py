@@ -1,7 +1,7 @@
-"""A machine in virtual time: the real API server, an imaginary runtime, and the pod loop of one node between them.
+"""A machine in virtual time: the real API server, a fake runtime, and the pod loop of one node between them.
 
-`play(story)` runs a story on it. The agent can be killed and started again: what the runtime has, and what is on disk,
-stays.
+`play(story)` runs a story on it. The agent can be killed and started again: state of the runtime and of the disk
+remains.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ IMAGE = "example.com/app:1"
 
 @dataclass
 class Cgroups:
-    """Remembers who has one and whose quota is set."""
+    """Records existing cgroups, and whether their quota is set."""
 
     made: dict[str, bool] = field(default_factory=dict[str, bool])
 
@@ -67,7 +67,7 @@ class Cgroups:
 
 @dataclass
 class PlainVolumes:
-    """Every volume is a path; `missing` ones cannot be had yet."""
+    """Every volume is a path; `missing` ones fail to mount."""
 
     root: Path
     mounted: set[str] = field(default_factory=set[str])
@@ -115,19 +115,19 @@ async def no_network(pod: JsonObject, address: str, port: int, timeout: float) -
 
 
 class Classing(Protocol):
-    """Classes of QoS-class resources on an imaginary machine."""
+    """QoS classes on a fake machine."""
 
     def begin(self, machine: Machine, recorder: Recorder) -> PodClasses | None:
-        """A new process of the agent: the one who keeps its pods in classes. May give the machine another allocator."""
+        """Return the classes of a new agent process, and optionally replace the machine's allocator."""
         ...
 
     async def run(self, machine: Machine) -> None:
-        """Beside the manager."""
+        """Run beside the manager."""
         ...
 
 
 class Machine:
-    """What a story sees."""
+    """The machine as stories use it."""
 
     def __init__(self, made: SimWorld, root: Path) -> None:
         self.world = made
@@ -166,7 +166,7 @@ class Machine:
     # --- the agent --------------------------------------------------------------------------------------------------
 
     async def start(self, *, server: bool = True) -> None:
-        """A new process of the agent."""
+        """Start an agent process."""
         self._server_away = self._server_away or not server
         self._runs += 1
         self._link = self.world.link(AGENT)
@@ -205,7 +205,7 @@ class Machine:
         await self.wait(0.1)
 
     async def kill(self) -> None:
-        """The process ends at once, in the middle of whatever it does."""
+        """Kill the agent process in the middle of its work."""
         assert self._agent is not None
         self._link.sever()
         self._agent.cancel()
@@ -217,7 +217,7 @@ class Machine:
         await self.start()
 
     def unplug_server(self) -> None:
-        """The agent's connections break, and no new ones can be had."""
+        """Break the agent's connections and refuse new ones."""
         self._server_away = True
         self._link.mute(True)
 
@@ -231,7 +231,7 @@ class Machine:
         return await self.pods.create(pod(name, **spec))
 
     async def allow_everything(self) -> None:
-        """No standard of security for the pods of the namespace."""
+        """Allow pods of any security standard in the namespace."""
         label = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}}
         await self.user.resource(NAMESPACES).patch("default", label)
 
@@ -242,7 +242,7 @@ class Machine:
         return (await self.get(name)).get("status") or {}
 
     async def phase(self, wanted: str, name: str = "web", seconds: float = 60) -> JsonObject:
-        """Wait for a phase; the status then."""
+        """Wait for a phase; return the status."""
 
         async def check() -> bool:
             return (await self.status(name)).get("phase") == wanted
@@ -258,7 +258,7 @@ class Machine:
         return await self.status(name)
 
     async def waits(self, reason: str, name: str = "web", container: str = "main", seconds: float = 60) -> JsonObject:
-        """Wait until a container waits for this reason; its waiting state."""
+        """Wait until a container waits for this reason; return its waiting state."""
 
         async def check() -> bool:
             state = container_status(await self.status(name), container).get("state") or {}
@@ -278,16 +278,16 @@ class Machine:
         await self.until(check, seconds)
 
     async def running(self) -> list[str]:
-        """Names of containers that have processes."""
+        """Return the names of running containers."""
         return sorted(each.name for each in await self.runtime.containers() if each.state == "running")
 
     async def id(self, container: str = "main") -> str:
-        """The id of the newest container of this name."""
+        """Return the id of the newest container of this name."""
         found = [each for each in await self.runtime.containers() if each.name == container]
         return max(found, key=lambda each: (each.created_at, each.attempt)).id
 
     async def events(self, name: str = "web") -> list[tuple[str, str]]:
-        """Reasons and messages, in the order they were first told."""
+        """Return reasons and messages of a pod's events, oldest first."""
         found = [
             each
             for each in (await self.user.resource(EVENTS).list("default")).items
@@ -297,7 +297,7 @@ class Machine:
         return [(each["reason"], each["message"]) for each in found]
 
     async def remember_containers(self) -> dict[str, str]:
-        """Names of all containers by id, for when they are gone."""
+        """Return the names of all containers by id, to compare later."""
         return {each.id: each.name for each in await self.runtime.containers()}
 
     def calls(self, method: str) -> int:
@@ -314,7 +314,7 @@ class Machine:
         raise AssertionError(f"did not become so within {seconds} s")
 
     async def register(self, **allocatable: str) -> None:
-        """The Node object, as the rest of the agent would keep it."""
+        """Create the Node, as the rest of the agent would."""
         amounts = {"cpu": "4", "memory": "8Gi", "pods": "110", **allocatable}
         status = {
             "addresses": [{"type": "InternalIP", "address": "192.0.2.1"}, {"type": "Hostname", "address": NODE}],
@@ -331,7 +331,7 @@ class Machine:
 
 
 def pod(name: str = "web", **spec: Any) -> JsonObject:
-    """A Pod bound to the node; `container` is merged into its one container, unless `containers` are given."""
+    """Return a Pod bound to the node; `container` is merged into its one container, unless `containers` are given."""
     metadata = spec.pop("metadata", {})
     container = {"name": "main", "image": IMAGE, **spec.pop("container", {})}
     return {
@@ -349,7 +349,7 @@ def pod(name: str = "web", **spec: Any) -> JsonObject:
 
 
 def container(name: str) -> JsonObject:
-    """A container to be added."""
+    """Return a container for a pod's spec."""
     return {"name": name, "image": IMAGE}
 
 
@@ -379,7 +379,7 @@ async def _machine(loop: VirtualLoop, root: Path) -> AsyncGenerator[Machine]:
 def play(
     story: Callable[[Machine], Coroutine[Any, Any, None]], *, start: bool = True, root: Path | None = None
 ) -> None:
-    """Run a story to its end. What the agent keeps on disk is below `root`, or else in a folder of its own."""
+    """Run a story to its end. The agent's files are below `root`, or in a temporary folder."""
 
     async def main(loop: VirtualLoop) -> None:
         with tempfile.TemporaryDirectory(prefix="tarmac-pods-", dir=root) as folder:

@@ -1,4 +1,4 @@
-"""The pod loop over a real containerd, and our own server in the same process, in real time."""
+"""The pod loop on a real containerd and our own server in the same process, in real time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.support.containerd import BUSYBOX, ContainerdNode, remove_cgroups
 
 
 class RealCgroups(Cgroups):
-    """The runtime makes the cgroups itself, under a folder that is removed after the test."""
+    """Cgroups of real pods: the runtime creates them, and the test removes their folder."""
 
     def __init__(self, root: str) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class RealCgroups(Cgroups):
 
 
 async def dial(pod: JsonObject, address: str, port: int, timeout: float) -> socket.socket:
-    """The test's bridge is in the machine's own network."""
+    """Dial a pod: the test's bridge is in the machine's own network."""
     sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
     sock.setblocking(False)
     try:
@@ -61,7 +61,7 @@ async def dial(pod: JsonObject, address: str, port: int, timeout: float) -> sock
 
 
 class RealMachine:
-    """One node."""
+    """A node with real containers."""
 
     def __init__(self, running: Running, node: ContainerdNode, root: Path) -> None:
         self.root = root
@@ -85,7 +85,7 @@ class RealMachine:
         made = {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": {"addresses": status["addresses"]}}
         self.node = {**await self.user.resource(NODES).create(made), "status": status}
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
-        with suppress(AlreadyExists):  # the controllers were quicker
+        with suppress(AlreadyExists):  # a controller created it before
             await self.user.resource(SERVICE_ACCOUNTS).create(account, namespace="default")
         label = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}}
         await self.user.resource(NAMESPACES).patch("default", label)
@@ -123,7 +123,7 @@ class RealMachine:
         self._task = None
 
     async def clean(self) -> None:
-        """Leave no pod."""
+        """Remove all pods."""
         for pod in (await self.pods.list("default")).items:
             await self.pods.delete(pod["metadata"]["name"], "default", grace=0)
         if self._task is None:
@@ -154,7 +154,7 @@ class RealMachine:
 
 
 def pod(name: str, command: str = "trap 'exit 0' TERM; sleep 3600 & wait", **spec: Any) -> JsonObject:
-    """A busybox pod that runs a shell command."""
+    """Return a busybox pod that runs a shell command."""
     container = {
         "name": "main",
         "image": BUSYBOX,
@@ -178,7 +178,7 @@ def pod(name: str, command: str = "trap 'exit 0' TERM; sleep 3600 & wait", **spe
 
 @asynccontextmanager
 async def real_machine(node: ContainerdNode, folder: Path) -> AsyncGenerator[RealMachine]:
-    """A running one; it leaves nothing."""
+    """Run a machine, and remove everything that it made."""
     async with our_server(folder / "server") as running:
         machine = RealMachine(running, node, folder / "agent")
         await machine.register()

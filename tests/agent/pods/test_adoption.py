@@ -1,4 +1,4 @@
-"""Agents, runtimes and servers that go away and come back: what runs goes on running."""
+"""Pods keep running while agents, runtimes and servers restart."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_new_agent_adopts_what_runs() -> None:
         await machine.wait(200)
         assert await machine.remember_containers() == ids
         assert machine.calls("create_container") == calls
-        assert await machine.status() == before, "and has nothing to add"
+        assert await machine.status() == before, "the new agent writes no other status"
         await machine.pods.delete("web", "default")
         await machine.gone()
 
@@ -100,12 +100,12 @@ def test_without_a_server_pods_are_looked_after_by_the_next_agent_too() -> None:
         machine.runtime.end_container(await machine.id(), 1)
         await machine.start()
         await machine.wait(20)
-        assert await machine.running() == ["main"], "and the next one does, from what was kept"
+        assert await machine.running() == ["main"], "the next agent does too, from the checkpoint"
         assert await machine.status() == before
         machine.plug_server_in()
         await machine.wait(30)
         status = await machine.status()
-        assert container_status(status)["restartCount"] == 2, "told later"
+        assert container_status(status)["restartCount"] == 2, "reported later"
         assert status["startTime"] == before["startTime"]
 
     play(story)
@@ -226,7 +226,7 @@ def test_a_pod_is_kept_before_anything_of_it_is_made() -> None:
         machine.unplug_server()
         await machine.start()
         await machine.wait(30)
-        assert await machine.running() == ["main"], "without having heard of it from the server"
+        assert await machine.running() == ["main"], "from the checkpoint, without the server"
         assert machine.calls("run_sandbox") == 1
 
     play(story)
@@ -242,7 +242,7 @@ def test_nothing_is_written_when_nothing_changes() -> None:
         await machine.wait(590)
         assert machine.manager.writer.writes == writes
         assert (await machine.get())["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
-        assert len(machine.runtime.calls) - calls < 40, "three questions a minute"
+        assert len(machine.runtime.calls) - calls < 40, "three requests a minute"
 
     play(story)
 

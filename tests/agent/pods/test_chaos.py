@@ -1,7 +1,7 @@
-"""Everything at once: agents killed, runtimes and servers away, pods coming, crashing and going, by chance.
+"""Random faults together: agents killed, runtimes and servers away, pods created, crashing and deleted.
 
-At the end, with everything back, the node has exactly the pods that the API has; each container has restarted as often
-as it was made to, and nothing is left of any other pod. A failing seed is in the test's name.
+At the end, with all parts back, the node has exactly the pods of the API; each container has restarted once for each
+crash, and nothing is left of any other pod. A failing seed is in the test's name.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SLOW_CALLS = ("run_sandbox", "create_container", "start_container", "sandbox", "
 
 
 class Chaos:
-    """Chance, and what it has done."""
+    """Random operations, and the counts to check at the end."""
 
     def __init__(self, machine: Machine, seed: int) -> None:
         self.machine = machine
@@ -70,7 +70,7 @@ class Chaos:
         await self.machine.restart()
 
     async def kill_in_the_middle(self) -> None:
-        """Of starting or ending a pod."""
+        """Kill the agent while it starts or ends a pod."""
         await self.slow()
         await self.chance.choice([self.create, self.create, self.delete, self.crash])()
         await self.machine.wait(self.chance.choice([0.02, 0.1, 0.5, 1.1]))
@@ -114,9 +114,9 @@ async def check(machine: Machine, chaos: Chaos) -> None:
     assert {each["metadata"]["uid"] for each in machine.manager.pods()} == set(pods)
     sandboxes = await machine.runtime.sandboxes()
     assert {each.pod.uid for each in sandboxes} == set(pods)
-    assert len([each for each in sandboxes if each.ready]) == len(pods), "one each"
+    assert len([each for each in sandboxes if each.ready]) == len(pods), "one ready sandbox for each pod"
     assert set(machine.cgroups.made) == set(pods)
-    assert all(machine.cgroups.made.values()), "with their quotas on"
+    assert all(machine.cgroups.made.values()), "every cgroup has its quota"
     assert machine.volumes.mounted == set(pods)
     assert {each.name for each in (machine.root / "pods").iterdir()} == set(pods)
     assert len(list((machine.root / "logs").iterdir())) == len(pods)

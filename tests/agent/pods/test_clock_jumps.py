@@ -1,4 +1,4 @@
-"""Somebody sets the clock of the machine, forward or back: no pod waits longer for it, and none ends because of it."""
+"""The machine's clock is set forward or back: no pod waits longer, and none ends because of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DAY = 24 * 3600.0
 
 
 def jump(machine: Machine, seconds: float) -> None:
-    """The agent, the runtime and the server are on one machine here."""
+    """Set the clocks of agent, runtime and server, which share a machine."""
     machine.world.clock.jump(seconds)
     machine.world.clocks["agent"].jump(seconds)
 
@@ -28,7 +28,7 @@ def test_a_crashing_container_comes_back_in_time(seconds: float) -> None:
         jump(machine, seconds)
         await machine.wait(310)
         made = machine.calls("create_container") - before
-        assert 1 <= made <= 4, "neither does it wait for the clock to come round again, nor does it spin"
+        assert 1 <= made <= 4, "the back-off is neither extended nor skipped"
         machine.runtime.programs["main"] = FakeProgram()
         await machine.wait(310)
         assert await machine.running() == ["main"]

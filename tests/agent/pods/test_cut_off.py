@@ -1,4 +1,4 @@
-"""An agent that lives and hears nothing, while the server forgets its pods: once it hears again, they end."""
+"""An agent is cut off while pods are deleted: they end once it is connected again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ AWAY = 600.0
 
 
 async def force_delete(machine: Machine, name: str = "web") -> None:
-    """As a controller does that has given the node up: the object goes, and nobody asks the agent."""
+    """Delete the object at once, as a controller does that has given the node up, without the agent."""
     await machine.pods.delete(name, "default", grace=0)
 
 
@@ -22,7 +22,7 @@ async def nothing_left(machine: Machine) -> bool:
 
 
 async def running_uids(machine: Machine) -> set[str]:
-    """Pods that have a process."""
+    """Return the uids of pods with a running container."""
     containers = [each for each in await machine.runtime.containers() if each.state == "running"]
     sandboxes = {each.id: each.pod.uid for each in await machine.runtime.sandboxes()}
     return {sandboxes[each.sandbox_id] for each in containers}
@@ -41,12 +41,12 @@ def test_pods_that_were_deleted_meanwhile_end(killed: bool) -> None:
         if killed:
             await machine.restart()
         await machine.wait(AWAY / 2)
-        assert len(await running_uids(machine)) == 2, "what it cannot ask about goes on"
+        assert len(await running_uids(machine)) == 2, "a cut-off agent ends no pod"
         machine.plug_server_in()
         await machine.until(lambda: nothing_left(machine), 120)
         await machine.restart()
         await machine.wait(60)
-        assert await nothing_left(machine), "nor does its next run find a definition of them"
+        assert await nothing_left(machine), "the next agent finds no checkpoint of them"
 
     play(story)
 
@@ -90,7 +90,7 @@ def test_a_pod_that_is_another_nodes_now_is_not_run_here_too() -> None:
 
 
 def test_a_pod_that_was_evicted_meanwhile_ends_in_its_time() -> None:
-    """The taint of a silent node marks its pods: the object waits for the agent, which ends it and says so."""
+    """The taint of an unreachable node marks its pods for deletion: the agent ends the pod before the object goes."""
 
     async def story(machine: Machine) -> None:
         await machine.create(terminationGracePeriodSeconds=5)

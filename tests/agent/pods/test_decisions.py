@@ -1,7 +1,7 @@
 """Invariants of every decision, for any pod and any sequence of events.
 
-A small model does what is decided: sandboxes and containers come and go at once. Between decisions, chance ends
-containers, breaks sandboxes, fails probes and lets time pass.
+A small model executes the decisions: sandboxes and containers start and end at once. Between decisions, random events
+end containers, break sandboxes, fail probes and let time pass.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STEPS = 60
 
 @st.composite
 def pods(draw: st.DrawFn) -> AgentPod:
-    """Any shape of pod."""
+    """Generate pods of any shape."""
     probe: JsonObject = {"tcpSocket": {"port": 1}}
 
     def container(name: str, sidecar: bool = False) -> JsonObject:
@@ -47,7 +47,7 @@ def pods(draw: st.DrawFn) -> AgentPod:
 
 
 class Model:
-    """A runtime in which everything happens at once, and what was remembered beside it."""
+    """A runtime in which every action takes effect at once, and the agent's state beside it."""
 
     def __init__(self, pod: AgentPod, chance: random.Random) -> None:
         self.pod = pod
@@ -80,7 +80,7 @@ class Model:
             back_offs=self.back_offs,
         )
 
-    # --- what is decided --------------------------------------------------------------------------------------------
+    # --- decisions ----------------------------------------------------------------------------------------------------
 
     def take(self, plan: PodActions) -> None:
         for action in plan.actions:
@@ -125,25 +125,25 @@ class Model:
             )
         )
 
-    # --- what must hold ---------------------------------------------------------------------------------------------
+    # --- invariants ---------------------------------------------------------------------------------------------------
 
     def check_new_sandbox(self, attempt: int) -> None:
         assert not self.ending
         assert not any(each.ready for each in self.sandboxes), "one at a time"
-        assert not self.seen.running, "what is left of the last one has ended"
+        assert not self.seen.running, "the previous sandbox has no running container"
         assert attempt not in {each.pod.attempt for each in self.sandboxes}
-        assert all(each.id in self.stopped for each in self.sandboxes), "networks are given back first"
+        assert all(each.id in self.stopped for each in self.sandboxes), "networks are released first"
 
     def check_start(self, action: Start) -> None:
         name = action.container["name"]
-        assert not self.ending, "nothing starts in a pod that ends"
+        assert not self.ending, "nothing starts in a terminating pod"
         sandbox = self.seen.usable_sandbox(host_network=False)
         assert sandbox is not None, "nothing starts without a sandbox"
         running = [each.name for each in self.containers if each.state == "running"]
         assert name not in running, "nothing runs twice"
         if not action.created:
             attempts = [each.attempt for each in self.containers if each.name == name]
-            assert action.attempt not in attempts, "attempts are counted"
+            assert action.attempt not in attempts, "each attempt has a new number"
         before = [each["name"] for each in self.pod.init_containers]
         earlier = before[: before.index(name)] if name in before else before
         if sandbox.id not in self.initialized_in:
@@ -156,9 +156,9 @@ class Model:
         last = self.seen.latest(spec["name"], sandbox)
         assert last is not None, f"{spec['name']} comes first"
         if not is_sidecar(spec):
-            assert (last.state, last.exit_code) == ("exited", 0), "init containers end well before the next starts"
+            assert (last.state, last.exit_code) == ("exited", 0), "init containers succeed before the next one starts"
 
-    # --- what chance does -------------------------------------------------------------------------------------------
+    # --- random events ------------------------------------------------------------------------------------------------
 
     def happen(self) -> None:
         roll = self.chance.random()
@@ -191,10 +191,10 @@ class Model:
 
 
 def settle(model: Model) -> PodActions:
-    """Decide and act until there is nothing more to do now."""
+    """Decide and act until the plan is empty."""
     for _ in range(100):
         plan = decide(model.situation())
-        assert plan == decide(model.situation()), "the same question has the same answer"
+        assert plan == decide(model.situation()), "the decision is deterministic"
         if not plan.actions:
             return plan
         assert not plan.finished

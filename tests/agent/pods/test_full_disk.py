@@ -1,4 +1,4 @@
-"""The file system of the agent's own folders, or of /run, is full: what runs goes on, what is new waits for room."""
+"""The file system of the agent's folders, or of /run, is full: running pods go on, new ones wait for space."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_an_agent_that_starts_on_a_full_disk_takes_up_what_runs(how: str, disk: 
 
 @pytest.mark.parametrize("how", ["bytes", "inodes"])
 def test_pods_are_deleted_on_a_full_disk(how: str, disk: SmallDisk) -> None:
-    """Which is what makes room again."""
+    """Deleting them frees space."""
 
     async def story(machine: Machine) -> None:
         await machine.create()

@@ -1,4 +1,4 @@
-"""A pod of a class for machines runs in the shape that the platform writes, and in no other."""
+"""A pod of a virtual machine class runs in the shape that the platform writes, and in no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images of the platform's registry are for pods whose account may pull them, also those that are here already."""
+"""Images of the platform's registry are for pods whose account may pull them, also if they are already on the node."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REFUSED = (
 
 
 async def allow(machine: Machine) -> None:
-    """Let the pods of the namespace `default` pull what is in `team-a`."""
+    """Let the pods of the namespace `default` pull images of `team-a`."""
     namespaces = machine.user.resource(dynamic("v1", "namespaces", "Namespace", namespaced=False))
     await namespaces.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}})
     binding = {
@@ -138,7 +138,7 @@ async def test_nobody_is_let_in_while_nobody_can_be_asked() -> None:
         (APP, (APP,), ["registry.tarmac.local/team-a/app"]),
         ("registry.tarmac.local:5000/team-a/app", (APP,), ["registry.tarmac.local:5000/team-a/app"]),
         ("REGISTRY.tarmac.local/team-a/app", (APP,), ["REGISTRY.tarmac.local/team-a/app"]),
-        ("docker.io/library/app:1", ("docker.io/library/app:1", APP), []),  # loaded by its owner, for everybody
+        ("docker.io/library/app:1", ("docker.io/library/app:1", APP), []),  # loaded by the node's owner, for every pod
         ("sha256:1", ("docker.io/library/app:1", APP), []),
         ("sha256:1", (APP, f"{BC}:2"), [BC, APP.partition(":")[0]]),
         ("sha256:1", (), []),

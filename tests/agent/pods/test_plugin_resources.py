@@ -28,7 +28,7 @@ SHOWN: JsonObject = {"allocatedResourcesStatus": [{"name": "example.com/gpu", "r
 
 @dataclass
 class Gpus:
-    """Gives to all who are not refused; `slow` ones are answered when `answer` is set."""
+    """Allocates to all pods that are not refused; `slow` ones get their response when `answer` is set."""
 
     refused: Mapping[str, Refusal] = field(default_factory=dict[str, Refusal])
     slow: Set[str] = frozenset()
@@ -187,7 +187,7 @@ def test_resources_of_a_pod_deleted_while_the_agent_was_down_are_released() -> N
 
 
 def test_room_is_not_judged_by_what_nobody_can_count_yet() -> None:
-    """After a start of the agent its node has no device, until the plugin is back."""
+    """A restarted agent reports no device until the plugin has registered again."""
 
     async def story(machine: Machine) -> None:
         gpus = Gpus(expected=True)

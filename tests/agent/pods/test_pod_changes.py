@@ -1,4 +1,4 @@
-"""Pods that change while they run: resources in place, containers for debugging."""
+"""Changes of running pods: resources in place, and containers for debugging."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_container_may_ask_to_be_restarted_for_it() -> None:
 
 
 def requests_shown(pods: Sequence[JsonObject]) -> str:
-    """What `web` asks for of the processor."""
+    """Return the CPU request of `web`."""
     [found] = [each for each in pods if each["metadata"]["name"] == "web"]
     return found["spec"]["containers"][0]["resources"]["requests"]["cpu"]
 
@@ -73,7 +73,7 @@ def test_a_resize_without_room_is_deferred() -> None:
         assert found["message"] == "Node didn't have enough resource: cpu, requested: 3000, used: 2000, capacity: 4000"
         assert container_status(await machine.status())["allocatedResources"] == {"cpu": "1"}
         assert requests_shown(machine.manager.pods()) == "3"
-        assert requests_shown(machine.manager.allocated()) == "1", "eviction judges by what was promised"
+        assert requests_shown(machine.manager.allocated()) == "1", "eviction compares with the allocated amount"
         await machine.pods.delete("other", "default")
         await machine.gone("other")
         await machine.wait(70)
@@ -95,7 +95,7 @@ def test_an_infeasible_resize_is_reported() -> None:
         assert found["message"] == "Node didn't have enough capacity: cpu, requested: 30000, capacity: 4000"
         await machine.restart()
         await machine.wait(2)
-        assert container_status(await machine.status())["allocatedResources"] == {"cpu": "1"}, "promised is promised"
+        assert container_status(await machine.status())["allocatedResources"] == {"cpu": "1"}, "allocation is kept"
         await resize(machine, "1")
         await machine.wait(1)
         assert not condition(await machine.status(), "PodResizePending")

@@ -1,4 +1,4 @@
-"""A pod bound to the node: its sandbox, its containers, and what the API says of them."""
+"""A pod bound to the node: its sandbox, its containers, and its status in the API."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def test_a_volume_that_is_not_there_yet_holds_the_pod_up() -> None:
 
 
 def test_the_random_id_of_a_container_is_its_name_in_what_is_told() -> None:
-    """So that events about one trouble are counted together, however often it is tried again."""
+    """So events about one problem are counted together, however often it is retried."""
 
     async def story(machine: Machine) -> None:
         digest = "sha256:" + "ab" * 32
@@ -307,7 +307,7 @@ def test_a_pod_that_does_not_fit_is_refused() -> None:
         assert await machine.running() == ["main"]
         await machine.restart()
         await machine.wait(1)
-        assert await machine.status("two") == status, "a new agent has nothing to add"
+        assert await machine.status("two") == status, "a new agent writes no other status"
 
     play(story)
 

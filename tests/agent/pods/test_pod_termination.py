@@ -1,4 +1,4 @@
-"""Pods that have to end: gracefully, within their time, in order, and without a trace."""
+"""Pods terminate gracefully, within their grace period, in order, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def test_remains_of_a_rejected_pod_from_an_earlier_agent_are_removed() -> None:
 
 @pytest.mark.parametrize("turns", range(6))
 def test_an_agent_that_stops_just_when_a_pass_is_cut_short_stops(turns: int) -> None:
-    """Both are cancellations: a worker that took its own for that of its pass would go on for ever."""
+    """Both are cancellations: a worker that took its own for that of its pass would never stop."""
 
     async def story(machine: Machine) -> None:
         machine.runtime.programs["main"] = FakeProgram(starts_after=30)

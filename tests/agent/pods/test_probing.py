@@ -1,4 +1,4 @@
-"""Probes: when a container counts as started, live and ready, and what happens when it does not."""
+"""Probes decide when a container counts as started, live and ready, and when it restarts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COMMAND: JsonObject = {"exec": {"command": ["check"]}, "periodSeconds": 2}
 
 
 class Patient:
-    """A program that is well or not, as a test says."""
+    """A program whose health a test sets."""
 
     def __init__(self, well: bool = True) -> None:
         self.well = well
@@ -41,7 +41,7 @@ def test_a_pod_is_ready_when_its_probe_says_so() -> None:
         await machine.ready(seconds=3)
         patient.well = False
         await machine.wait(4)
-        assert container_status(await machine.status())["ready"] is True, "three failures make one"
+        assert container_status(await machine.status())["ready"] is True, "three failures in a row are needed"
         await machine.ready(wanted="False", seconds=4)
         assert ("Unhealthy", "Readiness probe failed: not well") in await machine.events()
         assert container_status(await machine.status())["restartCount"] == 0
@@ -186,7 +186,7 @@ def test_a_readiness_gate_has_to_open_too() -> None:
             "web", {"status": {"conditions": [gate]}}, "default", type="strategic", subresource="status"
         )
         status = await machine.ready()
-        assert condition(status, "example.com/fed")["status"] == "True", "which stays as it was"
+        assert condition(status, "example.com/fed")["status"] == "True", "the condition of the other writer stays"
 
     play(story)
 

@@ -1,4 +1,4 @@
-"""The pod loop on a real containerd: the same stories, with real processes."""
+"""The pod loop on a real containerd, with real processes."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ async def test_a_sandbox_with_its_own_kernel_that_dies_is_made_again(machine: Re
 
 
 def kernels_of(sandbox: str) -> list[int]:
-    """The processes that are the kernel of this sandbox."""
+    """Return the processes that are the kernel of this sandbox."""
     found: list[int] = []
     for each in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -148,5 +148,5 @@ def kernels_of(sandbox: str) -> list[int]:
             continue
         if sandbox.encode() in words and b"boot" in words:
             found.append(int(each.parent.name))
-    assert found, "it has a kernel"
+    assert found, "the kernel runs as a process"
     return found

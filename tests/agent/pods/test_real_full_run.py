@@ -1,4 +1,4 @@
-"""/run is full under a real containerd: pods go on running, new ones wait and are told of it, and start with room."""
+"""/run is full under a real containerd: running pods go on, new ones wait with an event, and start with space."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def node(tmp_path: Path) -> ContainerdNode:
 
 @pytest.fixture
 def run_dir(node: ContainerdNode) -> Iterator[SmallDisk]:
-    """A containerd whose state, sockets and pipes are on a small file system."""
+    """Return the state folder of a containerd, with its sockets and pipes, on a small file system."""
     with small_disk(node.settings.run, "8m", 4000) as disk:
         try:
             node.start()

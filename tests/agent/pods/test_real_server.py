@@ -1,4 +1,4 @@
-"""A node of a real Kubernetes: the statuses and deletions of the pod loop, as kube-apiserver takes them."""
+"""A node of a real Kubernetes: kube-apiserver accepts the pod loop's statuses and deletions."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from tests.support.peer import Peer
 
 pytestmark = pytest.mark.peers
 
-# The server is shared with other suites: what is ours has names that nobody else uses.
+# Several suites share the server, so these names are unique.
 NODE = "pod-loop-node"
 WEB, ONCE, HUGE = "pod-loop-web", "pod-loop-once", "pod-loop-huge"
 NOTES = {"node.tarmac/cpus": '{"main":"2-3"}'}
 
 
 class Place:
-    """The administrator's view, and the node's runtime."""
+    """An administrator's client, and the node's runtime."""
 
     def __init__(self, user: Client, runtime: FakeRuntime) -> None:
         self.user = user
@@ -64,7 +64,7 @@ class Place:
 
 @pytest.fixture
 async def place(peer: Peer, tmp_path: Path) -> AsyncGenerator[Place]:
-    """A node with its own certificate, which may do what nodes may and nothing else."""
+    """Run a node with a certificate of its own, so with a node's rights only."""
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(peer.node_kubeconfig(NODE))
     async with AsyncExitStack() as stack:

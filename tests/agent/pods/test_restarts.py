@@ -1,4 +1,4 @@
-"""Containers that end, and sandboxes that die: what comes back, when, and what is said of it."""
+"""Containers that end and sandboxes that die: restarts, their delays, and statuses."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_sandbox_that_dies_is_replaced_with_everything_in_it() -> None:
         status = await machine.phase("Running")
         assert status["podIP"] == "10.0.0.2"
         assert container_status(status)["restartCount"] == 1
-        assert container_status(status, "first")["restartCount"] == 1, "initialised again"
+        assert container_status(status, "first")["restartCount"] == 1, "its init containers ran again"
         assert ("SandboxChanged", "Pod sandbox changed, it will be killed and re-created.") in await machine.events()
         ready = [each.pod.attempt for each in await machine.runtime.sandboxes() if each.ready]
         assert ready == [1]

@@ -1,4 +1,4 @@
-"""The server's store goes back to a backup under a node that runs: nothing is ended, and nothing is started twice."""
+"""The server's store is restored from a backup while a node runs: no pod ends, and none starts twice."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def back_up(machine: Machine) -> Backup:
 
 
 async def restore(machine: Machine, backup: Backup, *, away: bool = True) -> None:
-    """As `tarmac restore` does it: the server is away, then has what the backup has, above all revisions."""
+    """Restore like `tarmac restore`: the server is away, then has the backup's objects at higher revisions."""
     if away:
         machine.unplug_server()
     store = machine.world.store
@@ -67,7 +67,7 @@ async def decide(machine: Machine, action: str, name: str) -> str:
 
 
 async def settled(machine: Machine) -> None:
-    """This node has answered."""
+    """Wait until this node has reported its pods."""
 
     async def noted() -> bool:
         return (machine.root / "restored").exists()
@@ -100,7 +100,7 @@ def test_a_pod_that_is_newer_than_the_backup_runs_on_and_is_adopted_without_a_re
         before = await machine.remember_containers()
         await restore(machine, backup)
         await machine.wait(200)
-        assert await machine.remember_containers() == before, "it is unknown, and runs on"
+        assert await machine.remember_containers() == before, "a pod that the store does not know runs on"
         [found] = await listed(machine)
         assert (found["name"], found["node"], found["uid"]) == ("web", NODE, made["metadata"]["uid"])
         assert found["why"] == "the restored store has no such pod"
@@ -145,7 +145,7 @@ def test_an_agent_that_is_started_after_the_restore_ends_nothing_either() -> Non
 
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_node_that_is_newer_than_the_backup_ends_nothing(killed: bool) -> None:
-    """The store does not know the node itself, until its agent registers it again."""
+    """The store does not have the Node itself until the agent registers it again."""
 
     async def story(machine: Machine) -> None:
         backup = {key: each for key, each in back_up(machine).items() if key != ("core/nodes", NODE)}
@@ -159,7 +159,7 @@ def test_a_node_that_is_newer_than_the_backup_ends_nothing(killed: bool) -> None
         if killed:
             await machine.start()
         await machine.wait(100)
-        assert await machine.remember_containers() == before, "nobody knows the node yet"
+        assert await machine.remember_containers() == before, "the Node is not registered yet"
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}
         await machine.user.resource(NODES).create(node)
         await machine.wait(100)
@@ -202,21 +202,21 @@ def test_a_pod_of_the_same_name_waits_until_somebody_has_decided() -> None:
         before = await machine.remember_containers()
         await restore(machine, backup)
         await machine.wait(100)
-        assert await machine.remember_containers() == before, "the pod of the backup is not started beside it"
+        assert await machine.remember_containers() == before, "the pod of the backup is not started as well"
         [found] = await listed(machine)
         assert found["why"] == f"the restored store has it under another uid, {old}"
         await decide(machine, "remove", "web")
         await machine.wait(100)
         after = await machine.remember_containers()
         assert len(after) == 1
-        assert after != before, "now it is the backup's turn"
+        assert after != before, "the pod of the backup has started"
         assert (await machine.get())["metadata"]["uid"] == old
 
     play(story)
 
 
 def test_a_pod_that_runs_elsewhere_is_not_started_here() -> None:
-    """The backup has it here; since then it has moved, and the other node says so."""
+    """The backup has it here; since then it has moved, and the other node reports so."""
 
     async def story(machine: Machine) -> None:
         await machine.create()
@@ -229,7 +229,7 @@ def test_a_pod_that_runs_elsewhere_is_not_started_here() -> None:
         backup |= {key: value for key, value in back_up(machine).items() if key == ("core/nodes", "n2")}
         await restore(machine, backup)
         await machine.wait(20)
-        assert await machine.running() == [], "the other node has not said yet what it runs"
+        assert await machine.running() == [], "the other node has not reported yet"
         time = (await machine.user.resource(NODES).get("n2"))["metadata"]["annotations"][RESTORED]
         other = pod("web", nodeName="n2")
         other["metadata"]["uid"] = "5a0e0e5c-0000-4000-8000-000000000002"
@@ -245,7 +245,7 @@ def test_a_pod_that_runs_elsewhere_is_not_started_here() -> None:
         assert [each["node"] for each in await listed(machine)] == ["n2"]
         await tell()
         await machine.wait(20)
-        assert await machine.running() == ["main"], "it has ended there"
+        assert await machine.running() == ["main"], "the other node reported its end"
 
     play(story)
 
@@ -278,7 +278,7 @@ def test_pods_that_are_deleted_meanwhile_are_ended() -> None:
         await machine.pods.delete("web", "default")
         await machine.pods.delete("gone", "default", grace=0)
         await machine.wait(60)
-        assert len(await machine.running()) == 1, "the one that nobody knows is left"
+        assert len(await machine.running()) == 1, "the pod that the store does not know is left"
         assert [each["name"] for each in await listed(machine)] == ["newer"]
 
     play(story)

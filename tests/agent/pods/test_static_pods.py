@@ -1,4 +1,4 @@
-"""Static pods: manifests on the node, and the mirrors that show them."""
+"""Static pods: manifests on the node, and their mirror pods."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def test_a_manifest_runs_and_is_shown() -> None:
         before = await machine.id()
         await machine.pods.delete(NAME, "default", grace=0)
         await machine.wait(5)
-        assert (await machine.get(NAME))["metadata"]["uid"] != mirror["metadata"]["uid"], "it is made again"
+        assert (await machine.get(NAME))["metadata"]["uid"] != mirror["metadata"]["uid"], "the mirror is created again"
         await machine.phase("Running", NAME)
-        assert await machine.id() == before, "and nothing else was"
+        assert await machine.id() == before, "the container is not"
 
     play(story)
 

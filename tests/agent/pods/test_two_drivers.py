@@ -1,4 +1,4 @@
-"""A node whose pods are run by two drivers: each pod by its own, and everything that looks at the node sees both."""
+"""A node with two drivers: each pod is run by its own, and metrics, collection and adoption cover both."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.agent.pods.machine import IMAGE, Machine, condition, container_status
 
 
 async def with_machines(machine: Machine) -> FakeRuntime:
-    """Another agent, which has a second driver, with one pod by each: `web` and `vm`."""
+    """Restart the agent with a second driver and one pod on each: `web` and `vm`; return the second runtime."""
     other = FakeRuntime(machine.world.clock, (Handler("vm", own_kernel=True),), id_prefix="vm-")
     other.registry[IMAGE] = RegistryImage(size=7)
     await machine.kill()
@@ -39,7 +39,7 @@ def test_each_pod_runs_with_the_driver_of_its_class() -> None:
         assert [each.pod.name for each in await machine.runtime.sandboxes()] == ["web"]
         assert [each.pod.name for each in await other.sandboxes()] == ["vm"]
         assert container_status(await machine.status("vm"))["containerID"].startswith("fake://vm-")
-        assert await other.image(IMAGE) is not None, "pulled where it is needed"
+        assert await other.image(IMAGE) is not None, "the image is pulled for the pod's own driver"
         await machine.pods.delete("vm", "default")
         await machine.gone("vm")
         await machine.wait(5)
@@ -107,7 +107,7 @@ def test_a_machine_gets_processors_while_it_runs_and_memory_when_it_starts_again
         await resize(machine, "2", "256Mi")
         status = await machine.status("sized")
         assert container_status(status)["allocatedResources"]["cpu"] == "2"
-        assert [name for name, _ in other.calls].count("update_container") == 1, "the driver is told"
+        assert [name for name, _ in other.calls].count("update_container") == 1, "the driver applies it"
         await resize(machine, "2", "512Mi")
         status = await machine.status("sized")
         pending = condition(status, "PodResizePending")
@@ -131,14 +131,14 @@ def test_figures_and_collection_see_both() -> None:
         assert {each.name for each in await stats.pods()} == {"web", "vm"}
         other.add_image("unused:1", RegistryImage(size=3))
         clock = machine.world.clock
-        recorder = cast("Recorder", None)  # nothing fails
+        recorder = cast("Recorder", None)  # unused: nothing fails
         images = ImageCollector(
             machine.driver, KubeletConfiguration(), clock, recorder, InvolvedObject("v1", "Node", "n")
         )
         await images.refresh()
         await machine.wait(3600)
         assert await images.free(1, least_age=60) == 3
-        assert [each.tags for each in await other.images()] == [(IMAGE,)], "what is in use stays"
+        assert [each.tags for each in await other.images()] == [(IMAGE,)], "images in use stay"
 
     play(story)
 
@@ -190,7 +190,7 @@ def test_files_that_come_before_a_machine_starts_have_not_changed() -> None:
         other = await with_machines(machine)
         other.registry["example.com/os:1"] = RegistryImage(takes=30)
         settings = {"name": "settings", "configMap": {"name": "settings"}}
-        machine.volumes.changed = {"settings"}  # written for the first time, while the image comes
+        machine.volumes.changed = {"settings"}  # written for the first time, during the pull
         container = {"image": "example.com/os:1"}
         await machine.create("os", container=container, runtimeClassName="vm", volumes=[settings])
         await machine.wait(5)

@@ -1,1 +1,1 @@
-"""Single tries of probes, over real sockets."""
+"""Single attempts of probes over real sockets."""

@@ -1,4 +1,4 @@
-"""Probes over the network, against servers that behave well, badly and not at all."""
+"""Network probes against healthy, failing and silent servers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def serving(serve: Serve) -> AsyncGenerator[int]:
 
 
 def answering(*heads: str) -> tuple[Serve, list[str]]:
-    """A web server that gives these answers in turn, and what it was asked."""
+    """Return a handler that sends these responses in turn, and the list of received requests."""
     asked: list[str] = []
     left = list(heads)
 
@@ -158,7 +158,7 @@ async def test_a_port_that_nobody_listens_on() -> None:
 
 @asynccontextmanager
 async def health_server(*answers: bytes | grpc.StatusCode) -> AsyncGenerator[tuple[int, list[bytes]]]:
-    """A gRPC server whose health service gives these answers."""
+    """Run a gRPC server whose health service sends these responses."""
     asked: list[bytes] = []
 
     async def handler(request: bytes, context: Any) -> bytes:

@@ -1,4 +1,4 @@
-"""Hostile answers of a tenant's server to a probe: of any size, in any shape, for the whole timeout."""
+"""Hostile responses of a tenant's server to a probe: any size, any content, until the timeout."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tarmac.http.responseprotocol import MAX_HEAD
 from tests.agent.probes.test_checks import check, serving
 from tests.support.loopwatch import loop_never_held
 
-PREFACE = 24 + 9  # of HTTP/2, and the head of the first settings
+PREFACE = 24 + 9  # length of HTTP/2's preface and of the first frame's header
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ async def test_a_head_without_end_is_not_read_to_the_end(head: bytes) -> None:
         outcome = await check({"httpGet": {"port": port}, "timeoutSeconds": 60})
     assert outcome.result == "failure"
     assert f"exceeded {MAX_HEAD} bytes" in outcome.output
-    assert sent < 16_000_000  # the rest is what the kernel took
+    assert sent < 16_000_000  # the rest is in the kernel's buffers
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ async def test_numbers_and_places_without_sense_are_failures(answer: bytes) -> N
     assert outcome.result in ("failure", "warning")
 
 
-EMPTY = struct.pack(">HBBBI", 0, 0, 0, 0, 1)  # data of nothing
+EMPTY = struct.pack(">HBBBI", 0, 0, 0, 0, 1)  # an empty DATA frame
 PING = struct.pack(">HBBBI", 0, 8, 6, 0, 0) + b"pingping"
 
 

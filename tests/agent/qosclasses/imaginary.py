@@ -1,7 +1,7 @@
-"""A machine in virtual time whose kernel knows block I/O: which cgroup is allowed what, in memory.
+"""A fake machine in virtual time whose kernel limits block I/O: limits of cgroups in memory.
 
-`Containerd` does to that kernel what containerd with runc does: it limits a container as its specification said when it
-started, and writes those limits back with every later change of others.
+`Containerd` behaves as containerd with runc does on that kernel: it limits a container by its specification at the
+start, and writes those limits again with every later update.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PERIOD = 10.0
 
 @dataclass
 class Kernel:
-    """Implements `BlockIo` and as much of `Hierarchy` as classes need."""
+    """Implements `BlockIo` and the part of `Hierarchy` that classes need."""
 
     groups: dict[str, BlockioParameters] = field(default_factory=dict[str, BlockioParameters])
     inside: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
@@ -62,7 +62,7 @@ class Kernel:
 
 
 class Containerd(FakeRuntime):
-    """With its specifications, and its habit of writing limits back."""
+    """A containerd with the containers' specifications, which writes their limits again with every update."""
 
     kernel: Kernel
     name = "containerd"
@@ -85,7 +85,7 @@ class Containerd(FakeRuntime):
         return f"{container.sandbox.cgroup_parent}/{id}"
 
     def spec(self, id: str) -> dict[str, Any]:
-        """What was put into its specification."""
+        """Return a container's specification."""
         return self.amended.get(id, {}).get("linux") or {}
 
     def _limit(self, id: str) -> None:
@@ -96,7 +96,7 @@ class Containerd(FakeRuntime):
 
 @dataclass
 class Classes:
-    """Implements `Classing`. `on`: the feature gate. `reset` between two processes of the agent changes what it is."""
+    """Implements `Classing`. `on` is the feature gate. Fields may change between two agent processes."""
 
     file: Path | None = None
     classes: dict[str, int | None] | None = None
@@ -145,7 +145,7 @@ class Classes:
         return keeper
 
     async def run(self, machine: Machine) -> None:
-        """As the node's status is kept."""
+        """Refresh the offered classes and check the pods' classes periodically, as the agent does."""
         while self.on:
             self.discovery.refresh(await machine.driver.status())
             await machine.manager.check_classes()
@@ -153,7 +153,7 @@ class Classes:
 
 
 async def classed(machine: Machine, *, runtime: FakeRuntime | None = None, **settings: Any) -> Classes:
-    """Start the agent with classes, on a containerd unless told otherwise. Pods share its kernel unless they say so."""
+    """Start the agent with classes, by default on a containerd whose pods share its kernel."""
     made = Classes(**settings)
     main = runtime or Containerd(machine.world.clock)
     if isinstance(main, Containerd):

@@ -146,7 +146,7 @@ def test_a_file_is_read_again_only_when_it_changed(tmp_path: Path) -> None:
     found = BlockioFile(file, disks=lambda _: disks)
     found.refresh()
     assert found.classes() == {"slow": BlockioParameters(throttles={"ReadBps": {(8, 0): 5}})}
-    disks.append((8, 16))  # a disk that was plugged in
+    disks.append((8, 16))  # a hot-plugged disk
     assert found.classes() == {"slow": BlockioParameters(throttles={"ReadBps": {(8, 0): 5, (8, 16): 5}})}
     os.utime(file, ns=(1, 1))
     file.chmod(0o000)
@@ -176,7 +176,7 @@ def test_the_process_behind_a_socket_leads_to_its_class_files(tmp_path: Path) ->
         assert peer(str(path)) == listening.pid
         found = runtime_files("containerd", "1.7.24~ds1", str(path))
         assert found == RuntimeFiles(blockio="/b.yaml", rdt="/r.yaml")
-        assert runtime_files("containerd", "1.6.20", str(path)) == RuntimeFiles(rdt="/r.yaml"), "1.6 knows no blockio"
+        assert runtime_files("containerd", "1.6.20", str(path)) == RuntimeFiles(rdt="/r.yaml"), "1.6 lacks blockio"
     finally:
         listening.kill()
         listening.communicate()

@@ -1,4 +1,4 @@
-"""Classes on a kube-apiserver, which has no fields for them: by annotation, with the rights of a node and no more."""
+"""Classes on a kube-apiserver, which lacks the fields: by annotation, with a node's rights only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A runtime that speaks of classes owns what it announces, for pods and for containers."""
+"""A runtime with its own classes applies those that it announces, for pods and for containers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_both_levels_with_places_and_what_the_sandbox_is_told() -> None:
         await machine.create(**asking({"blockio": "slow"}), **whole)
         status = await machine.ready()
         assert status["resources"]["classes"] == {"net": "gold"}
-        assert await shown(machine) == {"blockio": "slow", "cache": "small"}, "a default where it is not for pods"
+        assert await shown(machine) == {"blockio": "slow", "cache": "small"}, "a default for containers"
         assert runtime.told == [{"net": "gold", "pod-qos": "BestEffort"}]
         await machine.create("second", **whole)
         status = await machine.phase("Failed", "second", 1)

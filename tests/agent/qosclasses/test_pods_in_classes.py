@@ -1,4 +1,4 @@
-"""Pods are put into their classes, kept in them, and their status says what the kernel has."""
+"""Pods are placed in their classes and kept there, and their status shows the kernel's state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KEY = "blockio.resources.alpha.kubernetes.io"
 
 
 def asking(classes: dict[str, str], **more: Any) -> dict[str, Any]:
-    """A container in classes."""
+    """Return a container with these classes."""
     return {"container": {"resources": {"classes": classes, **more}}}
 
 
@@ -32,7 +32,7 @@ async def resize(machine: Machine, resources: JsonObject, name: str = "web") -> 
 
 
 async def pending(machine: Machine, reason: str) -> str:
-    """Wait until a resize cannot be had; why."""
+    """Wait until a resize is pending; return its message."""
 
     async def check() -> bool:
         return condition(await machine.status(), "PodResizePending").get("reason") == reason
@@ -53,7 +53,7 @@ def test_a_container_starts_in_its_class_and_status_says_so() -> None:
         main = await machine.id()
         assert kernel_of(machine, made, main) == SLOW
         assert await shown(machine) == {"blockio": "slow"}
-        assert made.kernel.writes == 0, "the runtime did it, before the process ran"
+        assert made.kernel.writes == 0, "the runtime applied it before the process ran"
 
     play(story, start=False)
 
@@ -89,7 +89,7 @@ def test_a_class_has_so_many_places_and_a_pod_that_ended_gives_its_back() -> Non
         await classed(machine, classes={"slow": 1, "fast": None})
         await machine.create("one", **asking({"blockio": "slow"}))
         await machine.ready("one")
-        await machine.restart()  # what is taken is known from the pods that are here
+        await machine.restart()  # the usage follows from the pods on the node
         await machine.create("two", **asking({"blockio": "slow"}))
         status = await machine.phase("Failed", "two", seconds=1)
         assert status["reason"] == "ClassExhausted"
@@ -146,7 +146,7 @@ def test_a_change_of_limits_by_the_runtime_does_not_bring_the_old_class_back() -
         await machine.wait(1)
         assert machine.calls("update_container") == 1
         assert kernel_of(machine, made, main) == FAST
-        await machine.driver.update_container(main, machine.runtime.resources_of(main))  # whoever changes limits
+        await machine.driver.update_container(main, machine.runtime.resources_of(main))  # any update of limits
         assert kernel_of(machine, made, main) == FAST
 
     play(story, start=False)
@@ -202,7 +202,7 @@ def test_a_container_left_between_creation_and_start_is_started_in_its_class() -
         machine.runtime.trouble("start_container", None, delay=1000)
         await machine.wait(1)
         assert machine.calls("create_container") == 1
-        machine.runtime.amended.clear()  # as if the agent had been killed before it was put into the specification
+        machine.runtime.amended.clear()  # as if the agent was killed before it wrote the specification
         await machine.kill()
         await machine.start()
         await machine.ready()
@@ -257,7 +257,7 @@ def test_another_runtime_than_containerd_is_told_in_the_words_of_version_2() -> 
         main = await machine.id()
         assert runtime.resources_of(main).unified == {"io.weight": "102"}
         assert machine.calls("amend_spec") == 0
-        assert kernel_of(machine, made, main) == SLOW, "what was started without is put right by the first look"
+        assert kernel_of(machine, made, main) == SLOW, "the first pass corrects containers that started without a class"
         assert await shown(machine) == {"blockio": "slow"}
 
     play(story, start=False)
@@ -276,8 +276,8 @@ def test_the_feature_off_and_on_again() -> None:
         await machine.start()
         machine.runtime.end_container(ids["restarts"], 1)
         await machine.wait(30)
-        assert await shown(machine, "stays") is None, "nothing is shown"
-        assert kernel_of(machine, made, ids["stays"]) == SLOW, "what runs keeps what the kernel has"
+        assert await shown(machine, "stays") is None, "the status shows no class"
+        assert kernel_of(machine, made, ids["stays"]) == SLOW, "running containers keep the kernel's limits"
         new = max(
             (
                 each
@@ -287,12 +287,12 @@ def test_the_feature_off_and_on_again() -> None:
             key=lambda each: each.attempt,
         ).id
         assert new != ids["restarts"]
-        assert kernel_of(machine, made, new) == NO_CLASS, "what restarts starts without"
+        assert kernel_of(machine, made, new) == NO_CLASS, "a restarted container has none"
         await machine.kill()
         made.on = True
         await machine.start()
         await machine.wait(PERIOD + 1)
-        assert kernel_of(machine, made, new) == SLOW, "put back within one period"
+        assert kernel_of(machine, made, new) == SLOW, "restored within one period"
         assert await shown(machine, "stays") == await shown(machine, "restarts") == {"blockio": "slow"}
 
     play(story, start=False)

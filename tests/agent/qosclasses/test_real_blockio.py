@@ -1,7 +1,7 @@
 """Classes of block I/O on a real containerd, with the kernel's own throttles and a real disk.
 
-Version 1 of control groups, which this project's machines have: rates are measured with direct writes under runc, and
-with reads that are in nobody's cache under gVisor, which does not pass direct writes on.
+Control groups of version 1, as on this project's machines: rates are measured with direct writes under runc, and with
+uncached reads under gVisor, which does not pass direct writes on.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WAITS = "trap 'exit 0' TERM; sleep 3600 & wait"
 
 
 class Node:
-    """A server, a node with classes, and what a person does with them."""
+    """A server, a node with classes, and a user's operations."""
 
     def __init__(self, kubectl: Kubectl, agent: AgentProcess) -> None:
         self.kubectl = kubectl
@@ -82,7 +82,7 @@ class Node:
         self.kubectl("patch", "pod", name, "--subresource=resize", "-p", json.dumps(patch))
 
     def group(self, name: str) -> Path:
-        """The cgroup of its container."""
+        """Return the cgroup of the pod's container."""
         whose = self.container(name)["containerID"].rpartition("/")[2]
         found = list(BLKIO.glob(f"{self.agent.cgroup_root[1:]}/**/{whose}"))
         assert found, f"no cgroup of {whose}: {self.get(name)['status']}"
@@ -93,14 +93,14 @@ class Node:
         return int(text[1]) if text else 0
 
     def writes_per_second(self, name: str, seconds: float, expected: int) -> float:
-        """The fastest of a few: on a busy machine the writer may not be as fast as it may be, but never faster."""
+        """Return the fastest of a few rates: a busy machine makes the writer slower, never faster than its limit."""
         rates = [self._writes_per_second(name, seconds, expected)]
         while rates[-1] < 0.9 * expected and len(rates) < 6:
             rates.append(self._writes_per_second(name, seconds, expected))
         return max(rates)
 
     def _writes_per_second(self, name: str, seconds: float, expected: int) -> float:
-        """Bytes, by direct writes, timed inside."""
+        """Return bytes per second of direct writes, timed in the container."""
         count = round(expected * seconds / (256 << 10))
         command = (
             "a=$(cut -d' ' -f1 /proc/uptime); "
@@ -123,7 +123,7 @@ def classes_file(folder: Path) -> Path:
 
 
 def running(folder: Path, containerd: ContainerdNode, file: Path | None, **settings: Any) -> Iterator[Node]:
-    """`file`: classes of the agent's own; else they are the runtime's."""
+    """Run a node; `file` has classes of the agent's own, otherwise the runtime's apply."""
     offered: dict[str, Any] = {"classes": {"slow": {"capacity": 4}, "fast": {}}}
     if file is not None:
         offered["configFile"] = str(file)
@@ -152,7 +152,7 @@ def node(containerd_node: ContainerdNode, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture
 def pinning_node(containerd_node: ContainerdNode, tmp_path: Path) -> Iterator[Node]:
-    """With CPUs that containers can have to themselves, and looks that are far apart."""
+    """A node with exclusive CPUs and a long reconcile interval."""
     if (os.cpu_count() or 1) < 2:
         pytest.skip("needs two CPUs, one of them reserved")
     static = {"cpuManagerPolicy": "static", "reservedSystemCPUs": "0", "cpuOverSubscriptionCapacity": "1"}
@@ -162,7 +162,7 @@ def pinning_node(containerd_node: ContainerdNode, tmp_path: Path) -> Iterator[No
 
 @pytest.fixture
 def runtimes_node(containerd_node: ContainerdNode, tmp_path: Path) -> Iterator[Node]:
-    """On a containerd that has a class file itself."""
+    """A node on a containerd that has a class file itself."""
     theirs = ContainerdNode(containerd_node.settings.parts, tmp_path / "containerd", os.getpid(), spare=True)
     theirs.settings = replace(theirs.settings, blockio_config=classes_file(tmp_path))
     try:
@@ -174,7 +174,7 @@ def runtimes_node(containerd_node: ContainerdNode, tmp_path: Path) -> Iterator[N
 
 @pytest.fixture
 def old_node(containerd_node: ContainerdNode, tmp_path: Path) -> Iterator[Node]:
-    """On Debian 12's own containerd, 1.6."""
+    """A node on Debian 12's containerd 1.6."""
     programs = parts_folder() / "debian12"
     if not programs.exists():
         pytest.skip("needs Debian 12's containerd, which could not be had: python -m tools.node_parts")
@@ -204,7 +204,7 @@ def follow_a_container(node: Node) -> None:
     node.resize("writer", {"classes": {"blockio": "fast"}})
     until(lambda: node.classes("writer") == {"blockio": "fast"}, 20, 0.2)
     rates.append(node.writes_per_second("writer", 2, FAST))
-    # The runtime writes back the throttles that the container was made with whenever it changes any limit.
+    # With every change of any limit, the runtime restores the throttles that the container was created with.
     node.resize("writer", {"requests": {"cpu": "60m"}})
     until(lambda: node.container("writer")["resources"]["requests"]["cpu"] == "60m", 20, 0.2)
     rates.append(node.writes_per_second("writer", 2, FAST))
@@ -226,7 +226,7 @@ def test_the_same_on_debian_12s_own_containerd(old_node: Node) -> None:
 
 
 def test_a_pod_that_moves_to_other_cpus_keeps_its_class(pinning_node: Node) -> None:
-    """Moving is a change of limits, with which the runtime writes back the throttles that it knows."""
+    """A move changes limits, so the runtime restores the throttles that it knows."""
     node = pinning_node
     node.create("moved", {"blockio": "slow"})
     node.runs("moved", {"blockio": "slow"})
@@ -257,7 +257,7 @@ def test_classes_of_the_runtimes_own_file(runtimes_node: Node) -> None:
     assert pending[0]["reason"] == "Infeasible"
     file = node.group("theirs") / "blkio.throttle.write_bps_device"
     file.write_text(f"{file.read_text().split()[0]} 123456")
-    until(lambda: node.classes("theirs") == {"blockio": ""}, 20, 0.2)  # shown as it is: it is not ours to put right
+    until(lambda: node.classes("theirs") == {"blockio": ""}, 20, 0.2)  # reported, not repaired: the runtime manages it
     assert node.throttle("theirs") == 123456
 
 
@@ -285,7 +285,7 @@ def test_the_node_says_what_it_offers(node: Node) -> None:
     ]
     assert "podClassResources" not in status
     log = node.agent.log.read_text()
-    assert "classes of a type are not offered" in log, "rdt: this kernel has none, and the log says so"
+    assert "classes of a type are not offered" in log, "rdt: this kernel has none, which the log reports"
     assert "resctrl is not mounted" in log
 
 
@@ -294,7 +294,7 @@ def test_a_wrong_class_fails_within_a_second(node: Node) -> None:
     node.create("wrong", {"blockio": "medium"})
     begun = time.monotonic()
     until(lambda: node.get("wrong")["status"].get("phase") == "Failed", 10, 0.05)
-    assert time.monotonic() - begun < 1.5, "with the time that kubectl takes to ask"
+    assert time.monotonic() - begun < 1.5, "including the time of kubectl"
     assert node.get("wrong")["status"]["reason"] == "ClassUnavailable"
 
 
@@ -318,11 +318,11 @@ def test_a_pod_with_its_own_kernel_reads_as_fast_as_its_class_lets_it(node: Node
 
 
 def test_a_container_is_never_started_without_its_class_by_the_next_agent(node: Node) -> None:
-    """kill -9 at one moment after another of a start: whenever a process runs, its throttle is there."""
+    """kill -9 at successive moments of a start: every running process has its throttle."""
     for attempt, pause in enumerate((0.05, 0.15, 0.3, 0.5)):
         name = f"killed-{attempt}"
         node.create(name, {"blockio": "fast"})
-        time.sleep(pause)  # the moment is the point of it
+        time.sleep(pause)  # each kill hits a different step of the start
         node.agent.kill()
         node.agent.start()
         until(lambda name=name: "running" in (node.container(name).get("state") or {}), 60, 0.2)

@@ -1,7 +1,7 @@
 """Groups of cache and memory bandwidth, on a FAKE tree behind the real driver.
 
-No machine of this project has the hardware. Files of the tree keep what is written to them; unlike a kernel's they do
-not take a thread out of the group it was in, and what is written is not checked.
+No machine of this project has the hardware. Files of the tree keep written values; unlike a kernel's they do not take a
+thread out of its previous group, and do not validate.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Sizing providers: what is believed, run and merged."""
+"""Sizing providers: validation, execution and merging of responses."""

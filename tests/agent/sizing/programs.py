@@ -1,4 +1,4 @@
-"""Providers written for one test each: executables in a folder, and the file that names them."""
+"""Provider programs of tests: executables in a folder, and the configuration file that names them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HEAD = {"kind": "SizingProviderResponse", "apiVersion": EXEC_VERSION}
 
 
 def answer(**maps: Any) -> str:
-    """A response, as a program prints it."""
+    """Return a provider's response as a program prints it."""
     return json.dumps({**HEAD, **maps})
 
 
@@ -27,19 +27,19 @@ class Programs:
         self._named: list[dict[str, Any]] = []
 
     def python(self, name: str, *lines: str, **provider: Any) -> Path:
-        """A provider in Python."""
+        """Add a provider in Python."""
         return self.script(name, f"#!{sys.executable} -SE", *lines, **provider)
 
     def shell(self, name: str, *lines: str, **provider: Any) -> Path:
-        """A provider in the shell's language."""
+        """Add a provider in shell."""
         return self.script(name, "#!/bin/sh", *lines, **provider)
 
     def saying(self, name: str, **maps: Any) -> Path:
-        """A provider that always answers this."""
+        """Add a provider with a constant response."""
         return self.shell(name, f"echo '{answer(**maps)}'")
 
     def script(self, name: str, *lines: str, **provider: Any) -> Path:
-        """An executable file, named in the configuration after those before it."""
+        """Write an executable and append it to the configuration."""
         path = self.bin_dir / name
         path.write_text("\n".join((*lines, "")))
         path.chmod(0o755)
@@ -47,11 +47,11 @@ class Programs:
         return path
 
     def name(self, name: str, **provider: Any) -> None:
-        """Name a provider in the configuration, whether it is there or not."""
+        """Append a provider to the configuration, with or without an executable."""
         self._named.append({"name": name, "apiVersion": EXEC_VERSION, **provider})
         self.write({"apiVersion": API_VERSION, "kind": KIND, "providers": self._named})
 
     def write(self, document: Any) -> None:
-        """Put something else into the configuration."""
+        """Replace the configuration's text."""
         self.config.write_text(json.dumps(document))
         self.config.chmod(0o644)

@@ -1,4 +1,4 @@
-"""A real `tarmac agent` before a server and a runtime that only count who knocks."""
+"""A real `tarmac agent` with a server and a runtime that only count connections."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Stage:
         self.file.write_text(json.dumps({**header, "port": free_port(), **settings}))
 
     def flags(self) -> list[str]:
-        """Those that have the providers asked."""
+        """Return the flags that enable providers."""
         named = [
             f"--sizing-provider-config={self.programs.config}",
             f"--sizing-provider-bin-dir={self.programs.bin_dir}",
@@ -46,7 +46,7 @@ class Stage:
         return [GATE, *named]
 
     def command(self, *flags: str) -> list[str]:
-        """As it is started."""
+        """Return the agent's command line."""
         named = {
             "kubeconfig": self.folder / "kubeconfig",
             "config": self.file,
@@ -59,11 +59,11 @@ class Stage:
         return [sys.executable, "-m", "tarmac.apps.main", "agent", *(f"--{k}={v}" for k, v in named.items()), *flags]
 
     def run(self, *flags: str, seconds: float = 50) -> subprocess.CompletedProcess[str]:
-        """Run to its end."""
+        """Run the agent to its end."""
         return subprocess.run(self.command(*flags), capture_output=True, text=True, timeout=seconds)
 
     def untouched(self) -> bool:
-        """Whether nobody knocked at the server and the runtime, and no cgroup was made."""
+        """Return True if nothing connected to the server and the runtime, and no cgroup was made."""
         made = [
             *Path("/sys/fs/cgroup").glob(self.cgroup_root[1:]),
             *Path("/sys/fs/cgroup").glob(f"*{self.cgroup_root}"),

@@ -1,6 +1,6 @@
-"""A real agent whose processors are lent out or given to containers for themselves: every step is where it should be.
+"""A real agent that lends processors or assigns exclusive ones: every step is in its reports.
 
-Status, event, log, metrics and `tarmac node report` tell the same ledger.
+Status, event, log, metrics and `tarmac node report` show the same ledger.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def status(kubectl: Kubectl) -> dict[str, Any]:
 
 
 def counters(kubectl: Kubectl) -> dict[str, float]:
-    """The steps of cpu, by name."""
+    """Return the steps of cpu, by name."""
     text = kubectl("get", "--raw", f"/api/v1/nodes/{NAME}/proxy/metrics")
     lines = (line.rpartition(" ") for line in text.splitlines() if 'resource="cpu"' in line)
     return {name.split('step="')[1].removesuffix('"}'): float(value) for name, _, value in lines}
@@ -69,7 +69,7 @@ def test_a_node_lends_processors_and_takes_them_back(containerd_node: Containerd
 
 
 def report(server: TarmacProcess, *words: str) -> str:
-    """What the program prints."""
+    """Return the output of `tarmac node report`."""
     program = [sys.executable, "-m", "tarmac.apps.main", "node", "report", "--kubeconfig", str(server.kubeconfig)]
     return subprocess.run([*program, *words], capture_output=True, text=True, check=True, timeout=60).stdout
 

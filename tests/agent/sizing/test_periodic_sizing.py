@@ -1,4 +1,4 @@
-"""Periodic sizing: other amounts take effect while the node runs, failures change nothing."""
+"""Periodic sizing: new amounts take effect while the node runs, failures change nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def reservations(cpu: int, by: str = "provider p") -> Reservations:
 
 
 class Node:
-    """Sizes, what is said next, and the events of it."""
+    """Sizes, the next response, and the recorded events."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()

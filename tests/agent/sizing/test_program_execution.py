@@ -1,4 +1,4 @@
-"""A program is run within limits, and nothing that it started in its group is left when it has had its time."""
+"""A program runs within limits, and its process group ends with its timeout."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHORT = ProgramLimits(seconds=0.5, linger=0.2)
 
 @pytest.fixture
 def program(tmp_path: Path) -> Callable[..., str]:
-    """Makes an executable file."""
+    """Return a function that writes an executable file."""
 
     def make(*lines: str, shebang: str = "#!/bin/sh") -> str:
         path = tmp_path / "program"
@@ -37,7 +37,7 @@ async def run(command: str, *args: str, stdin: bytes = b"", limits: ProgramLimit
 
 
 def gone(pid: int) -> bool:
-    """Whether a process has ended, reaped or not by whoever inherited it."""
+    """Return True once a process has ended, whether or not it was reaped."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except OSError:
@@ -61,7 +61,7 @@ async def test_it_is_alone_in_its_session_in_the_root_with_no_descriptor_of_ours
         ended = await run(program(*lines, shebang=f"#!{sys.executable} -SE"))
     finally:
         os.close(ours)
-    assert ended.out.decode().split(maxsplit=2) == ["/", "True", "[0, 1, 2, 3]\n"]  # 3 is the listing itself
+    assert ended.out.decode().split(maxsplit=2) == ["/", "True", "[0, 1, 2, 3]\n"]  # 3 is the descriptor of the listing
 
 
 async def test_a_signal_is_told_as_less_than_zero(program: Callable[..., str]) -> None:

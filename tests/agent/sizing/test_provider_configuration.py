@@ -1,4 +1,4 @@
-"""A SizingProviderConfig is read strictly: everything that is wrong with it is told at once, with its path."""
+"""A SizingProviderConfig is read strictly: all errors are reported together, each with its path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A response is one JSON object with two maps of quantities, and nothing that is not known."""
+"""A response is one JSON object with two maps of quantities, and no unknown keys."""
 
 from __future__ import annotations
 

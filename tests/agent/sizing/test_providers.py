@@ -1,4 +1,4 @@
-"""Providers are asked in their order; the earliest that names an amount wins, and any failure is the round's."""
+"""Providers run in order; the first that names an amount wins, and any failure fails the round."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.agent.sizing.programs import Programs, answer
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Programs:
-    """No providers yet."""
+    """Return an empty configuration."""
     return Programs(tmp_path)
 
 

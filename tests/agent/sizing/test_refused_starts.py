@@ -1,4 +1,4 @@
-"""A real agent whose node cannot be sized does not start: an exit code, one line, and nothing was touched before."""
+"""An agent whose node cannot be sized exits with a code and one line, before it changes anything."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 
 def wrong(stage: Stage, code: int, *flags: str) -> str:
-    """What an agent says that must not start; nothing was touched before."""
+    """Return the error of an agent that may not start, and assert that it changed nothing."""
     done = stage.run(*(flags or stage.flags()))
     assert done.returncode == code, done.stderr
     assert done.stdout == ""
@@ -212,7 +212,7 @@ def _gone(pid: int) -> bool:
 
 
 def test_the_stage_notices_who_knocks(stage: Stage) -> None:
-    """Without providers the agent goes on, so what `untouched` says of the others means something."""
+    """Without providers the agent connects, so `untouched` can be False, which the tests above rely on."""
     agent = subprocess.Popen(stage.command(), stderr=subprocess.DEVNULL)
     try:
         until(lambda: not stage.untouched(), 40)

@@ -1,4 +1,4 @@
-"""A real node whose size providers say, and that follows them when they say something else."""
+"""A real node with the sizes of its providers, which follows their changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAME = "sized-0"
 
 
 class Sized(NamedTuple):
-    """A node, who asks about it, and the file that its second provider prints."""
+    """A node, a client, and the file that its second provider prints."""
 
     kubectl: Kubectl
     agent: AgentProcess
@@ -43,7 +43,7 @@ class Sized(NamedTuple):
         return self.kubectl("get", "--raw", f"/api/v1/nodes/{NAME}/proxy/{path}")
 
     def left_for_pods(self) -> int:
-        """What the cgroup above all pods has less than the machine."""
+        """Return the difference between the machine and the cgroup of all pods."""
         root = f"{self.agent.cgroup_root}/kubepods"
         files = (f"/sys/fs/cgroup/memory{root}/memory.limit_in_bytes", f"/sys/fs/cgroup{root}/memory.max")
         limit = next(int(Path(file).read_text()) for file in files if Path(file).exists())

@@ -16,7 +16,7 @@ as_root = pytest.mark.skipif(ME != 0, reason="only root can give files to others
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with one program in it."""
+    """Return a folder with one program in it."""
     made = tmp_path / "bin"
     made.mkdir(mode=0o755)
     program(made / "sizer")

@@ -1,4 +1,4 @@
-"""A pod's token is bound to it, kept, renewed in time, and given out to its end while the server is away."""
+"""A pod's token is bound to it, cached, renewed in time, and used until it expires while the server is away."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HOUR = 3600
 
 @dataclass
 class Issuer:
-    """Issues numbered tokens for the life that was asked for, or the one it grants."""
+    """Issues numbered tokens with the requested lifetime, or with the one that it grants."""
 
     clock: ManualClock = field(default_factory=ManualClock)
     granted: int = 0

@@ -1,6 +1,6 @@
-"""A node reads exactly what its pods refer to, follows it, and goes on with what it knows when the server is away.
+"""A node reads exactly the objects that its pods refer to, watches them, and keeps them while the server is away.
 
-Shown against the whole server in this process, as a node's own user: what the node authorizer refuses would fail here.
+Tested with the whole server in this process as a node's user: requests that the node authorizer denies would fail.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NODE = User("system:node:here", groups=("system:nodes", "system:authenticated"))
 
 
 class Cable:
-    """A transport that can be unplugged."""
+    """A transport that can be disconnected."""
 
     def __init__(self, inner: Transport) -> None:
         self._inner = inner

@@ -1,4 +1,4 @@
-"""A runtime in memory with pods, and volumes that take what they are told."""
+"""A runtime in memory with pods, and volumes with settable usage."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tarmac.volumes.interface import VolumeUsage as VolumeUsage
 
 
 class Scene:
-    """What there is, and how often it was looked at."""
+    """Pods, their usage, and counts of reads."""
 
     def __init__(self, logs: Path) -> None:
         self.clock = ManualClock()
@@ -84,7 +84,7 @@ def volume(used: int, *, shared: bool = True) -> VolumeUsage:
 
 
 def pod(name: str, *containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
-    """A Pod with this spec."""
+    """Return a Pod with this spec."""
     listed = [{"name": f"c{index}", **each} for index, each in enumerate(containers or ({},))]
     return {
         "metadata": {"namespace": "default", "name": name, "uid": f"uid-{name}"},
@@ -94,6 +94,6 @@ def pod(name: str, *containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
 
 
 def asks(**amounts: str) -> dict[str, Any]:
-    """A container's resources: what it requests and is limited to."""
+    """Return a container's requests and limits."""
     named = {name.replace("_", "-"): amount for name, amount in amounts.items()}
     return {"resources": {"requests": named, "limits": named}}

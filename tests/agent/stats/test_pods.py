@@ -1,4 +1,4 @@
-"""Usage of pods: joined from the runtime's answers, shared between callers, with rare walks of volumes."""
+"""Usage of pods: combined from the runtime's responses, shared between callers, with infrequent walks of volumes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Statuses and how they are written."""
+"""Pod statuses and their writer."""

@@ -1,4 +1,4 @@
-"""On a server that drops what it does not know, a pod's classes are told by an annotation, in the same patch."""
+"""On a server that drops unknown fields, an annotation in the same patch carries a pod's classes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def status(classes: dict[str, str], phase: str = "Running") -> dict[str, Any]:
 
 
 class Server:
-    """Keeps what it is sent, but for `classes` if it is to drop them."""
+    """Stores statuses, with or without the field `classes`."""
 
     def __init__(self, *, drops: bool) -> None:
         self.bodies: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""Status patches contain the changes only, and no fields of other writers."""
+"""Status patches contain only changes, and no fields of other writers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests of the status writer about pods, and the cases without any."""
+"""Requests of the status writer about pods, and cases without any request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ANSWER = b'{"metadata":{"namespace":"a","name":"b","uid":"u","resourceVersion":"
 
 
 class SlowServer:
-    """Answers when it is told to."""
+    """A server whose responses wait for an event."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -51,7 +51,7 @@ async def test_a_request_about_a_pod_that_is_gone_is_let_finish_and_nothing_foll
 
 
 class StrictServer(SlowServer):
-    """Rejects the first status; takes the next ones."""
+    """A server that rejects the first status and accepts later ones."""
 
     async def request(self, request: ClientRequest) -> Reply:
         reply = await super().request(request)
