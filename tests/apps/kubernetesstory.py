@@ -1,6 +1,6 @@
 """The life of Deployments, StatefulSets, DaemonSets, Jobs, CronJobs and autoscalers, through kills, on any nodes.
 
-A template tells real nodes by its command, and simulated nodes by annotations, what its program does.
+A template tells real nodes by its command, and simulated nodes by annotations, how its program behaves.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Story:
         self.kubectl = Kubectl(planet.kubeconfig, home)
 
     def tell(self, more_nodes: tuple[str, ...]) -> None:
-        """Play it all. `more_nodes`: flags with which the killed server starts again, with one more node."""
+        """Run the whole story. `more_nodes`: flags with which the killed server starts again, with one more node."""
         self._set_up()
         self._kill_controllers()
         self._roll_out_and_undo()
@@ -113,7 +113,7 @@ class Story:
         self.kubectl("delete", "pvc", "--all", "--wait=false")
 
     def _kill_controllers(self) -> None:
-        """kill -9; `up` starts them again."""
+        """Kill the controllers with kill -9; `up` starts them again."""
         (before,) = self._controllers()
         os.kill(before, signal.SIGKILL)
         deadline = time.monotonic() + 60
@@ -122,7 +122,7 @@ class Story:
             time.sleep(0.1)
 
     def _kill_server(self, flags: tuple[str, ...]) -> None:
-        """kill -9 of the server, and a start with other flags."""
+        """Kill the server with kill -9 and start it with other flags."""
         self.planet.kill()
         self.planet.flags = flags
         self.planet.start()

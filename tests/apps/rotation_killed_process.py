@@ -1,7 +1,7 @@
-"""`tarmac` that dies (SIGKILL) at one step of one rotation: KIND STEP before|after, then `tarmac`'s own words.
+"""A `tarmac` that is killed (SIGKILL) at one step of one rotation: KIND STEP before|after, then arguments of `tarmac`.
 
-A step is a write of the record of keys, and STEP the number that the record has after it. `before`: everything was
-looked at, nothing is written. `after`: it is written, and nobody has acted on it or was answered.
+A step is a write of the record of keys; STEP is the record's number after it. `before` kills before the write, `after`
+kills when the write is durable, before it has an effect or a response.
 """
 
 from __future__ import annotations

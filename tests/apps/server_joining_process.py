@@ -1,4 +1,4 @@
-"""`tarmac join --server` on a machine whose folders are below one folder: FOLDER ADDRESS TOKEN LISTEN."""
+"""`tarmac join --server` on a machine with all its folders below one folder: FOLDER ADDRESS TOKEN LISTEN."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tarmac.base.log import configure
 
 
 def machine_in(folder: Path) -> Machine:
-    """With a configuration, data and a run folder of its own."""
+    """A machine with a configuration, data and a run folder of its own."""
     return Machine(folder / "etc" / "config.yaml", folder / "data", folder / "run")
 
 

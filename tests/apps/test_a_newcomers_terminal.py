@@ -1,4 +1,4 @@
-"""What `tarmac` says to somebody who looks at a terminal: hints, good-byes, waits; and silence where a pipe ends."""
+"""Output of `tarmac` on a terminal: hints, good-byes, progress; and none where the output is a pipe."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_programs_that_are_not_on_the_path_are_told_beside_the_ready_line(tmp_pa
 
 
 def test_a_start_that_waits_for_etcd_says_so(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections and never says a word
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts connections and never answers
         store = f"etcd://127.0.0.1:{silent.getsockname()[1]}"
         command = [
             *PROGRAM,

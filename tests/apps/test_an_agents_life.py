@@ -1,4 +1,4 @@
-"""`tarmac agent` from start to end: signals, failures, and parts that do not want to go. The node is a puppet."""
+"""`tarmac agent` from start to end: signals, failures, and parts that do not stop. The node is a fake."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def forever() -> None:
 
 
 class Puppet:
-    """A node that says what is done with it."""
+    """A fake node that records its calls."""
 
     name = "n"
 

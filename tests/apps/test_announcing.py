@@ -1,4 +1,4 @@
-"""Several servers of one store: each is behind `default/kubernetes` while it is there, and only then."""
+"""Several servers of one store: each is an endpoint of `default/kubernetes` exactly while it runs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Store:
         return Announcement(self.connect(clock or self.clock), hosts, port)
 
     async def slices(self) -> dict[str, list[str]]:
-        """`address:port` by slice."""
+        """Return `address:port` by slice."""
         listed = await self.client.resource(ENDPOINT_SLICES).list(
             "default", labels="kubernetes.io/service-name=kubernetes"
         )
@@ -88,7 +88,7 @@ async def test_a_server_that_says_nothing_more_is_left_out_and_forgotten(store: 
     assert await store.endpoints() == [f"{ONE}:6443"]
     assert await store.leases() == [f"https://{ONE}:6443"]
     await two.announce()
-    assert await store.endpoints() == [f"{ONE}:6443", f"{TWO}:6443"], "it was only away"
+    assert await store.endpoints() == [f"{ONE}:6443", f"{TWO}:6443"], "it was only away for a moment"
 
 
 async def test_a_server_that_announces_nothing_forgets_the_others_all_the_same(store: Store) -> None:
@@ -99,7 +99,7 @@ async def test_a_server_that_announces_nothing_forgets_the_others_all_the_same(s
         store.clock.advance(INTERVAL)
     await alone.announce()
     assert await store.leases() == []
-    assert await store.endpoints() == [f"{TWO}:6443"], "the last one known"
+    assert await store.endpoints() == [f"{TWO}:6443"], "the last known address"
 
 
 async def test_expiry_ignores_the_clocks_of_servers(store: Store) -> None:
@@ -160,7 +160,7 @@ async def test_correct_endpoints_stay_and_changed_ones_are_restored(store: Store
     await endpoints.patch("kubernetes", {"metadata": {"labels": None}}, "default")
     await one.announce()
     assert (await endpoints.get("kubernetes", "default"))["metadata"]["labels"] == NOT_MIRRORED
-    assert (await slices.get("by-hand", "default"))["endpoints"], "what is not the servers' own stays"
+    assert (await slices.get("by-hand", "default"))["endpoints"], "slices of other writers stay"
 
 
 async def test_a_server_that_nobody_else_can_reach_announces_nothing(store: Store) -> None:

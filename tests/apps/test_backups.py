@@ -18,13 +18,13 @@ STEPS = ("copy", "keys", "verify", "rename", "note")
 
 
 def tarmac(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run to its end."""
+    """Run a command to its end."""
     command = [sys.executable, "-m", "tarmac.apps.main", *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
 def killed_at(step: str, *words: str) -> None:
-    """kill -9 as soon as it says that it is there."""
+    """Kill the command with kill -9 as soon as it reports this step."""
     command = [sys.executable, "-m", "tarmac.apps.main", *words]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -47,7 +47,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TarmacProcess]:
 
 @pytest.fixture
 def passphrase(tmp_path: Path) -> Path:
-    """A file with one."""
+    """A file with a passphrase."""
     path = tmp_path / "passphrase"
     path.write_text("correct horse battery\n")
     return path
@@ -112,7 +112,7 @@ def test_a_backup_of_a_stopped_server_is_made_too_and_says_that_nobody_knows_of_
     )
     assert made.returncode == 0, made.stderr
     assert "the backup is complete, but its time cannot be recorded" in made.stderr
-    with server:  # what the reading left behind is in nobody's way
+    with server:  # the server starts after the read
         assert "kube-system" in Kubectl(server.kubeconfig, tmp_path)("get", "namespaces")
 
 

@@ -1,4 +1,4 @@
-"""`tarmac restore` of a backup that another cluster made: refused, or its objects under the keys of this one."""
+"""`tarmac restore` of a backup of another cluster: rejected, or its objects under the keys of this one."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class Here:
         return ("restore", str(self.their.file), f"--data-dir={self.data}", *flags)
 
     def keys(self) -> dict[str, bytes]:
-        """The files that make the cluster."""
+        """Return the files that identify the cluster."""
         names = ("pki/ca.crt", "pki/ca.key", "pki/sa.key", "secrets.key")
         return {name: (self.data / name).read_bytes() for name in names}
 
     def word(self, namespace: str, name: str) -> str:
-        """Of a Secret, by this cluster's administrator."""
+        """Return the Secret as this cluster's administrator reads it."""
         kubectl = Kubectl(self.server.kubeconfig, self.folder)
         return kubectl("-n", namespace, "get", "secret", name, "-o", "jsonpath={.data.word}")
 
@@ -81,7 +81,9 @@ def test_it_is_refused_with_both_ways_on_and_nothing_is_changed(here: Here) -> N
 def test_its_objects_are_taken_on_demand_and_the_keys_of_this_cluster_stay(here: Here) -> None:
     keys = here.keys()
     blind = tarmac(*here.command(*ANYWAY))
-    assert (blind.returncode, blind.stderr.endswith("; give --passphrase-file\n")) == (3, True), "Secrets do not open"
+    assert (blind.returncode, blind.stderr.endswith("; give --passphrase-file\n")) == (3, True), (
+        "Secrets cannot be decrypted"
+    )
     done = tarmac(*here.command(*ANYWAY, here.passphrase))
     assert done.returncode == 0, done.stderr
     assert here.keys() == keys
@@ -119,7 +121,7 @@ def test_killed_at_every_step_this_cluster_or_the_restored_one_is_whole(original
 
 
 def test_a_host_that_was_set_up_too_early_becomes_the_server_that_was_backed_up(here: Here) -> None:
-    """As the refusal says: without keys of its own, a host is new."""
+    """As the error suggests: a host without keys of its own is new."""
     (here.data / "pki").rename(here.folder / "moved")
     (here.data / "secrets.key").rename(here.folder / "moved.key")
     done = tarmac(*here.command("--accept-loss", here.passphrase))

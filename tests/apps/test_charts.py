@@ -31,7 +31,7 @@ class Helm:
     kubeconfig: Path
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run, whatever the exit code."""
+        """Run, with any exit code."""
         own = {f"HELM_{each}_HOME": str(self.home / each.lower()) for each in ("CACHE", "CONFIG", "DATA")}
         return subprocess.run(
             [str(build("helm")), *words],
@@ -40,7 +40,7 @@ class Helm:
         )  # fmt: skip
 
     def __call__(self, *words: str) -> str:
-        """Run, insist on success."""
+        """Run, require success."""
         done = self.run(*words)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

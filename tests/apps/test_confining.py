@@ -1,4 +1,4 @@
-"""What serves a city's pods is started in groups with limits. On a tree that only looks like the kernel's."""
+"""The processes of a city run in cgroups with limits. The tests use files in place of the kernel's tree."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GROUPS = ("pods/dfw", "own/dfw/runtime", "own/dfw/agent")
 
 
 class SmallMachine(MachineStats):
-    """With 6 GiB of memory."""
+    """A machine with 6 GiB of memory."""
 
     def __init__(self) -> None:
         super().__init__()

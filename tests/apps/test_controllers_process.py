@@ -1,4 +1,4 @@
-"""`tarmac controllers` as a process: what it refuses, and how one takes over from another."""
+"""`tarmac controllers` as a process: invalid settings, and takeover from another process."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def test_another_process_takes_over_from_a_leader_that_is_gone(tmp_path: Path) -
                 first.kill()
                 _wait(kubectl, "after", tmp_path / "second.log")
     assert "leading" in (tmp_path / "first.log").read_text()
-    assert re.search(r"epoch=[1-9]", (tmp_path / "second.log").read_text()), "a later one than the first"
+    assert re.search(r"epoch=[1-9]", (tmp_path / "second.log").read_text()), "a later epoch than the first"
 
 
 def _wait(kubectl: Kubectl, namespace: str, log: Path) -> None:
-    """Somebody gives every new namespace its Network."""
+    """Create a namespace and wait for its Network, which a controller creates."""
     kubectl("create", "namespace", namespace)
     for _ in range(150):
         if kubectl.run("get", "network", "default", "-n", namespace).code == 0:

@@ -1,4 +1,4 @@
-"""`tarmac doctor`: one list of all checks, in which each planted fault is found and named."""
+"""`tarmac doctor`: one list of all checks, which finds and names each planted fault."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NODES = "/api/v1/nodes"
 
 
 class Dated(Cluster):
-    """A cluster whose server sends the date."""
+    """A cluster whose responses have a `Date` header."""
 
     def __init__(self, lists: dict[str, Any], texts: dict[str, tuple[int, str]], now: float) -> None:
         super().__init__(lists, texts)
@@ -41,7 +41,7 @@ class Dated(Cluster):
 
 @dataclass
 class Cases:
-    """What the fake cluster answers."""
+    """Responses of the fake cluster."""
 
     lists: dict[str, Any] = field(default_factory=lists)
     metrics: str = METRICS

@@ -1,4 +1,4 @@
-"""`tarmac down` ends what runs in a data directory and leaves nothing of it, and only of it."""
+"""`tarmac down` ends the processes of a data directory and removes all their state, and no other."""
 
 from __future__ import annotations
 

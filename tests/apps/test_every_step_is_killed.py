@@ -1,4 +1,4 @@
-"""Commands that set something up tell their steps by name, and a test kills them at each: none is left out of that."""
+"""Commands with several steps report each by name, and a test kills them at each; no step is left out."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ KILLED = {
     "host/serverjoining.py": test_one_more_server.STEPS,
     "storemigration.py": test_moving_to_etcd.STEPS,
 }
-"""By module. The steps of `rotate` are writes of a record: `test_killed_rotations` counts them as they are made."""
+"""Steps by module. Those of `rotate` are writes of a record: `test_killed_rotations` counts them as they are made."""
 
 
 def told(file: Path) -> Iterator[str]:
-    """The steps that a module tells: single words, known when it is written."""
+    """Yield the steps that a module reports: single words in literals."""
     for node in ast.walk(ast.parse(file.read_text())):
         match node:
             case ast.Call(func=ast.Name("tell"), args=[ast.Constant(str(step))]) if " " not in step:

@@ -1,4 +1,4 @@
-"""Exit codes of commands: 0 done, 1 failed, 2 the command line is wrong; and what is said on standard error."""
+"""Exit codes of commands: 0 done, 1 failed, 2 the command line is wrong; and messages on standard error."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ def test_failures_name_their_cause_and_exit_code(
 
 
 def test_a_signal_during_the_start_ends_it_as_one_after_it_would(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections and never says a word
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts connections and never answers
         store = f"etcd://127.0.0.1:{silent.getsockname()[1]}"
         command = [sys.executable, "-m", "tarmac.apps.main", "server", "--store", store]
         command += ["--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0"]
         with (
             subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process,
-            silent.accept()[0],  # it has begun, and waits for an answer
+            silent.accept()[0],  # it has started, and waits for a response
         ):
             process.send_signal(signal.SIGTERM)
             out, said = process.communicate(timeout=30)
@@ -87,15 +87,15 @@ def test_a_lock_is_held_once_and_names_its_holder(tmp_path: Path) -> None:
         assert lock.holder(path) == os.getpid()
         with pytest.raises(OSError, match=f"in use by process {os.getpid()}"), lock.held(path):
             pytest.fail("held twice")
-        assert lock.holder(path) == os.getpid(), "whoever was refused has changed nothing"
-    assert lock.holder(path) is None, "the file stays, and nobody holds it"
+        assert lock.holder(path) == os.getpid(), "the rejected process has changed nothing"
+    assert lock.holder(path) is None, "the file stays, without a holder"
     with lock.held(path):
         pass
 
 
 @pytest.fixture
 def equipped(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """A machine on which containers could run; take something away."""
+    """A machine that can run containers; tests remove a part."""
     machine = SimpleNamespace(
         user=0, tools={"nft", "nsenter", "mkfs.ext4"}, parts=SimpleNamespace(runsc="runsc", no_gvisor="")
     )

@@ -1,4 +1,4 @@
-"""A machine that joins believes the hash in its token and nobody else: whoever is in the middle sees no secret."""
+"""A machine that joins trusts only the hash in its token: a man in the middle sees no secret."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def token(pki: Pki) -> NodeToken:
 
 
 class Middle:
-    """Somebody on the way with an authority of their own, who writes down all they hear and shows any authority."""
+    """A man in the middle with an authority of its own, who records all requests and presents any authority."""
 
     def __init__(self, folder: Path, shows: bytes) -> None:
         self.pki = Pki(folder, CLOCK)
@@ -89,7 +89,7 @@ async def test_showing_the_right_authority_does_not_help_who_has_not_its_key(tmp
     async with in_the_middle(tmp_path / "theirs", ours.ca_file.read_bytes()) as middle:
         with pytest.raises(SetupFailed, match="does not answer"):
             await discover([f"127.0.0.1:{middle.port}"], wanted, CLOCK)
-        assert middle.heard.count(b"GET ") == 1, "the verified connection never came about"
+        assert middle.heard.count(b"GET ") == 1, "no verified connection was opened"
         assert wanted.secret.encode() not in middle.heard
 
 
@@ -138,7 +138,7 @@ def test_commands_for_hosts_name_root_as_their_first_obstacle(
         Machine.__init__, "__defaults__", (tmp_path / "config.yaml", tmp_path / "data", tmp_path / "run")
     )
     monkeypatch.setenv("PATH", str(tmp_path))  # no containerd either: less important than root
-    os.seteuid(65534)  # nobody
+    os.seteuid(65534)  # the user nobody
     try:
         code = main([*command, *(["--data-dir", str(tmp_path / "data")] if "image" in command else [])])
     finally:

@@ -1,4 +1,4 @@
-"""Every flag arrives where it has an effect, and says by default what the parts themselves would."""
+"""Every flag reaches the setting that it names, and its default is the default of the setting."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def parsed(*arguments: str) -> Any:
 
 
 def modules_of(run: object) -> Iterator[tuple[str, str]]:
-    """The modules that a command loads, each with the function that it calls there."""
+    """Yield the modules that a command loads, each with the function that it calls there."""
     if isinstance(run, partial):
         for each in run.args:
             if isinstance(each, dict):
@@ -98,7 +98,7 @@ def test_flags_of_controllers(command: str) -> None:
 
 
 def test_flags_of_an_agent() -> None:
-    assert {*OF_AGENT, "unknown"} == {each.name for each in fields(Flags)}, "a flag for each, and what is none"
+    assert {*OF_AGENT, "unknown"} == {each.name for each in fields(Flags)}, "one flag for each field"
     told = agent._flags(parsed("agent", *OF_AGENT.values()))
     assert (told.node_name, told.network, told.node_ips) == ("n", "cni", ("192.0.2.1", "2001:db8::1"))
     assert (told.node_labels, told.feature_gates) == ({"a": "b"}, {"A": True, "B": False})

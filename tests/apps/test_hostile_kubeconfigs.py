@@ -1,4 +1,4 @@
-"""A kubeconfig that another user prepared does not stop `tarmac up`, and leads to no other file."""
+"""A kubeconfig that another user prepared does not stop `tarmac up`, and makes it write to no other file."""
 
 from __future__ import annotations
 

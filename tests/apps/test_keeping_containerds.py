@@ -1,4 +1,4 @@
-"""A city's containerd is had running, whatever becomes of it."""
+"""A city's containerd is started again after every failure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tarmac.base.tasks import supervise
 
 
 class Hurried(SystemClock):
-    """Pauses take no time."""
+    """A clock without pauses."""
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(0)
@@ -53,6 +53,6 @@ async def test_one_that_does_not_start_keeps_nobody_waiting_and_is_tried_again(
         await asyncio.wait_for(runs.wait(), 5)
     finally:
         keeping.cancel()
-    assert before == [False, True, True, True], "others wait for the first attempt only"
+    assert before == [False, True, True, True], "other tasks wait for the first attempt only"
     said = capfd.readouterr().err
     assert all(str(failure) in said for failure in failures)

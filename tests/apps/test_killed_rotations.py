@@ -1,7 +1,7 @@
-"""`tarmac rotate`, with the server killed at every step by its name: whoever starts next goes on from there.
+"""`tarmac rotate`, with the server killed at every named step: the next server continues from there.
 
-Each step is one write of the record of keys. The server dies once it is durable, before anybody has acted on it; with
-`make soak` also when it is about to be written, and all of that three times.
+Each step is one write of the record of keys. The server is killed when the write is durable, before it has an effect;
+with `make soak` also before the write, and each of these three times.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ STEPS: dict[str, dict[str, tuple[str, ...] | None]] = {
         "trusted": BEGIN, "sealing": None, "floor": None, "sealed": None, "retiring": RETIRE, "settled": None
     },
 }  # fmt: skip
-"""Of each kind the steps in their order, and what has to be said so that it comes to them."""
+"""By kind: its steps in order, and the commands that lead to each."""
 
 
 async def stored(server: TarmacProcess, what: str) -> KeyRecord | None:
-    """The record of a server that is stopped."""
+    """Return the record of a stopped server."""
     sealer = SecretSealer.from_file(server.data_dir / "secrets.key", Randomness())
     store = SqliteStore(server.data_dir / "store.db", sealer=sealer)
     await store.start()
@@ -45,7 +45,7 @@ async def stored(server: TarmacProcess, what: str) -> KeyRecord | None:
 
 
 async def walk(server: TarmacProcess, what: str, before: Path, known: dict[str, str]) -> None:
-    """Once through all steps."""
+    """Run once through all steps."""
     record = await stored(server, what)
     begun = record.step if record is not None else 0
     for number, (step, words) in enumerate(STEPS[what].items(), begun + 1):
@@ -56,7 +56,7 @@ async def walk(server: TarmacProcess, what: str, before: Path, known: dict[str, 
             try:
                 if words is not None:
                     assert await secrets_of(before) == known, f"nobody is logged out before the end: {step}"
-                    said = rotate(server, what, *words)  # which may be told that the server has gone
+                    said = rotate(server, what, *words)  # it may report that the server has gone
                 code = server.wait(60)
             except subprocess.TimeoutExpired:
                 server.kill()
@@ -64,7 +64,7 @@ async def walk(server: TarmacProcess, what: str, before: Path, known: dict[str, 
             assert code == -signal.SIGKILL, f"it never came to {step}"
     done = await stored(server, what)
     assert done is not None
-    assert done.step == begun + len(STEPS[what]), "there is a step at which nobody was killed"
+    assert done.step == begun + len(STEPS[what]), "no kill happened at one of the steps"
 
 
 @pytest.mark.soak(minutes=3)

@@ -1,4 +1,4 @@
-"""The condition MachinesReady of a node: the accelerator, or the cause and the command that removes it."""
+"""The condition MachinesReady of a node: the accelerator, or the cause and the command that fixes it."""
 
 from __future__ import annotations
 

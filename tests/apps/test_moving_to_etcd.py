@@ -1,4 +1,4 @@
-"""`tarmac store migrate`: everything that was in the file is in etcd, nothing is half done, and no client is misled."""
+"""`tarmac store migrate`: etcd gets every object of the file, no migration stays half done, no client is misled."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Moving:
         return subprocess.run(self.command(), check=False, capture_output=True, text=True, timeout=60)
 
     def kill_at(self, step: str) -> None:
-        """kill -9 once it has said that it is there."""
+        """Kill the command with kill -9 once it has reported this step."""
         killed_at(step, *self.command()[3:])
 
     async def fill(self, count: int) -> int:
@@ -108,7 +108,7 @@ async def _refusal(store: EtcdStore) -> str | None:
 @pytest.mark.soak(minutes=1)
 @pytest.mark.parametrize("time", range(TIMES))
 async def test_killed_at_every_step_the_same_command_goes_on(moving: Moving, time: int) -> None:
-    """Until it is complete no server starts on the etcd, and the file stays the store; then everything is there."""
+    """Until the migration is complete no server starts on the etcd, and the file stays the store; then etcd has all."""
     newest = await moving.fill(1500)
     for step in STEPS:
         moving.kill_at(step)
@@ -148,7 +148,7 @@ async def test_killed_at_every_step_the_same_command_goes_on(moving: Moving, tim
 
 
 async def test_a_copy_is_brought_up_to_date_when_the_file_has_gone_on(moving: Moving) -> None:
-    """What was copied before and changed, came or went since is as the file has it in the end."""
+    """Objects that changed, appeared or disappeared since the first copy are in the end as in the file."""
     await moving.fill(50)
     moving.kill_at("verification")
     store = SqliteStore(moving.file, sealer=moving.sealer)
@@ -243,7 +243,7 @@ async def _watched(client: Client, revision: str) -> None:
 async def test_clients_that_watch_from_before_are_told_to_list_again(
     moving: Moving, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A server on the file, then on etcd: every revision that anybody has from before gets 410, from every one on."""
+    """A server on the file, then on etcd: every revision of the former gets 410, from every one on."""
     with TarmacProcess(moving.data) as server:
         client = Client(HttpTransport(load(str(server.kubeconfig)).http))
         nodes = client.resource(NODES)

@@ -1,4 +1,4 @@
-"""`tarmac join --server`: keys go to whoever brings a server token, once, sealed for them alone, and to nobody else."""
+"""`tarmac join --server`: the holder of a server token gets the keys, once, sealed for this holder alone."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ async def refused(client: Client, says: str, body: bytes = b"", headers: dict[st
 
 
 async def test_a_server_token_opens_everything_once_for_its_holder(planet: Planet) -> None:
-    """The same name and key may ask again; what was recorded opens for nobody else, whatever else they have."""
+    """The same name and key may ask again; no other key opens the recorded response."""
     token, key = await planet.token(), X25519PrivateKey.generate()
     purpose = Purpose(token.id, token.secret, "two")
     first = await ask(planet.as_(token=token.credential), request_of(key))
@@ -134,7 +134,7 @@ async def test_a_server_token_opens_everything_once_for_its_holder(planet: Plane
 
 
 async def _told(planet: Planet, token: NodeToken, key: X25519PrivateKey) -> None:
-    """The Secret, an Event and the audit log say what was handed to whom; none of them a secret."""
+    """The Secret, an Event and the audit log name the keys and their recipient; none contains a secret."""
     mark = f"sha256:{sha256(key.public_key().public_bytes_raw()).hexdigest()}"
     events = (await planet.admin.resource(EVENTS).list("kube-system", fields="reason=ServerHandOver")).items
     said = [each["message"] for each in events if each["involvedObject"]["name"] == SECRET_PREFIX + token.id]
@@ -152,7 +152,7 @@ async def _told(planet: Planet, token: NodeToken, key: X25519PrivateKey) -> None
 
 
 async def _later(planet: Planet, token: NodeToken) -> None:
-    """Eleven minutes pass, as far as the token knows."""
+    """Let eleven minutes pass for the token."""
     secrets = planet.admin.resource(SECRETS)
     secret = await secrets.get(SECRET_PREFIX + token.id, "kube-system")
     [(name, value)] = json.loads(base64.b64decode(secret["data"][USED])).items()
@@ -162,7 +162,7 @@ async def _later(planet: Planet, token: NodeToken) -> None:
 
 
 async def test_nobody_else_becomes_a_server(planet: Planet) -> None:
-    """A node's certificate, the administrator, a node's token, however it is written, and whoever acts as another."""
+    """Tests a node's certificate, the administrator, a node's token in every notation, and impersonation."""
     with suppress(AlreadyExists):
         await planet.admin.resource(LOCATIONS).create(location_of("dfw", "DFW", "nodes"))
     node = planet.pki.node("n1")
@@ -253,7 +253,7 @@ class Joining:
         assert reached, f"it never came to {step}"
 
     def until_serves(self, process: subprocess.Popen[str]) -> None:
-        """Wait for its word that it does."""
+        """Wait until it reports this."""
         assert process.stdout is not None
         assert "joined as server two" in process.stdout.readline()
 
@@ -262,7 +262,7 @@ class Joining:
 @pytest.mark.soak(minutes=0.5)
 @pytest.mark.parametrize("time", range(TIMES))
 async def test_killed_at_every_step_the_same_command_goes_on(planet: Planet, tmp_path: Path, time: int) -> None:
-    """One token, one machine, a kill at each step by its name; in the end it serves what the first serves."""
+    """One token, one machine, a kill at each named step; in the end the new server serves the objects of the first."""
     joining, token = Joining(tmp_path, planet), await planet.token()
     machine = joining.machine
     process: subprocess.Popen[str] | None = None
@@ -291,7 +291,7 @@ async def test_killed_at_every_step_the_same_command_goes_on(planet: Planet, tmp
 
 @pytest.mark.root
 async def test_refusals_are_told_in_words_and_nothing_is_made(planet: Planet, tmp_path: Path) -> None:
-    """A node's token, one that is used up, one of another cluster."""
+    """A node's token, a used one, and one of another cluster."""
     with suppress(AlreadyExists):
         await planet.admin.resource(LOCATIONS).create(location_of("dfw", "DFW", "nodes"))
     used = await planet.token()
@@ -313,7 +313,7 @@ async def test_refusals_are_told_in_words_and_nothing_is_made(planet: Planet, tm
 
 
 def test_handed_over_keys_are_written_to_their_files_only(tmp_path: Path) -> None:
-    """The files that the store's URL names get places of our own; a name that leads elsewhere is refused."""
+    """The files that the store's URL names are copied to places of our own; a name that leads elsewhere is rejected."""
     pki = Pki(tmp_path / "theirs", CLOCK)
     files = {name: (tmp_path / "theirs" / name).read_text() for name in ("ca.crt", "ca.key", "sa.key")}
     named = {each: base64.b64encode(each.encode()).decode() for each in ("cacert", "cert", "key")}

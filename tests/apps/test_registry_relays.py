@@ -1,4 +1,4 @@
-"""Registries of this machine are reachable in a city as its hosts.toml files name them, from one look to the next."""
+"""A city reaches registries of this machine by the names in its hosts.toml files, and follows changes of the files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def city(tmp_path: Path) -> AsyncIterator[CityLayout]:
 
 @pytest.fixture
 async def registry() -> AsyncIterator[int]:
-    """Something that greets whoever calls, on this machine's loopback."""
+    """A server on this machine's loopback that sends a greeting to every client."""
 
     async def greet(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"hello")
@@ -64,7 +64,7 @@ def name(certs: Path, registry: str, port: int) -> None:
 
 
 async def becomes(wanted: bytes, city: CityLayout, port: int, clock: ManualClock) -> None:
-    """After some looks: sockets are made in threads, which no clock moves."""
+    """Wait for some passes: sockets are created in threads, which no clock controls."""
     for _ in range(200):
         clock.advance(2.0)
         if await asyncio.to_thread(heard, city, port) == wanted:

@@ -1,4 +1,4 @@
-"""`tarmac restore`: what a backup has is served again, above every revision ever given out; or nothing is changed."""
+"""`tarmac restore`: the objects of the backup return, above every revision ever given out; or nothing is changed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STEPS = ("checks", "keys", "build", "rename")
 
 
 class World:
-    """A server with a backup, and what it has stored since."""
+    """A server with a backup and later changes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -51,11 +51,11 @@ class World:
             self.server.stop()
 
     def restore(self, *flags: str) -> subprocess.CompletedProcess[str]:
-        """Run it."""
+        """Run `tarmac restore`."""
         return tarmac("restore", str(self.file), f"--data-dir={self.data}", *flags)
 
     def copy(self, folder: Path) -> World:
-        """The same in another folder, to change."""
+        """Return a copy in another folder, for a test to change."""
         other = World.__new__(World)
         other.folder, other.data, other.last = folder, folder / "data", self.last
         other.server = TarmacProcess(other.data, "--controllers=namespace")
@@ -66,7 +66,7 @@ class World:
         return other
 
     def assert_restored(self) -> None:
-        """What the backup has is served, and everything since is gone."""
+        """Assert that the server serves the objects of the backup, without later changes."""
         with self.server:
             kubectl = Kubectl(self.server.kubeconfig, self.folder)
             found = json.loads(kubectl("get", "--raw", "/api/v1/namespaces/shop/configmaps"))
@@ -120,7 +120,7 @@ def test_it_serves_what_the_backup_has_above_every_revision_that_was_given_out(w
         notes = json.loads(kubectl("get", "node", "n1", "-o", "json"))["metadata"]["annotations"]
         assert (notes["x"], notes["tarmac.dev/restored"][-1]) == ("y", "Z")
         revoked = kubectl("-n", "kube-system", "get", "configmap", "tarmac-revoked", "-o", "json")
-        assert "system:node:gone" in revoked, "what was revoked since the backup stays so"
+        assert "system:node:gone" in revoked, "later revocations stay"
         gone = kubectl("get", "--raw", f"/api/v1/namespaces/shop/configmaps?watch=1&resourceVersion={world.last}")
         assert '"code":410' in gone, "a client that watched the lost store lists again"
 
@@ -139,7 +139,7 @@ def test_killed_at_every_step_the_old_store_or_the_new_one_is_whole(original: Wo
             folder.mkdir()
             world = original.copy(folder)
             killed_at(step, "restore", str(world.file), f"--data-dir={world.data}", "--accept-loss")
-            if time == 0 and step in ("build", "rename"):  # whatever there is, it starts
+            if time == 0 and step in ("build", "rename"):  # a server starts from any of these states
                 with world.server:
                     names = Kubectl(world.server.kubeconfig, folder)("-n", "shop", "get", "configmaps", "-o", "name")
                     assert ("configmap/newer" in names) != ("configmap/deleted" in names)

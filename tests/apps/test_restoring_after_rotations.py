@@ -1,4 +1,4 @@
-"""A backup from before every key was rotated and retired is restored in one go, and no retired key comes back."""
+"""A backup from before every key was rotated and retired is restored in one run, and no retired key comes back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def rotate(server: TarmacProcess) -> None:
-    """Every key, to the end."""
+    """Rotate every key to the end."""
     cluster = Cluster(server.kubeconfig)
     for what in KINDS:
         await cluster.rotate(what, action="begin")
@@ -33,7 +33,7 @@ async def rotate(server: TarmacProcess) -> None:
 
 
 class History:
-    """Rotations before and after a backup, and then the server is stopped."""
+    """Rotations before and after a backup; then the server stops."""
 
     def __init__(self, folder: Path) -> None:
         self.server = TarmacProcess(folder / "data", "--controllers=-*")

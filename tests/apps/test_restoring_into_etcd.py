@@ -1,7 +1,7 @@
 """`tarmac restore` into an etcd that two servers share, killed at every step: the old objects or the new ones, whole.
 
-Servers are stopped meanwhile. One that starts after a restore was killed finishes it, or serves what there was before;
-the same command finishes it, too. Every step three times in a soak.
+Servers are stopped meanwhile. A server that starts after the kill finishes the restore or serves the old objects; the
+same command finishes it, too. Every step runs three times in a soak.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OLD, NEW = {"configmap/kept", "configmap/newer"}, {"configmap/kept", "configmap/
 
 
 class Shared:
-    """A data directory whose server keeps its objects in etcd, with a backup, and what has happened since."""
+    """A data directory whose server keeps its objects in etcd, with a backup and later changes."""
 
     def __init__(self, folder: Path, etcd: EtcdCluster) -> None:
         self.folder, self.file, data = folder, folder / "backup", folder / "data"
@@ -41,13 +41,13 @@ class Shared:
             made = tarmac("backup", "create", str(self.file), "--without-keys", f"--data-dir={data}", store)
             assert made.returncode == 0, made.stderr
             running = tarmac(*self.command)
-            assert running.returncode == 1, "somebody writes there"
+            assert running.returncode == 1, "a server writes there"
             assert "servers write below /restoring: stop all of them first" in running.stderr
             self.change()
             self.server.stop()
 
     def change(self) -> None:
-        """As if the backup were of long ago."""
+        """Make the backup look old."""
         self._kubectl("delete", "configmap", "deleted")
         self._make("newer")
 
@@ -59,13 +59,13 @@ class Shared:
         return Kubectl(self.server.kubeconfig, self.folder)(*words)
 
     def served(self) -> set[str]:
-        """What a server that starts now has."""
+        """Return the objects that a server serves that starts now."""
         names = self._kubectl("get", "configmaps", "-o", "name").split()
         assert self._kubectl("get", "secret", "word", "-o", "jsonpath={.data.word}") == "aHVudGVyMmh1bnRlcjI="
         return set(names) - {"configmap/kube-root-ca.crt"}
 
     def revision(self) -> int:
-        """The newest."""
+        """Return the newest revision."""
         return int(json.loads(self._kubectl("get", "--raw", "/api/v1/configmaps"))["metadata"]["resourceVersion"])
 
 

@@ -1,4 +1,4 @@
-"""New keys for a cluster that works: nobody is logged out before the old ones are retired; kill -9 stops nothing."""
+"""New keys for a working cluster: old credentials work until the old keys are retired; kill -9 loses nothing."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def reached(server: TarmacProcess, what: str, *stages: str) -> dict[str, A
 
 
 def kept_kubeconfig(server: TarmacProcess, folder: Path) -> Path:
-    """What somebody has copied before anything was rotated."""
+    """Return a copy of the kubeconfig from before the rotation."""
     return Path(shutil.copy(server.kubeconfig, folder / "before.kubeconfig"))
 
 
@@ -81,7 +81,7 @@ async def trust_only_the_new_one(one: TarmacProcess, other: TarmacProcess) -> No
 
 
 async def run(server: TarmacProcess, *words: str) -> subprocess.CompletedProcess[str]:
-    """Beside the loop, in which clients go on."""
+    """Run in a thread, while clients of the loop continue."""
     return await asyncio.to_thread(rotate, server, *words)
 
 
@@ -95,7 +95,7 @@ async def goes_on(load_made: Load) -> None:
     async with asyncio.timeout(30):
         while load_made.done < done + 10 or load_made.seen < seen + 10:
             await asyncio.sleep(0.05)
-    assert load_made.refusals == [], "nobody is logged out"
+    assert load_made.refusals == [], "no client lost its login"
 
 
 async def is_refused(load_made: Load) -> None:
@@ -114,17 +114,17 @@ async def test_an_old_kubeconfig_works_until_the_old_authority_is_retired(tmp_pa
             begun = await run(server, "ca")
             assert (begun.returncode, begun.stderr) == (0, "")
             assert "join tokens name the authority" in begun.stdout
-            await killed(server)  # just after it began
+            await killed(server)  # just after the start
             await reached(server, "ca", "signing")
             await killed(server)  # just after the switch
             second = trusted(server)[0]
             assert trusted(server) == [second, first]
-            assert "kube-system" in kubectl("get", "namespaces"), "by the certificate that is sent along"
+            assert "kube-system" in kubectl("get", "namespaces"), "by the certificate in the chain"
             refused = await run(server, "ca", "--retire")
             assert refused.returncode == 3
             assert "in the last 7 days: kubernetes-admin" in refused.stderr
             await goes_on(load_made)
-            assert await root_ca(server, first, second), "pods are told of both"
+            assert await root_ca(server, first, second), "pods get both authorities"
             retired = await run(server, "ca", "--retire", "--force")
             assert retired.stdout.startswith("settled: "), retired.stderr
             await is_refused(load_made)

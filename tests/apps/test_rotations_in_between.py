@@ -1,7 +1,7 @@
-"""A rotation that stands between two stages while a backup is made and restored, or another server joins.
+"""A rotation is between two stages while a backup is made and restored, or another server joins.
 
-Whatever comes of it knows every key: certificates of both authorities, tokens of both keys and Secrets that either key
-has sealed are good, and the rotation goes on from where it was.
+The result has every key: certificates of both authorities, tokens of both keys and Secrets encrypted by either key are
+valid, and the rotation continues from its stage.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tests.support.tarmac_process import TarmacProcess
 
 HASTY = Path(__file__).parents[1] / "support" / "hasty"
 KINDS = {"ca": "signing", "tokens": "signing", "encryption": "sealed"}
-"""And the stage of each that waits for `--retire`."""
+"""Stages that wait for `--retire`, by kind."""
 ELSEWHERE = "apiserver-elsewhere"
 
 
@@ -54,13 +54,13 @@ async def connected(http: HttpConfig) -> AsyncGenerator[Client]:
 
 
 class Somebody:
-    """What somebody was given at one time: a kubeconfig, and a token of a service account."""
+    """Credentials of a user from one moment: a kubeconfig, and a token of a service account."""
 
     def __init__(self, http: HttpConfig, token: str) -> None:
         self._http, self._token = http, token
 
     async def is_known(self, url: str) -> bool:
-        """Whether a server takes both. Whoever has a kubeconfig trusts only the authorities of its time."""
+        """Return whether a server accepts both. An old kubeconfig trusts only the authorities of its time."""
         by_certificate = replace(self._http, url=url, servers=())
         try:
             async with connected(by_certificate) as client:
@@ -81,7 +81,7 @@ class Cluster:
         self.url = self._http.url
 
     async def somebody(self, name: str) -> Somebody:
-        """Who is given credentials now; a Secret is made as well."""
+        """Issue credentials, and create a Secret."""
         metadata = {"name": name, "namespace": "default"}
         secret: JsonObject = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"word": name}}
         app: JsonObject = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
@@ -98,7 +98,7 @@ class Cluster:
             return [each["metadata"]["name"] for each in (await admin.resource(SECRETS).list("default")).items]
 
     async def rotate(self, what: str, **body: Any) -> Any:
-        """Ask for something, or how it stands."""
+        """Request an action, or the status."""
         async with connected(self._http) as admin:
             method = "POST" if body else "GET"
             answer = await admin.call(method, f"/tarmac/v1/rotations/{what}", body=json.dumps(body).encode())
@@ -108,7 +108,7 @@ class Cluster:
         return {what: (await self.rotate(what))["stage"] for what in KINDS}
 
     async def begin_and_stand(self) -> None:
-        """A server elsewhere does not say that it has heard of the new keys, so nothing goes on."""
+        """Another server does not report the new keys, so the rotation stays at its stage."""
         spec = {"holderIdentity": "elsewhere", "leaseDurationSeconds": 3600}
         labels = {"apiserver.kubernetes.io/identity": "tarmac-server"}
         metadata = {"name": ELSEWHERE, "namespace": "kube-system", "labels": labels}
@@ -129,7 +129,7 @@ class Cluster:
                 await asyncio.sleep(0.1)
 
     async def retire(self) -> None:
-        for what in ("encryption", "tokens", "ca"):  # the last one may end whoever asks
+        for what in ("encryption", "tokens", "ca"):  # the last one may invalidate the caller's credentials
             assert (await self.rotate(what, action="retire", force=True))["stage"] == "settled"
 
 

@@ -1,4 +1,4 @@
-"""`tarmac server` as a process: its files, its ready line, its way of stopping, what it refuses."""
+"""`tarmac server` as a process: files, ready line, shutdown, and errors at start."""
 
 from __future__ import annotations
 

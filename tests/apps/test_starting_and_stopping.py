@@ -1,4 +1,4 @@
-"""A control plane stops in the reverse order of its start, whatever fails on the way."""
+"""A control plane stops in the reverse order of its start, also when a part fails to stop."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tarmac.server.security.audit import AuditLog
 from tarmac.server.security.authorize import Authorizer
 from tarmac.store.memory import MemoryStore
 
-# A way out of each part, from the one that was started last to the one that was started first.
+# The stopping method of each part, from the one that was started last to the one that was started first.
 WAYS_OUT: list[tuple[str, type, str]] = [
     ("announcement", Announcement, "withdraw"),
     ("listener", Listener, "stop"),
@@ -36,7 +36,7 @@ STOPPED = ["controllers", *(name for name, _, _ in WAYS_OUT)]
 
 
 class Witness:
-    """Notes who stops, and lets one of them fail."""
+    """Records which parts stop, and lets one of them fail."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.stopped: list[str] = []
@@ -78,7 +78,7 @@ def witness(monkeypatch: pytest.MonkeyPatch) -> Witness:
 async def running(directory: Path, port: int = 0) -> AsyncGenerator[None]:
     layout = Layout(directory, directory / "pki", directory / "secrets.key", "memory://")
     async with control_plane(layout, Address("127.0.0.1", port)):
-        await asyncio.sleep(0)  # the controllers begin
+        await asyncio.sleep(0)  # the controllers start
         yield
 
 

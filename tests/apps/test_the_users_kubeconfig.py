@@ -1,4 +1,4 @@
-"""`tarmac up` adds its context to the user's kubeconfig, and `tarmac down` removes it; others' files stay."""
+"""`tarmac up` adds its context to the user's kubeconfig, `tarmac down` removes it; files of other users stay."""
 
 from __future__ import annotations
 

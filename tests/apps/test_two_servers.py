@@ -64,7 +64,7 @@ async def test_clients_go_on_at_the_other_server(
                 await asyncio.sleep(0.02)
             servers[number % 2].kill()
             resumed = len(heard)
-            while len(heard) < resumed + 10:  # with one of the two away
+            while len(heard) < resumed + 10:  # without one of the two
                 await asyncio.sleep(0.02)
             await asyncio.to_thread(servers[number % 2].start)
         writing.cancel()
@@ -76,11 +76,11 @@ async def test_clients_go_on_at_the_other_server(
     assert heard == list(range(final + 1)), "a change was missed, repeated or invented"
     with capsys.disabled():
         print(f"\ntwo servers, {KILLS} kills: {final} writes, the longest pause {max(gaps):.2f} s")
-    assert max(gaps) < 10, "under whatever load: the bar of 2 s is the benchmark's"
+    assert max(gaps) < 10, "under any load; the benchmark has the limit of 2 s"
 
 
 async def _count(client: Client, gaps: list[float]) -> None:
-    """Count upwards in one object; after a failure look first whether the write happened."""
+    """Count upwards in one object; after a failure check first whether the write happened."""
     maps, loop = client.resource(CONFIG_MAPS), asyncio.get_running_loop()
     number, last = 0, loop.time()
     while True:

@@ -76,7 +76,7 @@ def test_the_controllers_that_lead_say_which_version_they_are_until_they_let_go(
 
 
 def test_fields_that_this_version_does_not_have_are_told_with_who_has_them() -> None:
-    """As if a version before had stored them: the server shows objects as they are stored."""
+    """Store objects as an earlier version did: the server returns objects as they are stored."""
 
     async def main(loop: VirtualLoop) -> None:
         async with world(loop, 1, FaultInjector(Randomness(1))) as made:
@@ -120,7 +120,7 @@ def test_the_format_is_raised_when_every_server_has_been_new_for_a_minute() -> N
             change = {"metadata": {"annotations": {VERSION: __version__}}}
             await client.resource(LEASES).patch("apiserver-a", change, "kube-system")
             await made.clock.sleep(50)
-            assert store.raised == 0, "it may still go back"
+            assert store.raised == 0, "it may still be downgraded"
             await made.clock.sleep(30)
             assert store.raised == 1
             await raising

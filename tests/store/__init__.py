@@ -1,1 +1,1 @@
-"""The store's conformance suite, and what only one driver can show."""
+"""The store's conformance suite, and tests of single drivers."""

@@ -1,4 +1,4 @@
-"""Stores to test: each driver, opened as often as a test likes on the same durable place."""
+"""Stores to test: each driver, which a test can open any number of times at the same place."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _prefixes = itertools.count()
 
 
 class Place:
-    """Where a store lives. `open` starts one on it; the test's end closes what is still open."""
+    """The place of a store. `open` starts a store there; the end of the test closes all open ones."""
 
     def __init__(self) -> None:
         self.stores: list[Store] = []
 
     def make(self, *, sealer: Sealer | None = None, clock: Clock | None = None) -> Store:
-        """A store, not started."""
+        """Return a store, not started."""
         raise NotImplementedError
 
     async def open(self, *, sealer: Sealer | None = None, clock: Clock | None = None) -> Store:
-        """A started store."""
+        """Return a started store."""
         store = self.make(sealer=sealer, clock=clock)
         await store.start()
         self.stores.append(store)
@@ -50,7 +50,7 @@ class Place:
             await self.stores.pop().close()
 
     def at_rest(self) -> bytes:
-        """Everything that lies on the disk."""
+        """Return the content of all files."""
         raise NotImplementedError
 
 
@@ -89,7 +89,7 @@ class EtcdPlace(Place):
 
     @staticmethod
     def settings_for(endpoints: list[str]) -> EtcdSettings:
-        """A prefix that no other test uses, and history that stays."""
+        """A prefix that no other test uses, without compaction."""
         return EtcdSettings(endpoints=tuple(endpoints), prefix=f"/test/{next(_prefixes)}", compact_seconds=0)
 
     def make(self, *, sealer: Sealer | None = None, clock: Clock | None = None) -> EtcdStore:
@@ -97,12 +97,12 @@ class EtcdPlace(Place):
         return EtcdStore(self.settings, sealer=sealer, clock=clock)
 
     def at_rest(self) -> bytes:
-        """What the members have written."""
+        """Return the content of the members' files."""
         return b"".join(path.read_bytes() for path in self.folder.rglob("*") if path.is_file())
 
 
 def etcd_binary(which: str) -> Path:
-    """Debian's etcd, fetched if need be, or the peer's."""
+    """Return Debian's etcd, fetched if need be, or the peer's."""
     if which == "etcd-peer":
         peer = find_peer_etcd()
         assert peer is not None, "PEERS=1, but no etcd was built from source"
@@ -120,14 +120,14 @@ ETCDS = ["etcd", *(["etcd-peer"] if find_peer_etcd() is not None else [])]
 
 
 class EtcdClusters:
-    """One member of each etcd there is, started when first needed, shared by all tests."""
+    """One member of each available etcd, started when first needed, shared by all tests."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._clusters: dict[str, tuple[EtcdCluster, Path]] = {}
 
     def get(self, which: str) -> tuple[EtcdCluster, Path]:
-        """The cluster and where its data lies."""
+        """Return the cluster and its data folder."""
         if which not in self._clusters:
             folder = self._folder / which
             folder.mkdir()

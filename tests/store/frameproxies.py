@@ -22,10 +22,10 @@ class _Link:
     def __init__(self, client: StreamWriter, server: StreamWriter) -> None:
         self.client = client
         self.server = server
-        self.highest = 0  # stream that the server has heard of
-        self.last: int | None = None  # stream that is passed on, once the client was told good-bye
+        self.highest = 0  # last stream that the server has received
+        self.last: int | None = None  # last stream that is forwarded after the client received GOAWAY
         self.narrow = False
-        self.sent: dict[int, int] = {}  # bytes of streams that the client sent in wide windows
+        self.sent: dict[int, int] = {}  # bytes per stream that the client sent in wide windows
 
     def cut(self) -> None:
         for writer in (self.client, self.server):
@@ -37,7 +37,7 @@ class _Link:
 
 
 class FrameProxy:
-    """Forwards to one address; `arm` has it misbehave from then on, `calm` ends that."""
+    """A proxy for one address; `arm` makes it misbehave from then on, `calm` ends that."""
 
     def __init__(self, target: str) -> None:
         host, _, port = target.rpartition(":")
@@ -64,11 +64,11 @@ class FrameProxy:
 
     @property
     def address(self) -> str:
-        """Where it listens."""
+        """The address of the proxy."""
         return "127.0.0.1:{1}".format(*self._server.sockets[0].getsockname())
 
     def arm(self, random: Random, faults: int, within: int, extra: tuple[str, ...] = ()) -> None:
-        """So many faults within the next so many frames."""
+        """Plan so many faults within the next so many frames."""
         self._random, self._passed = random, 0
         self._plan = sorted((random.randrange(within), random.choice(FAULTS + extra)) for _ in range(faults))
 
@@ -108,7 +108,7 @@ class FrameProxy:
         if not to_client:
             self._note(link, each)
             if link.last is not None and each.stream > link.last:
-                return  # the client was told that this will not be heard
+                return  # GOAWAY told the client that this stream will not be processed
         self._forward(link, each, to_client)
 
     def _note(self, link: _Link, each: Frame) -> None:
@@ -128,7 +128,7 @@ class FrameProxy:
         match fault:
             case "cut":
                 raise ConnectionError
-            case "cut after":  # what was asked is done, and nobody is told
+            case "cut after":  # the request has its effect, but the response is lost
                 self._forward(link, each, to_client)
                 await asyncio.sleep(self._random.choice((0, 0.002)))
                 raise ConnectionError
@@ -140,10 +140,10 @@ class FrameProxy:
                 raise ConnectionError
             case "delay":
                 await asyncio.sleep(self._random.choice((0.001, 0.005, 0.02)))
-            case "stall":  # longer than the client waits for an answer
+            case "stall":  # longer than the client's timeout
                 await asyncio.sleep(1.2)
             case "goaway" | "goaway unheard":
-                # Unheard: also of streams that the server has heard of, as a proxy may say that is not told everything.
+                # Unheard: also of streams that the server has received, as a proxy may say that does not know of them.
                 last = link.highest if fault == "goaway" else self._random.randrange(link.highest + 1)
                 link.last = link.highest
                 link.client.write(frame(FrameType.GOAWAY, 0, 0, struct.pack(">II", last, 0)))

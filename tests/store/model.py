@@ -1,4 +1,4 @@
-"""The store as a few lines of obvious code: what every driver is compared with.
+"""A reference model of the store in a few lines: tests compare every driver with it.
 
 Revisions are numbers of writes; every version of everything is kept.
 """
@@ -31,7 +31,7 @@ class Change(NamedTuple):
 class Write(NamedTuple):
     """An operation to try. `stale` names a version that is not the current one."""
 
-    action: str  # create, update, delete, or put: whichever of the first two fits
+    action: str  # create, update, delete, or put: create or update
     bucket: str
     name: str
     text: str
@@ -56,12 +56,12 @@ class Model:
         return len(self.changes)
 
     def action_of(self, write: Write) -> str:
-        """What `put` comes down to."""
+        """Return the action; `put` becomes create or update."""
         there = (write.bucket, write.name) in self.snapshots[-1]
         return write.action if write.action != "put" else "update" if there else "create"
 
     def write(self, write: Write) -> Outcome:
-        """What becomes of it."""
+        """Apply the write; return the new version or the name of the error."""
         key = write.bucket, write.name
         current = self.snapshots[-1].get(key)
         action = self.action_of(write)
@@ -89,7 +89,7 @@ class Model:
         return version
 
     def page(self, bucket: str, prefix: str, after: str, limit: int, number: int) -> tuple[list[Version], int] | str:
-        """A list as of a write."""
+        """Return the list as of a write."""
         if number < self.compacted:
             return "Compacted"
         found = [
@@ -101,11 +101,11 @@ class Model:
         return shown, len(found) - len(shown)
 
     def history(self, bucket: str, prefix: str, number: int) -> list[Change] | str:
-        """Changes after a write."""
+        """Return the changes after a write."""
         if number < self.compacted:
             return "Compacted"
         return [c for c in self.changes[number:] if c.bucket == bucket and c.version.name.startswith(prefix)]
 
     def counts(self) -> list[int]:
-        """Of each bucket."""
+        """Return the number of objects in each bucket."""
         return [sum(where == bucket for where, _ in self.snapshots[-1]) for bucket in (PODS, SECRETS)]

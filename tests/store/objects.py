@@ -1,4 +1,4 @@
-"""Values to store, and short ways to look at what comes back."""
+"""Values to store, and short forms of results."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ def value(text: str = "x", size: int = 0) -> bytes:
 
 
 def decoded(entry: Entry) -> dict[str, Any]:
-    """The complete object."""
+    """Return the complete object."""
     return json.loads(entry.raw)
 
 
 def text(entry: Entry) -> str:
-    """What was given to `value`."""
+    """Return the text that was given to `value`."""
     return decoded(entry)["metadata"]["name"]
 
 
 def names(entries: Iterable[Entry]) -> list[str]:
-    """Their names."""
+    """Return their names."""
     return [entry.name for entry in entries]
 
 
 def told(events: Iterable[Event]) -> list[tuple[str, str, str]]:
-    """Type, name and text of each."""
+    """Return type, name and text of each."""
     return [(event.type, event.entry.name, text(event.entry)) for event in events]
 
 
 def revisions(events: Iterable[Event]) -> list[int]:
-    """Their revisions."""
+    """Return their revisions."""
     return [event.entry.revision for event in events]

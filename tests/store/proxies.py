@@ -32,7 +32,7 @@ class Proxy:
 
     @property
     def address(self) -> str:
-        """Where it listens."""
+        """The address of the proxy."""
         return "127.0.0.1:{1}".format(*self._server.sockets[0].getsockname())
 
     def cut(self) -> None:

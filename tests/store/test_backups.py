@@ -1,4 +1,4 @@
-"""A backup holds what a store has at one revision, and any change to the file is found and told apart."""
+"""A backup holds the objects of a store at one revision; any change to the file is detected and classified."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def _filled(store: Store) -> None:
 
 
 async def test_it_has_every_object_as_it_is_and_no_history(durable_place: Place, tmp_path: Path) -> None:
-    """While the store is open for writing."""
+    """The store is open for writing meanwhile."""
     store = await durable_place.open()
     await _filled(store)
     head, rows = await _back_up(durable_place, tmp_path / "b")
@@ -139,7 +139,7 @@ async def test_where_there_is_no_store_nothing_is_made(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-# What is found in a file.
+# checks of a file
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def test_a_file_that_is_cut_off_anywhere_is_said_to_be(backup: Path) -> None:
 
 
 def test_every_flipped_byte_that_matters_is_found(backup: Path) -> None:
-    """One byte in each 97, one after the other: found, or of no meaning to SQLite."""
+    """Change one byte in each 97, one after the other: detected, or without meaning to SQLite."""
     content = backup.read_bytes()
     wanted = read_backup(backup)
     found = 0

@@ -10,7 +10,7 @@ from tests.store.objects import PODS, text, value
 
 
 async def _increment(store: Store, times: int) -> int:
-    """Add to a counter by compare-and-swap; returns how often it had to try again."""
+    """Add to a counter by compare-and-swap; return the number of retries."""
     conflicts = 0
     for _ in range(times):
         while True:
@@ -34,14 +34,14 @@ async def test_no_increment_is_lost(store: Store) -> None:
 
 
 async def test_no_increment_is_lost_between_two_servers(etcd_place: EtcdPlace) -> None:
-    """Two servers share one etcd and fight over one object."""
+    """Two servers share one etcd and write to one object."""
     one, other = await etcd_place.open(), await etcd_place.open()
     await one.create(PODS, "ns/counter", value("0"))
     fresh = other.fresh()
     assert fresh is not None
     await fresh
     conflicts = await asyncio.gather(*(_increment(store, 25) for store in (one, other, one, other)))
-    assert sum(conflicts) > 0, "the writers never met"
+    assert sum(conflicts) > 0, "the writers never conflicted"
     for store in (one, other):
         fresh = store.fresh()
         assert fresh is not None
@@ -52,7 +52,7 @@ async def test_no_increment_is_lost_between_two_servers(etcd_place: EtcdPlace) -
 
 
 async def test_of_many_creates_of_one_name_one_wins(store: Store) -> None:
-    """The rest hear Exists."""
+    """The rest get Exists."""
 
     async def create(number: int) -> Entry | StoreError:
         try:

@@ -1,8 +1,8 @@
-"""Whatever bytes etcd answers with, in whatever frames: the client takes from them what protobuf does, or nothing.
+"""The client decodes responses of etcd as protobuf does, in any frames, and rejects damaged ones.
 
-Answers are made by hpack's encoder and by protobuf, with fields that our subset of etcd's messages does not have; cut
-into frames at random, padded, their headers continued, other frames between them, and handed over in random pieces. The
-second half changes some of the bytes: then a call must fail as one without an answer does, or still be right.
+hpack's encoder and protobuf make the responses, with fields that our subset of etcd's messages does not have. Random
+frames carry them: cut, padded, with continued headers and other frames between them, and delivered in random pieces.
+The second half changes some of the bytes: then a call must fail like one without a response, or still be right.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ _TXNS = st.builds(
     succeeded=st.booleans(),
     responses=st.lists(st.builds(pb.ResponseOp, response_range=_RANGES), max_size=3),
 )
-# Of etcd's own header: cluster, member and term; and a field of a later version.
+# Fields of etcd's own header (cluster, member and term), and of a later version.
 _UNKNOWN = st.sampled_from([b"", b"\x98\x06\x01", b"\xa2\x06\x03abc", b"\xa1\x06" + bytes(8), b"\xa5\x06" + bytes(4)])
 _SEEDS = st.integers(0, 2**32)
 
 
 class Wire(asyncio.Transport):
-    """A transport to nobody."""
+    """A transport without a peer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class Wire(asyncio.Transport):
 
 
 class Answer:
-    """The bytes of an answer on stream 1, in frames as `random` likes them."""
+    """The bytes of a response on stream 1, in random frames."""
 
     def __init__(self, random: Random, messages: list[bytes], *, ends: bool) -> None:
         self._random = random
@@ -148,7 +148,7 @@ async def _hand_over(connection: GrpcConnection, data: bytes, random: Random) ->
 async def _asked(
     ask: Callable[[EtcdClient], Any], messages: list[bytes], seed: int, change: Callable[[bytes], bytes] = bytes
 ) -> Any:
-    """What the client makes of the answer; an error if the peer then hangs up."""
+    """Return the client's result of the response; an error if the peer then closes the connection."""
     random = Random(seed)
     client, connection = _client()
     asking = asyncio.ensure_future(ask(client))
@@ -163,7 +163,7 @@ async def _asked(
 
 async def _watched(client: EtcdClient) -> list[pb.WatchResponse]:
     found: list[pb.WatchResponse] = []
-    with suppress(Unavailable, Compacted):  # it never ends well
+    with suppress(Unavailable, Compacted):  # it never succeeds
         async with client.watch(pb.WatchCreateRequest(key=b"a")) as stream:
             async for batch in stream.batches():
                 found += batch
@@ -195,7 +195,7 @@ async def test_messages_of_one_read_are_one_batch() -> None:
 
 
 class Cluster(EtcdClient):
-    """Keys of a kilobyte each, of which only so many fit an answer."""
+    """Keys of a kilobyte each; a response has a limited size."""
 
     def __init__(self, keys: int, fit: int) -> None:
         super().__init__(EtcdSettings(endpoints=("etcd:2379",)), SystemClock())
@@ -258,7 +258,7 @@ def _changed(random: Random, data: bytes) -> bytes:
 
 @given(_TXNS, _SEEDS)
 def test_damaged_frames_are_an_answer_or_none(answer: pb.TxnResponse, seed: int) -> None:
-    """Nothing but a message or an error of the store comes out."""
+    """The result is a message or an error of the store."""
     change = Random(seed + 1)
     found = asyncio.run(
         _asked(

@@ -32,7 +32,7 @@ def three_members(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Et
 
 
 class Writer:
-    """Counts up objects of its own and keeps what was acknowledged."""
+    """Counts up in its own objects and records acknowledged writes."""
 
     def __init__(self, store: EtcdStore, number: int) -> None:
         self._store = store
@@ -77,7 +77,7 @@ async def test_the_leader_is_killed_during_writes(three_members: EtcdCluster) ->
         leader = await asyncio.to_thread(three_members.leader)
         three_members.kill_member(leader)
         counts = [len(writer.acknowledged) for writer in writers]
-        async with asyncio.timeout(20):  # until everybody writes again
+        async with asyncio.timeout(20):  # until all writers write again
             while any(len(writer.acknowledged) < count + 5 for writer, count in zip(writers, counts, strict=True)):
                 await asyncio.sleep(0.05)
         three_members.start_member(leader)
@@ -101,7 +101,7 @@ async def test_the_leader_is_killed_during_writes(three_members: EtcdCluster) ->
 
 
 async def test_a_write_whose_answer_is_lost_is_resolved(etcd_place: EtcdPlace) -> None:
-    """It happened once, its writer is told of success, watchers see it once."""
+    """It happened once, its writer gets success, watchers see it once."""
     async with Proxy(etcd_place.settings.endpoints[0]) as proxy:
         store = EtcdStore(replace(etcd_place.settings, endpoints=(proxy.address,)))
         await store.start()
@@ -120,7 +120,7 @@ async def test_a_write_whose_answer_is_lost_is_resolved(etcd_place: EtcdPlace) -
 
 
 async def test_a_lost_answer_is_not_taken_for_success(etcd_place: EtcdPlace) -> None:
-    """When somebody else's write came first, the one whose answer was lost is refused as usual."""
+    """When another server's write came first, the write whose response was lost is rejected as usual."""
     other = await etcd_place.open()
     async with Proxy(etcd_place.settings.endpoints[0]) as proxy:
         store = EtcdStore(replace(etcd_place.settings, endpoints=(proxy.address,)))
@@ -139,7 +139,7 @@ async def test_a_lost_answer_is_not_taken_for_success(etcd_place: EtcdPlace) -> 
 
 
 async def test_a_watch_resumes_where_it_broke(etcd_place: EtcdPlace) -> None:
-    """Connections are cut again and again while another server writes."""
+    """Connections are cut repeatedly while another server writes."""
     writer = await etcd_place.open()
     async with Proxy(etcd_place.settings.endpoints[0]) as proxy:
         store = EtcdStore(replace(etcd_place.settings, endpoints=(proxy.address,)))

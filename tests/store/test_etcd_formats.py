@@ -31,7 +31,7 @@ async def _format(place: EtcdPlace, write: bytes = b"") -> bytes:
 async def test_it_is_1_until_somebody_raises_it_and_of_several_one_does(etcd_place: EtcdPlace) -> None:
     one, two = await etcd_place.open(), await etcd_place.open()
     await one.create(PODS, "a", value())
-    assert await _format(etcd_place) == b"", "servers of the version before read what is there"
+    assert await _format(etcd_place) == b"", "servers of the previous version can read the objects"
     raised = await asyncio.gather(one.raise_format(), two.raise_format())
     assert sorted(raised) == [(1, FORMAT), (FORMAT, FORMAT)]
     assert await _format(etcd_place) == b"%d" % FORMAT

@@ -1,11 +1,11 @@
 """Random histories over a connection to etcd that breaks in every way HTTP/2 has.
 
-Some writers share a server whose connections are cut, delayed, told good-bye, reset and narrowed while they write;
-another server writes and watches undisturbed. Each writer has keys of its own, so the model knows what must become of
-each write, whatever happened to its answer. In the end both servers must have told the same story, and for each writer
-it must be the model's: nothing lost, nothing doubled, nothing out of order.
+Some writers share a server whose connections are cut, delayed, ended by GOAWAY, reset and narrowed while they write;
+another server writes and watches undisturbed. Each writer has keys of its own, so the model knows the result of each
+write, also if its response was lost. In the end both servers must have sent the same events, and for each writer they
+must be the model's: nothing lost, nothing doubled, nothing out of order.
 
-60 histories, 100,000 in a soak; TARMAC_SEED begins elsewhere.
+60 histories, 100,000 in a soak; TARMAC_SEED sets the first seed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class _Writer:
         current = self._store.get(write.bucket, write.name)
         expected = 1 if write.stale or current is None else current.revision
         content = value(write.text)
-        guards = self._random.choice(((), (self._prefix,)))  # nobody else's, so nobody can be first
+        guards = self._random.choice(((), (self._prefix,)))  # no other writer has this guard: no conflict is possible
         try:
             if write.action == "create":
                 return text(await self._store.create(write.bucket, write.name, content, guards=guards))
@@ -70,7 +70,7 @@ class _Writer:
             return type(error).__name__
 
     def check(self, story: list[Event]) -> None:
-        """It is what the model says."""
+        """Assert that the events are the model's."""
         told = [
             (event.type, event.entry.name, text(event.entry), text(event.previous) if event.previous else None)
             for event in story
@@ -83,7 +83,7 @@ class _Writer:
 
 
 class _World:
-    """Both servers and what each has told."""
+    """Both servers and the events of each."""
 
     def __init__(self, shaky: EtcdStore, steady: EtcdStore, proxy: FrameProxy) -> None:
         self.shaky, self.steady, self.proxy = shaky, steady, proxy
@@ -93,7 +93,7 @@ class _World:
         self.writes = 0
 
     async def history(self, seed: int) -> None:
-        """One, from nothing to nothing."""
+        """Run one history, which starts and ends without objects."""
         random = Random(seed)
         shaky = [_Writer(self.shaky, number, Random(random.random())) for number in range(_SHAKY)]
         steady = [_Writer(self.steady, _SHAKY + number, Random(random.random())) for number in range(_STEADY)]
@@ -124,7 +124,7 @@ class _World:
 
 @asynccontextmanager
 async def _world(place: EtcdPlace) -> AsyncGenerator[_World]:
-    """One under a prefix of its own."""
+    """A world under a prefix of its own."""
     settings = place.settings_for(place.cluster.endpoints)
     async with FrameProxy(settings.endpoints[0]) as proxy:
         shaky, steady = EtcdStore(replace(settings, endpoints=(proxy.address,))), EtcdStore(settings)
@@ -149,7 +149,7 @@ async def _histories(world: _World, seeds: Iterator[int]) -> None:
 
 
 async def _forget_history(stores: Sequence[EtcdStore]) -> None:
-    """In etcd, for all of them, once none has to ask for it any more: a watch that begins anew begins where it was."""
+    """Compact etcd for all stores, once all have caught up: a watch that starts again resumes at its revision."""
     await stores[0].fresh()
     revision = stores[0].revision
     await asyncio.gather(*(store.fresh() for store in stores))
@@ -162,7 +162,7 @@ async def test_every_history_is_the_models(etcd_place: EtcdPlace) -> None:
     async with AsyncExitStack() as stack:
         worlds = [await stack.enter_async_context(_world(etcd_place)) for _ in range(_WORLDS)]
         for first in range(FIRST, FIRST + HISTORIES, _COMPACT_EVERY):
-            # Each takes the next seed when it is done with one.
+            # Each world takes the next seed when a history ends.
             seeds = iter(range(first, min(first + _COMPACT_EVERY, FIRST + HISTORIES)))
             await asyncio.gather(*(_histories(world, seeds) for world in worlds))
             await _forget_history([store for world in worlds for store in (world.steady, world.shaky)])

@@ -1,4 +1,4 @@
-"""An etcd that asks who we are: passwords whose tokens expire, TLS both ways."""
+"""An etcd with authentication: passwords whose tokens expire, and mutual TLS."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def _works(store: Store) -> None:
 
 
 async def test_a_password_whose_tokens_expire(tmp_path: Path) -> None:
-    """Tokens live a second here; calls and watches get new ones and nobody notices."""
+    """Tokens live a second here; calls and watches get new ones without an error."""
     password = tmp_path / "password"
     with _cluster(tmp_path, "--auth-token-ttl", "1") as cluster:
         for path, body in (
@@ -111,7 +111,7 @@ def _write_certificates(folder: Path) -> None:
 
 
 async def test_tls_both_ways(tmp_path: Path) -> None:
-    """The server's certificate is checked against the given CA, and ours is shown."""
+    """The client checks the server's certificate against the given CA, and sends its own."""
     _write_certificates(tmp_path)
     with _cluster(tmp_path, tls=True) as cluster:
         url = f"etcd://{cluster.endpoints[0]}?cacert={tmp_path}/ca.pem"
@@ -122,7 +122,7 @@ async def test_tls_both_ways(tmp_path: Path) -> None:
 
 
 def test_tls_on_the_loop_that_servers_run_on(tmp_path: Path) -> None:
-    """Its TLS is not the standard library's; here with answers of many frames."""
+    """This client's TLS is not the standard library's; here with responses of many frames."""
 
     async def work(url: str) -> None:
         store = open_store(url)
@@ -143,7 +143,7 @@ def test_tls_on_the_loop_that_servers_run_on(tmp_path: Path) -> None:
 
 
 async def test_tls_with_the_wrong_papers(tmp_path: Path) -> None:
-    """A member that another CA vouches for hears no request; one that is not told who we are answers none."""
+    """A member with a certificate of another CA receives no request; one without our certificate answers none."""
     _write_certificates(tmp_path)
     (tmp_path / "other").mkdir()
     _write_certificates(tmp_path / "other")

@@ -1,4 +1,4 @@
-"""Several servers, and others, on one etcd: who sees what, and when."""
+"""Several servers and other programs on one etcd: visibility and order of writes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def _two(place: EtcdPlace) -> tuple[EtcdStore, EtcdStore]:
 async def test_fresh_shows_what_another_server_wrote(
     etcd_place: EtcdPlace, monkeypatch: pytest.MonkeyPatch, believes_progress: bool
 ) -> None:
-    """Creates, updates and deletes, on etcds whose progress reports are true and on those whose are not."""
+    """Creates, updates and deletes, on etcds with correct progress reports and with wrong ones."""
     if not believes_progress:
         monkeypatch.setattr(etcd_driver, "_reports_true_progress", lambda _version: False)
     one, other = await _two(etcd_place)
@@ -54,7 +54,7 @@ async def test_fresh_shows_what_another_server_wrote(
 
 
 async def test_fresh_passes_revisions_that_are_not_ours(etcd_place: EtcdPlace) -> None:
-    """Another program's writes move etcd's revision, and nothing of ours will ever carry it."""
+    """Another program's writes move etcd's revision without changing an object of ours."""
     store = await etcd_place.open()
     assert isinstance(store, EtcdStore)
     client = EtcdClient(etcd_place.settings, SystemClock())
@@ -67,7 +67,7 @@ async def test_fresh_passes_revisions_that_are_not_ours(etcd_place: EtcdPlace) -
 
 
 async def test_refusals_come_with_what_caused_them(etcd_place: EtcdPlace) -> None:
-    """A server whose memory is behind answers Missing only when its readers see that, too."""
+    """A server with an old cache returns Missing only when its readers see the deletion, too."""
     one, other = await _two(etcd_place)
     entry = await one.create(PODS, "ns/a", value())
     await other.fresh()
@@ -97,7 +97,7 @@ async def test_both_servers_tell_the_same_story(etcd_place: EtcdPlace) -> None:
 
 
 async def test_keys_that_are_not_objects_are_ignored(etcd_place: EtcdPlace) -> None:
-    """Somebody's stray key below our prefix hides nothing else."""
+    """A stray key below our prefix hides no object."""
     client = EtcdClient(etcd_place.settings, SystemClock())
     prefix = etcd_place.settings.prefix
     await _put(client, f"{prefix}/stray", b"x")
@@ -121,7 +121,7 @@ async def test_keys_lie_where_the_documentation_says(etcd_place: EtcdPlace) -> N
 
 
 async def test_one_server_compacts_and_the_others_stand_by(etcd_place: EtcdPlace) -> None:
-    """The revision of one round is compacted in the next, once."""
+    """Each round compacts the revision of the previous one, once."""
     client = EtcdClient(etcd_place.settings, SystemClock())
     compacted: list[int] = []
 
@@ -140,7 +140,7 @@ async def test_one_server_compacts_and_the_others_stand_by(etcd_place: EtcdPlace
 
 
 async def test_a_server_that_slept_through_a_compaction_says_so(etcd_place: EtcdPlace) -> None:
-    """It loads afresh, and its subscribers get the empty batch that ends their watches."""
+    """The store loads again, and its subscribers get the empty batch that ends their watches."""
     writer = await etcd_place.open()
     async with Proxy(etcd_place.settings.endpoints[0]) as proxy:
         sleeper = EtcdStore(replace(etcd_place.settings, endpoints=(proxy.address,)))
@@ -163,7 +163,7 @@ async def test_a_server_that_slept_through_a_compaction_says_so(etcd_place: Etcd
 
 
 async def test_no_etcd_at_all() -> None:
-    """Starting says where nobody answered."""
+    """The error at start names the address."""
     settings = EtcdPlace.settings_for(["127.0.0.1:1"])
     client = EtcdClient(settings, SystemClock())
     with pytest.raises(Lost, match=r"etcd at 127\.0\.0\.1:1 did not answer"):
@@ -177,7 +177,7 @@ async def test_no_etcd_at_all() -> None:
     [("3.4.30", False), ("3.4.31", True), ("3.5.12", False), ("3.5.13", True), ("3.5.16", True), ("3.6.0-rc.1", True)],
 )
 def test_versions_whose_progress_is_believed(version: str, good: bool) -> None:
-    """Fixed in 3.4.31 and 3.5.13."""
+    """Progress reports were fixed in 3.4.31 and 3.5.13."""
     assert etcd_driver._reports_true_progress(version) is good
 
 

@@ -1,4 +1,4 @@
-"""A rule over many objects holds for all servers of one log: who checked it against less than everything is refused."""
+"""A rule over many objects holds for all servers of one log: writes that were checked against an old state fail."""
 
 from __future__ import annotations
 

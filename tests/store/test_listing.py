@@ -22,14 +22,14 @@ async def test_lists_are_sorted_by_name(store: Store) -> None:
 
 
 async def test_lists_by_prefix(store: Store) -> None:
-    """A namespace, and not those whose name it begins."""
+    """The prefix is a whole namespace: `a/` does not list `a-b` or `ab`."""
     await _fill(store, "a/1", "a/2", "a-b/1", "ab/1", "b/1")
     assert names(store.list(PODS, "a/").entries) == ["a/1", "a/2"]
     assert names(store.list(PODS, "c/").entries) == []
 
 
 async def test_pages_and_what_remains(store: Store) -> None:
-    """`after` continues where a page ended."""
+    """`after` continues at the end of a page."""
     await _fill(store, *(f"ns/{number:02}" for number in range(10)), "other/1")
     page = store.list(PODS, "ns/", limit=4)
     assert (names(page.entries), page.remaining) == ([f"ns/{number:02}" for number in range(4)], 6)
@@ -41,7 +41,7 @@ async def test_pages_and_what_remains(store: Store) -> None:
 
 
 async def test_list_as_of_an_older_revision(store: Store) -> None:
-    """What was there then: changed, deleted, created and recreated objects alike."""
+    """The objects of that time: changed, deleted, created and recreated ones alike."""
     await _fill(store, "ns/changed", "ns/deleted", "ns/recreated", "ns/same")
     then = store.revision
     entry = {name: e for e in store.list(PODS).entries for name in [e.name]}
@@ -59,7 +59,7 @@ async def test_list_as_of_an_older_revision(store: Store) -> None:
 
 
 async def test_pages_of_one_snapshot_while_writing(store: Store) -> None:
-    """The pages together are the list as of the first one, whatever happens between them."""
+    """The pages together are the list as of the first one, with any writes between them."""
     await _fill(store, *(f"ns/{number:03}" for number in range(60)))
     expected = [(e.name, e.raw) for e in store.list(PODS).entries]
     then = store.revision

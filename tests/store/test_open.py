@@ -1,4 +1,4 @@
-"""Stores by URL, with errors that say what is wrong with it."""
+"""Stores by URL, with errors that name the wrong part."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def test_each_scheme_has_its_driver(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_url_is_explained(url: str, complaint: str) -> None:
-    """Each with its own words."""
+    """Each error has words of its own."""
     with pytest.raises(ValueError) as refused:
         open_store(url)
     assert complaint in str(refused.value)
 
 
 def test_etcd_options(tmp_path: Path) -> None:
-    """Files are read, so that a wrong path is told at once."""
+    """Files are read at once, so that a wrong path is reported at once."""
     for name in ("ca", "cert", "key"):
         (tmp_path / name).write_text(name)
     (tmp_path / "password").write_text("hunter2\n")

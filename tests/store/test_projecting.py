@@ -1,8 +1,7 @@
-"""A projection is a store for those who read: nothing missed, nothing twice, nothing that makes no difference.
+"""A projection is a store for readers: no change is missed or repeated, and none without an effect is sent.
 
-Random changes, some of which the projection hides, are made to every driver. Watchers begin at random moments, from
-the present, from a version they saw before, or from the log; whatever they began with, what they hold at the end is
-what a list shows.
+Every driver gets random changes, some of which the projection hides. Watchers begin at random moments, from the
+present, from an earlier version, or from the log; in the end the state of each equals a list.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def value(name: str, shown: int, hidden: int) -> bytes:
 
 
 class Watcher:
-    """Holds what the events it was given add up to."""
+    """Applies events to its start state."""
 
     def __init__(self, projection: Projection, prefix: str, state: Sequence[Entry], revision: int) -> None:
         self.prefix = prefix
@@ -41,7 +40,7 @@ class Watcher:
         self._projection = projection
 
     def follow(self, missed: Sequence[Event]) -> None:
-        """From now on. No await between what was missed and this."""
+        """Continue from now on. No await between the missed events and the subscription."""
         self.take(missed)
         self.end = self._projection.subscribe(BUCKET, self.take)
 
@@ -63,7 +62,7 @@ class Watcher:
 
 
 class Changes:
-    """Random ones, and the model of what they lead to."""
+    """Makes random changes, and the model of their result."""
 
     def __init__(self, store: Store, dice: random.Random) -> None:
         self._store = store
@@ -90,7 +89,7 @@ class Changes:
 
 
 async def begin(projection: Projection, dice: random.Random, seen: list[tuple[int, dict[str, bytes]]]) -> Watcher:
-    """A watcher with the present, or with what somebody saw before and what came since."""
+    """Return a watcher with the present state, or with an earlier one and the events since."""
     prefix = dice.choice(("", "a/"))
     if dice.random() < 0.5:
         page = projection.list(BUCKET, prefix)

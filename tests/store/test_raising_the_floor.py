@@ -1,4 +1,4 @@
-"""Revisions never go back: a store that takes another one's place begins above all that clients have heard of."""
+"""Revisions never go back: a store that replaces another one begins above all revisions that clients know."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def _gone(store: Store, revision: int) -> None:
 
 
 async def test_everything_before_the_floor_is_gone_and_everything_after_it_is_above(store: Store) -> None:
-    """The objects stay; watches are told that they missed something; new history begins."""
+    """The objects stay; watches get an error that makes them list again; new history begins."""
     before = [(await store.create(PODS, f"ns/{number}", value())).revision for number in range(4)]
     batches: list[Sequence[Event]] = []
     store.subscribe(PODS, batches.append)
@@ -53,7 +53,7 @@ async def test_everything_before_the_floor_is_gone_and_everything_after_it_is_ab
 
 
 async def test_objects_are_written_on_as_before(store: Store) -> None:
-    """With the revision that they show; one from before the move is a conflict, never a create."""
+    """Updates need the new revision; one from before the move is a conflict, never a create."""
     await store.create(PODS, "ns/a", value("one"))
     old = store.revision
     await store.raise_floor(old + FLOOR_STEP)
@@ -104,7 +104,7 @@ async def test_it_outlives_the_process(durable_place: Place) -> None:
 
 
 async def test_a_server_beside_it_hears_of_it(etcd_place: EtcdPlace) -> None:
-    """It loads afresh, ends its watches, and both count alike from then on."""
+    """The other store loads again, ends its watches, and both continue from the same revision."""
     one, other = await etcd_place.open(), await etcd_place.open()
     entry = await one.create(PODS, "ns/a", value("one"))
     await _caught_up(other)
@@ -122,7 +122,7 @@ async def test_a_server_beside_it_hears_of_it(etcd_place: EtcdPlace) -> None:
 
 
 async def test_a_reader_is_as_far_as_every_other_after_fresh(etcd_place: EtcdPlace) -> None:
-    """Also where the newest revision of etcd is of nobody's objects: one server's revision is no other's future."""
+    """Also where etcd's newest revision is outside our prefix: no server knows a later revision than another."""
     one = await etcd_place.open()
     await one.create(PODS, "ns/a", value())
     stranger = EtcdPlace(etcd_place.cluster, etcd_place.folder)
@@ -135,7 +135,7 @@ async def test_a_reader_is_as_far_as_every_other_after_fresh(etcd_place: EtcdPla
 
 
 async def test_a_repair_keeps_above_the_floor(sqlite_place: SqlitePlace) -> None:
-    """Even when the marker is lost, which is the other place that knows how far the store had come."""
+    """Also when the marker is lost, the other place that keeps the store's revision."""
     store = await sqlite_place.open()
     await store.create(PODS, "ns/old", value())
     floor = store.revision + FLOOR_STEP

@@ -14,18 +14,18 @@ from tests.store.objects import PODS, SECRETS, names, revisions, told, value
 
 
 class Rot:
-    """Seals secrets by a key, recognisably."""
+    """A sealer with a recognisable key."""
 
     def __init__(self, key: str = "k1") -> None:
         self._key = f"{key}:".encode()
 
     @property
     def opened_first(self) -> tuple[tuple[str, str], ...]:
-        """Its key is known."""
+        """Return whether this key sealed the value."""
         return ()
 
     def seal(self, bucket: str, name: str, value: bytes) -> bytes:
-        """Bound to where it lies, as the real one is."""
+        """Bind the value to its place, as the real sealer does."""
         return self._key + base64.b85encode(name.encode() + b"\0" + value) if bucket == SECRETS else value
 
     def open(self, bucket: str, name: str, blob: bytes) -> bytes:
@@ -64,7 +64,7 @@ def _all(events: list[Event]) -> list[tuple[str, int, bytes, bytes | None, int]]
 
 
 async def test_objects_and_history_survive(durable_place: Place) -> None:
-    """Every event is told again just as it was told the first time, from every revision."""
+    """Every event is sent again as the first time, from every revision."""
     store = await durable_place.open()
     start = store.revision
     events = await _some_history(store)
@@ -85,7 +85,7 @@ async def test_objects_and_history_survive(durable_place: Place) -> None:
 
 
 async def test_compaction_survives(durable_place: Place) -> None:
-    """What was forgotten stays so, and the objects are whole."""
+    """Compacted events stay unavailable, and the objects are complete."""
     store = await durable_place.open()
     start = store.revision
     events = await _some_history(store)
@@ -102,7 +102,7 @@ async def test_compaction_survives(durable_place: Place) -> None:
 
 
 async def test_history_and_subscription_meet_without_a_gap(durable_place: Place) -> None:
-    """A watch that resumes over a restart while others write misses and repeats nothing."""
+    """A watch that resumes over a restart during concurrent writes misses and repeats nothing."""
     store = await durable_place.open()
     start = store.revision
     await _some_history(store)
@@ -157,7 +157,7 @@ async def test_sealed_values_are_never_readable_at_rest(durable_place: Place) ->
 
 
 async def test_the_wrong_key_is_named(durable_place: Place) -> None:
-    """Starting with another key says which object cannot be read."""
+    """Starting with another key names the object that cannot be read."""
     store = await durable_place.open(sealer=Rot())
     await store.create(SECRETS, "ns/a", value())
     await durable_place.close(store)

@@ -1,4 +1,4 @@
-"""A backup takes the place of what lies in etcd: a server that starts at any point finds the old objects or the new."""
+"""A backup replaces the objects in etcd: a server that starts at any point finds the old objects or the new."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def _left(place: EtcdPlace) -> int:
 async def test_of_several_who_finish_it_none_writes_over_what_a_server_has_written_since(
     etcd_place: EtcdPlace,
 ) -> None:
-    """Each is interrupted somewhere, again and again; then one gets through, serves, and the others come late."""
+    """Each run is interrupted somewhere, repeatedly; then one succeeds and serves, and the rest finishes later."""
     await _old(etcd_place)
     client, records = _tools(etcd_place)
     await prepare(client, records, BACKUP)

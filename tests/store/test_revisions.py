@@ -61,7 +61,7 @@ async def test_revisions_count_over_all_buckets(store: Store) -> None:
 
 
 async def test_create_of_what_is_there_is_refused(store: Store) -> None:
-    """And changes nothing."""
+    """Such a write changes nothing."""
     await store.create(PODS, "ns/a", value("one"))
     with pytest.raises(Exists):
         await store.create(PODS, "ns/a", value("two"))
@@ -71,7 +71,7 @@ async def test_create_of_what_is_there_is_refused(store: Store) -> None:
 
 
 async def test_a_write_must_name_the_current_version(store: Store) -> None:
-    """A conflict says what is there, and readers see that already."""
+    """A conflict names the current version, which readers already see."""
     first = await store.create(PODS, "ns/a", value("one"))
     second = await store.update(PODS, "ns/a", value("two"), first.revision)
     for write in (
@@ -87,7 +87,7 @@ async def test_a_write_must_name_the_current_version(store: Store) -> None:
 
 
 async def test_a_write_to_what_is_not_there_is_refused(store: Store) -> None:
-    """Whether it never was, or is no more."""
+    """The object never existed, or was deleted."""
     with pytest.raises(Missing):
         await store.update(PODS, "ns/a", value(), 1)
     entry = await store.create(PODS, "ns/a", value())
@@ -107,7 +107,7 @@ async def test_recreated_objects_are_new(store: Store) -> None:
 
 
 async def test_head_is_at_least_as_new_as_what_is_visible(store: Store) -> None:
-    """A read-modify-write from head succeeds when nobody else writes."""
+    """A read-modify-write from head succeeds without a concurrent write."""
     entry = await store.create(PODS, "ns/a", value("one"))
     head = store.head(PODS, "ns/a")
     assert head is not None

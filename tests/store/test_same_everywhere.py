@@ -1,7 +1,7 @@
 """Random sequences of operations have the same visible result on every store, and it is the model's.
 
-Revisions differ between stores (etcd counts more than ours), so each store's are replaced by the number of the write
-that made them before anything is compared.
+Revisions differ between stores (etcd counts more than ours), so before a comparison each is replaced by the number of
+the write that made it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _EXAMPLES = 30
 
 
 class Subject:
-    """One store, its revisions by number of write, and what a watcher of it was told."""
+    """One store, its revisions by number of write, and the events of a watcher."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -54,14 +54,14 @@ class Subject:
             self.store.subscribe(bucket, self.events.extend)
 
     async def raise_floor(self) -> None:
-        """Before anything is written. Memory, which a close would empty, has only its own revisions."""
+        """Raise the floor before any write. Memory, which a close would empty, has only its own revisions."""
         if not isinstance(self.place, MemoryPlace):
             store = await self.place.open()
             await store.raise_floor(store.revision + FLOOR_STEP)
             await self.place.close(store)
 
     async def restart(self) -> None:
-        """All but memory, which could only forget."""
+        """Restart all but memory, which would lose its objects."""
         if not isinstance(self.place, MemoryPlace):
             await self.place.close(self.store)
             await self.start()
@@ -81,14 +81,14 @@ class Subject:
         return self.version(entry)
 
     def version(self, entry: Entry) -> Version:
-        """In the model's terms."""
+        """Return a version in the model's terms."""
         metadata = json.loads(entry.raw)["metadata"]
         assert metadata["resourceVersion"] == str(entry.revision)
         number, created = self.marks.index(entry.revision), self.marks.index(entry.created)
         return Version(entry.name, number, created, metadata["name"])
 
     def change(self, event: Event) -> Change:
-        """In the model's terms."""
+        """Return events in the model's terms."""
         previous = self.version(event.previous) if event.previous is not None else None
         return Change(event.type, event.bucket, self.version(event.entry), previous)
 
@@ -109,7 +109,7 @@ class SameEverywhere(RuleBasedStateMachine):
 
     @initialize(raised=st.booleans())
     def start(self, raised: bool) -> None:
-        """Open them all; some of the time as stores that have taken another one's place."""
+        """Open them all; some of the time as stores that have replaced another one."""
         if raised:
             self._on_each(Subject.raise_floor)
         self._on_each(Subject.start)
@@ -127,7 +127,7 @@ class SameEverywhere(RuleBasedStateMachine):
         return self._runner.run(all_of_them())
 
     def _expect(self, expected: Any, action: Callable[[Subject], Coroutine[Any, Any, Any]]) -> None:
-        """Each store answers as the model does, errors by their kind."""
+        """Each store returns the model's result, errors by their kind."""
 
         async def outcome(subject: Subject) -> Any:
             try:
@@ -140,14 +140,14 @@ class SameEverywhere(RuleBasedStateMachine):
 
     @rule(writes=st.lists(_WRITES, min_size=1, max_size=5))
     def write(self, writes: list[Write]) -> None:
-        """Right and wrong ones."""
+        """Right and wrong revisions."""
         for write in writes:
             exact = write._replace(action=self._model.action_of(write))
             self._expect(self._model.write(exact), lambda subject, exact=exact: subject.write(exact))
 
     @rule(bucket=_BUCKETS, prefix=_PREFIXES, after=st.just("") | _NAMES, limit=st.integers(0, 3), data=st.data())
     def list(self, bucket: str, prefix: str, after: str, limit: int, data: st.DataObject) -> None:
-        """A page of the present or of the past, as far as memory goes since the last restart."""
+        """A page of the present or of the past, as far as memory has history since the last restart."""
         number = data.draw(st.integers(self._restarted, self._model.now))
 
         async def page(subject: Subject) -> Any:
@@ -159,7 +159,7 @@ class SameEverywhere(RuleBasedStateMachine):
 
     @rule(bucket=_BUCKETS, prefix=_PREFIXES, data=st.data())
     def history(self, bucket: str, prefix: str, data: st.DataObject) -> None:
-        """From any revision, over restarts; or gone, on all of them alike."""
+        """History from any revision, over restarts; or Compacted, on all of them alike."""
         number = data.draw(st.integers(0, self._model.now))
 
         async def history(subject: Subject) -> Any:
@@ -170,7 +170,7 @@ class SameEverywhere(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def compact(self, data: st.DataObject) -> None:
-        """Forget up to some revision, often not all of it."""
+        """Compact up to some revision, often not all of it."""
         number = data.draw(st.integers(0, max(0, self._model.now - 3)))
         self._expect(None, lambda subject: subject.store.compact(subject.marks[number]))
         self._model.compacted = max(self._model.compacted, number)
@@ -183,7 +183,7 @@ class SameEverywhere(RuleBasedStateMachine):
 
     @invariant()
     def everything_looks_right(self) -> None:
-        """Objects, and what watchers were told over all restarts."""
+        """Objects, and events of watchers over all restarts."""
 
         async def look(subject: Subject) -> Any:
             objects = {
@@ -198,9 +198,9 @@ class SameEverywhere(RuleBasedStateMachine):
             self._expect((self._model.snapshots[-1], self._model.counts(), self._model.changes), look)
 
 
-@pytest.mark.timeout(300)  # a failure is shrunk to its essence first
+@pytest.mark.timeout(300)  # a failure is minimized first
 def test_random_operations_look_the_same_on_every_store(etcds: EtcdClusters) -> None:
-    """Memory, SQLite and a real etcd must not be told from the model."""
+    """Memory, SQLite and a real etcd must be indistinguishable from the model."""
     SameEverywhere.etcds = etcds
     run_state_machine_as_test(
         SameEverywhere,

@@ -44,21 +44,21 @@ class Servers:
         self.clients = [_serving(store) for store in stores]
 
     async def agree(self) -> None:
-        """Let each see what the others wrote."""
+        """Wait until each server sees the writes of all."""
         for store in self._stores:
             if (fresh := store.fresh()) is not None:
                 await fresh
         await asyncio.sleep(0.05)
 
     async def race(self, target: Any, *objects: JsonObject) -> list[Any]:
-        """Create all of them at once, by turns through each server; the answers, refusals included."""
+        """Create all of them at once, by turns through each server; return the results, errors included."""
         ways = [self.clients[number % 2].resource(target) for number in range(len(objects))]
         creates = [way.create(obj) for way, obj in zip(ways, objects, strict=True)]
         return await asyncio.gather(*creates, return_exceptions=True)
 
 
 class Unimaginative(Randomness):
-    """Everybody has the same idea first."""
+    """Every server draws the same number first."""
 
     def uniform(self, a: float, b: float) -> float:
         return a
@@ -130,7 +130,7 @@ async def _leader(user: Client) -> str:
 
 
 async def _has_network(user: Client, namespace: str) -> None:
-    """The controllers give one to every namespace."""
+    """The controllers create one in every namespace."""
     async with asyncio.timeout(40):
         while not (await user.resource(NETWORKS).list(namespace)).items:
             await asyncio.sleep(0.05)
@@ -235,7 +235,7 @@ async def test_one_of_two_services_gets_a_contended_address_or_port(servers: Ser
 
 
 async def test_a_watch_goes_on_at_another_server_which_may_be_behind(servers: Servers) -> None:
-    """What one server has told is no other's future: every change once, and never a 410."""
+    """A watch that moves to a server that may be behind gets every change once, and never a 410."""
     here, there = (each.resource(CONFIG_MAPS) for each in servers.clients)
     for number in range(20):
         made = await here.create(named(f"before-{number}"))

@@ -27,7 +27,7 @@ async def test_settling_does_not_wait_for_later_writes(sqlite_place: SqlitePlace
     first = store.create(PODS, "ns/first", value())
     head = store.head(PODS, "ns/first")
     assert head is not None
-    await asyncio.sleep(0)  # its batch is under way
+    await asyncio.sleep(0)  # its batch has started
     second = store.create(PODS, "ns/second", value())
     waiting = store.settled(head.revision)
     assert waiting is not None
@@ -52,4 +52,4 @@ async def test_waiters_for_a_failed_write_fail(sqlite_place: SqlitePlace) -> Non
         await waiting
     with pytest.raises(Unavailable):
         await creating
-    assert store.settled() is None, "revisions that were given out in vain are waited for"
+    assert store.settled() is None, "a revision of a failed write does not hold up waiters"

@@ -26,7 +26,7 @@ WAYS_ON = "; restore a backup, or run `tarmac store repair --accept-loss`, which
 
 
 async def _killed(place: SqlitePlace, folder: Path, writes: int = 30) -> Path:
-    """A store as kill -9 leaves it, everything in its write-ahead log; its path."""
+    """Leave a store as kill -9 does, everything in its write-ahead log; return its path."""
     store = await place.open()
     for number in range(writes):
         await store.create(PODS, f"ns/{number:02}", value(f"text-{number:02}"))
@@ -62,7 +62,7 @@ async def test_a_flipped_bit_in_a_value_names_its_object(sqlite_place: SqlitePla
 
 
 async def test_a_sound_row_of_another_store_is_found(sqlite_place: SqlitePlace, tmp_path: Path) -> None:
-    """Its own checksum matches and the number of rows is right; only the total of all checksums tells."""
+    """Its own checksum matches and the number of rows is right; only the total of all checksums differs."""
     await sqlite_place.close(await sqlite_place.open())
     donor = tmp_path / "donor"
     shutil.copytree(sqlite_place.path.parent, donor, ignore=shutil.ignore_patterns(donor.name))
@@ -79,7 +79,7 @@ async def test_a_sound_row_of_another_store_is_found(sqlite_place: SqlitePlace, 
 
 
 async def test_a_missing_log_is_missed(sqlite_place: SqlitePlace, tmp_path: Path) -> None:
-    """The database alone is sound, but older than what was acknowledged."""
+    """The database alone is intact, but older than the acknowledged writes."""
     path = await _killed(sqlite_place, tmp_path / "killed")
     Path(f"{path}-wal").unlink()
     assert await _refusal(path) == "it ends at revision 1, but had come to 31: changes after 1 are missing"
@@ -100,7 +100,7 @@ async def test_a_missing_database_is_missed(sqlite_place: SqlitePlace, tmp_path:
 
 
 async def test_a_missing_or_foreign_marker_is_missed(sqlite_place: SqlitePlace, tmp_path: Path) -> None:
-    """Without it nobody can say whether the log is complete."""
+    """Without it the store cannot check that the log is complete."""
     path = await _killed(sqlite_place, tmp_path / "killed")
     marker = Path(f"{path}.marker")
     kept = marker.read_bytes()
@@ -121,7 +121,7 @@ async def test_a_missing_or_foreign_marker_is_missed(sqlite_place: SqlitePlace, 
 
 
 async def test_a_refused_store_is_left_as_it_was(sqlite_place: SqlitePlace, tmp_path: Path) -> None:
-    """So that whoever repairs or examines it finds everything."""
+    """A repair or an examination finds all files unchanged."""
     path = await _killed(sqlite_place, tmp_path / "killed")
     log = bytearray(Path(f"{path}-wal").read_bytes())
     log[32 + 20 * FRAME + 200] ^= 1
@@ -132,7 +132,7 @@ async def test_a_refused_store_is_left_as_it_was(sqlite_place: SqlitePlace, tmp_
 
 
 async def test_a_damaged_log_is_told_from_a_torn_one(sqlite_place: SqlitePlace, tmp_path: Path) -> None:
-    """With a marker that a power cut left behind, complete transactions beyond the damage tell that it was durable."""
+    """With a marker that a power cut left behind, complete transactions beyond the damage prove that it was durable."""
     path = await _killed(sqlite_place, tmp_path / "killed")
     mark, _ = read_marker(Path(f"{path}.marker"))
     assert mark is not None
@@ -169,7 +169,7 @@ async def test_damage_under_a_running_store_is_found(tmp_path: Path) -> None:
     integrity = store.checks()["store-integrity"]
     for number in range(60):
         await store.create(PODS, f"ns/{number:02}", value(f"text-{number:02}", 500))
-    store.forget(store.revision)  # as memory does when much has happened since
+    store.forget(store.revision)  # as memory does after many writes
     store._compacted = 0
     await store.verifier.verify()
     assert integrity() is None
@@ -184,7 +184,7 @@ async def test_damage_under_a_running_store_is_found(tmp_path: Path) -> None:
 
 
 async def test_the_daily_pass_runs_daily(tmp_path: Path) -> None:
-    """From a day after the start on, when everything was verified."""
+    """Only history from a day after the start on; the start verified everything."""
     clock = ManualClock()
     store = SqliteStore(tmp_path / "store.db", clock=clock, wal_pages=16)
     await store.start()

@@ -22,7 +22,7 @@ from tests.store.objects import PODS, names, told, value
 
 
 async def _fill_until_refused(store: Store, size: int) -> int:
-    """Create objects until the disk is full; how many fitted."""
+    """Create objects until the disk is full; return how many fitted."""
     for number in range(10_000):
         [outcome] = await asyncio.gather(
             store.create(PODS, f"ns/{number:05}", value(size=size)), return_exceptions=True
@@ -34,7 +34,7 @@ async def _fill_until_refused(store: Store, size: int) -> int:
 
 
 async def test_a_full_database_refuses_writes_and_recovers(sqlite_place: SqlitePlace) -> None:
-    """Head and visible state are as if the refused write had never been tried."""
+    """Head and visible state are as before the rejected write."""
     store = sqlite_place.make()
     await store.start()
     sqlite_place.stores.append(store)
@@ -59,7 +59,7 @@ async def test_a_full_database_refuses_writes_and_recovers(sqlite_place: SqliteP
     store._file._writer.execute("PRAGMA max_page_count = 1000000").fetchall()
     entry = await store.create(PODS, "ns/later", value("later"))
     assert store.checks()["store-disk"]() is None
-    assert entry.revision > head.revision, "a number seen in head was given out again"
+    assert entry.revision > head.revision, "head showed a revision that was then given out again"
     await sqlite_place.close(store)
     store = await sqlite_place.open()
     assert store.count(PODS) == fitted + 1
@@ -79,7 +79,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.root
 async def test_a_full_disk_refuses_writes_and_recovers(small_disk: Path) -> None:
-    """The same on a real file system without space, whose WAL has nowhere to go."""
+    """The same on a real file system without space, whose WAL cannot grow."""
     ballast = small_disk / "ballast"
     ballast.write_bytes(b"x" * 2_400_000)
     store = SqliteStore(small_disk / "store.db")
@@ -100,7 +100,7 @@ async def test_a_full_disk_refuses_writes_and_recovers(small_disk: Path) -> None
 async def test_after_a_failed_sync_no_write_is_accepted(
     sqlite_place: SqlitePlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody knows what the kernel still holds, so trying again would lie. Reads go on."""
+    """The kernel's cache is unknown after a failed sync, so a retry could report success wrongly. Reads go on."""
     failing = False
     sync = StoreFile.sync
 
@@ -126,7 +126,7 @@ async def test_after_a_failed_sync_no_write_is_accepted(
 
 
 async def test_the_wal_does_not_grow_under_constant_load(sqlite_place: SqlitePlace) -> None:
-    """Writers that never pause leave it no larger than a few times its limit."""
+    """With writers that never pause it stays below a few times its limit."""
     store = sqlite_place.make(wal_pages=64)
     await store.start()
     sqlite_place.stores.append(store)
@@ -146,22 +146,22 @@ async def test_the_wal_does_not_grow_under_constant_load(sqlite_place: SqlitePla
 
 
 async def test_a_sync_finds_the_blocks_of_the_wal_in_place(sqlite_place: SqlitePlace) -> None:
-    """Neither the first round nor the next ones move its end, which a sync would have to write too."""
+    """No round moves its end, which a sync would have to write too."""
     store = sqlite_place.make(wal_pages=512)
     await store.start()
     sqlite_place.stores.append(store)
     wal = Path(f"{sqlite_place.path}-wal").stat
     at_start = wal().st_size
     assert at_start > 512 * 4096
-    assert wal().st_blocks * 512 >= at_start, "it has holes, whose blocks a sync would have to find"
+    assert wal().st_blocks * 512 >= at_start, "holes would make a sync allocate blocks"
     for number in range(900):
         await store.create(PODS, f"ns/{number}", value(size=1200))
-    assert sqlite_place.path.stat().st_size > 500_000, "it was not started over"
+    assert sqlite_place.path.stat().st_size > 500_000, "the log was not restarted"
     assert wal().st_size == at_start
 
 
 async def test_two_servers_cannot_open_one_file(sqlite_place: SqlitePlace) -> None:
-    """The second is told who has it; when the first is gone it may."""
+    """The second server's error names the first; when the first has ended, the second may start."""
     first = await sqlite_place.open()
     with pytest.raises(Unavailable, match=rf"in use by another server \(process {os.getpid()}\)"):
         await sqlite_place.open()
@@ -190,7 +190,7 @@ async def test_another_programs_file_is_refused(sqlite_place: SqlitePlace) -> No
 
 
 async def test_a_damaged_file_is_named(sqlite_place: SqlitePlace) -> None:
-    """Whether it was never a database or has a hole in the middle."""
+    """The file was never a database, or has a hole in the middle."""
     sqlite_place.path.write_bytes(b"not a database" * 1000)
     with pytest.raises(Damaged, match="is damaged: file is not a database; restore a backup"):
         await sqlite_place.open()

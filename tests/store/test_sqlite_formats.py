@@ -1,4 +1,4 @@
-"""A store of the format before sums and markers becomes one with both at its first start, kill -9 or not."""
+"""A store of the format before checksums and markers gets both at its first start, kill -9 or not."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ async def test_a_store_without_sums_gets_them(path: Path) -> None:
 
 @pytest.mark.parametrize("moment", _KILLED_WHILE)
 async def test_a_kill_in_the_middle_loses_nothing(path: Path, moment: str) -> None:
-    """The next start does it, or finds it done."""
+    """The next start upgrades it, or finds it upgraded."""
     _start_and_be_killed(path, moment)
     await _check(path)
 

@@ -1,4 +1,4 @@
-"""The change log in the file: how much is kept, and that it is what memory no longer has."""
+"""The change log in the file: its limits, and its use for changes that memory no longer has."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.store.objects import PODS, SECRETS, revisions, value
 
 
 async def _churn(store: Store, count: int) -> None:
-    """Changes of few objects, each a revision."""
+    """Write changes of few objects, each a revision."""
     for number in range(count):
         name = f"ns/{number % 5}"
         head = store.head(PODS, name)
@@ -27,13 +27,13 @@ async def _churn(store: Store, count: int) -> None:
 
 
 async def test_history_is_kept_by_age_and_by_number(sqlite_place: SqlitePlace) -> None:
-    """Young changes stay, however many; old ones stay while they are among the last so many."""
+    """Young changes stay, in any number; old ones stay while they are among the last so many."""
     clock = ManualClock()
     store = sqlite_place.make(clock=clock, keep_seconds=300, keep_events=200)
     await store.start()
     sqlite_place.stores.append(store)
     await _churn(store, 900)
-    assert store._file.floor == 1, "changes younger than five minutes were forgotten"
+    assert store._file.floor == 1, "changes younger than five minutes were deleted"
     clock.advance(301)
     await _churn(store, 50)
     floor = store._file.floor
@@ -44,7 +44,7 @@ async def test_history_is_kept_by_age_and_by_number(sqlite_place: SqlitePlace) -
 
     with closing(sqlite3.connect(sqlite_place.path)) as db:
         (rows,) = db.execute("SELECT count(*) FROM log").fetchone()
-    assert rows <= end - floor + 5, "replaced versions were left behind"
+    assert rows <= end - floor + 5, "replaced versions were not deleted"
     store = await sqlite_place.open(clock=clock)
     assert revisions(await store.history(PODS, floor)) == list(range(floor + 1, end + 1))
     with pytest.raises(Compacted):
@@ -75,7 +75,7 @@ async def test_a_start_remembers_as_much_as_memory_keeps(sqlite_place: SqlitePla
 
 
 async def test_the_file_reaches_further_back_than_memory(sqlite_place: SqlitePlace) -> None:
-    """Memory is bounded; what it dropped is read from the file, joined to what it has."""
+    """Memory is bounded; a read joins older changes from the file with those in memory."""
     store = sqlite_place.make()
     store._keep_events = 40
     await store.start()
@@ -113,7 +113,7 @@ async def test_memory_is_bounded_by_bytes_too(sqlite_place: SqlitePlace) -> None
 
 @pytest.mark.parametrize("seconds", [-400 * 24 * 3600.0, 400 * 24 * 3600.0], ids=["back", "forward"])
 async def test_a_clock_that_was_set_makes_no_history_endless(seconds: float, sqlite_place: SqlitePlace) -> None:
-    """Changes stamped with a time to come would be young until that time comes."""
+    """Changes with a time in the future would stay young until that time comes."""
     clock = ManualClock()
     store = sqlite_place.make(clock=clock, keep_seconds=300, keep_events=200)
     await store.start()

@@ -1,6 +1,6 @@
-"""kill -9 of a process that writes: what it acknowledged is there, whole, and in a history without gaps.
+"""kill -9 of a writing process: its acknowledged writes are there, complete, and in a history without gaps.
 
-`TARMAC_STORE_KILLS` sets how often (20 unless told; the soak run uses more).
+`TARMAC_STORE_KILLS` sets how often (default 20; the soak run uses more).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _KILLS = int(os.environ.get("TARMAC_STORE_KILLS", "20"))
 
 
 def _write_and_be_killed(path: Path, dice: random.Random) -> list[tuple[str, str, int, str]]:
-    """What a writer acknowledged before it was killed in the middle of its work."""
+    """Kill a writer in the middle of its work; return its acknowledged writes."""
     command = [sys.executable, "-m", "tests.store.writing_process", str(path), str(dice.choice((1, 4, 16)))]
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
     assert process.stdout is not None

@@ -1,7 +1,7 @@
-"""The power goes: of what was written since a file's last sync, any part may be missing. Acknowledged writes are not.
+"""Power cuts: any part of the writes since a file's last sync may be missing. Acknowledged writes never are.
 
-SQLite runs on a virtual file system that records every write and sync. At random moments the disk is put together as
-it could look after a power cut (everything synced, and of the rest an arbitrary part) and opened again.
+SQLite runs on a virtual file system that records every write and sync. At random moments the test builds the disk as it
+could look after a power cut (everything synced, and of the rest an arbitrary part) and opens it again.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tarmac.store.sqlite.marker import Marker
 from tests.store.objects import PODS, value
 
 Moment = dict[str, tuple[int, int]]
-"""Of each file: how many operations there were, and how many of them were synced."""
+"""By file: the number of operations, and how many of them were synced."""
 
 
 class Disk:
-    """What was done to each file, in order, and how much of it is certain to be on the platter."""
+    """The operations on each file, in order, and the number of them that are durable."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -35,32 +35,32 @@ class Disk:
         self._synced: dict[str, int] = {}
 
     def write(self, file: str, offset: int, data: bytes | None) -> None:
-        """Into the page cache."""
+        """Write into the page cache."""
         with self._lock:
             self._operations.setdefault(file, []).append((offset, data))
 
     def delete(self, file: str) -> None:
-        """For good: cuts come after opening, which syncs the directory."""
+        """Delete for good: cuts come after opening, which syncs the directory."""
         with self._lock:
             self._operations.pop(file, None)
 
     def mark(self, file: str) -> int:
-        """How much a sync that starts now will cover."""
+        """Return the number of operations that a sync started now will cover."""
         with self._lock:
             return len(self._operations.get(file, ()))
 
     def synced(self, file: str, mark: int) -> None:
-        """That sync is done."""
+        """Record that this sync is done."""
         with self._lock:
             self._synced[file] = max(mark, self._synced.get(file, 0))
 
     def now(self) -> Moment:
-        """The moment the power goes."""
+        """Return the state at a power cut now."""
         with self._lock:
             return {file: (len(done), self._synced.get(file, 0)) for file, done in self._operations.items()}
 
     def put_together(self, moment: Moment, folder: Path, dice: random.Random) -> Path:
-        """The disk as it may look when the power is back; the path of the database."""
+        """Write the disk as it may look after the cut; return the path of the database."""
         keep = dice.random()
         for file, (done, synced) in moment.items():
             content = bytearray()
@@ -77,7 +77,7 @@ class Disk:
 
 
 class RecordingFile(apsw.VFSFile):
-    """A file whose writes and syncs are noted."""
+    """A file that records its writes and syncs."""
 
     def __init__(self, disk: Disk, name: str, filename: apsw.URIFilename | str | None, flags: list[int]) -> None:
         super().__init__("unix", filename, flags)
@@ -137,7 +137,7 @@ def _name(marker: Marker) -> str:
 
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
-    """Recording, the driver's own sync of the WAL and its marker included."""
+    """Record, including the driver's own sync of the WAL and its marker."""
     disk = Disk()
     vfs = RecordingDisk(disk)
     sync = StoreFile.sync
@@ -168,7 +168,7 @@ async def _write(store: SqliteStore, writer: int, acknowledged: list[Entry], dic
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_nothing_acknowledged_is_lost_by_a_power_cut(disk: Disk, tmp_path: Path, seed: int) -> None:
-    """Many cuts of one busy hour, checkpoints among them."""
+    """Many cuts of one run with checkpoints."""
     dice = random.Random(seed)
     store = SqliteStore(tmp_path / "store.db", wal_pages=24)
     await store.start()
@@ -176,7 +176,7 @@ async def test_nothing_acknowledged_is_lost_by_a_power_cut(disk: Disk, tmp_path:
     cuts: list[tuple[Moment, int]] = []
     writing = asyncio.gather(*(_write(store, writer, acknowledged, dice) for writer in range(4)))
     while not writing.done():
-        count = len(acknowledged)  # before the moment: these must be there
+        count = len(acknowledged)  # before the cut: these must be there
         cuts.append((disk.now(), count))
         await asyncio.sleep(dice.random() * 0.001)
     await writing

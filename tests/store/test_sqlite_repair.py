@@ -1,4 +1,4 @@
-"""`tarmac store repair`: says what is damaged and what is lost; with --accept-loss it goes on without."""
+"""`tarmac store repair`: reports damage and losses; with --accept-loss it continues without the lost objects."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def test_it_says_what_it_would_drop_and_drops_it_when_told_to(tmp_path: Pa
 
 
 async def test_pages_that_cannot_be_read_cost_only_their_rows(tmp_path: Path) -> None:
-    """The revisions around them are told."""
+    """The report names the revisions around them."""
     path = tmp_path / "store.db"
     await _made(path)
     content = bytearray(path.read_bytes())
@@ -110,7 +110,7 @@ async def test_a_missing_log_costs_what_was_in_it(tmp_path: Path) -> None:
 async def test_an_interrupted_repair_is_finished_by_the_next(
     tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And nobody starts on what lies there meanwhile."""
+    """No server starts on the files meanwhile."""
     path = tmp_path / "store.db"
     await _made(path)
     _change(path, b"text-17", b"text-18")

@@ -13,7 +13,7 @@ from tests.store.objects import PODS, SECRETS, decoded, names, revisions, text, 
 
 
 async def _churn(store: Store, seed: int, writes: int) -> None:
-    """Random creates, updates and deletes that other writers may get in the way of."""
+    """Make random creates, updates and deletes, which may conflict with other writers."""
     dice = random.Random(seed)
     for number in range(writes):
         name = f"ns/{dice.randrange(12)}"
@@ -30,7 +30,7 @@ async def _churn(store: Store, seed: int, writes: int) -> None:
 
 
 def _replayed(start: dict[str, bytes], events: Sequence[Event]) -> dict[str, bytes]:
-    """The objects after the events; fails on any event that does not fit what came before."""
+    """Apply the events; fail on any event that does not fit the state before."""
     objects = dict(start)
     for event in events:
         name = event.entry.name
@@ -58,7 +58,7 @@ async def test_events_tell_what_happened(store: Store) -> None:
 
 
 async def test_a_delete_can_show_a_final_state(store: Store) -> None:
-    """As when the last finalizer goes: what is shown was never stored."""
+    """As when the last finalizer is removed: the shown version was never stored."""
     events: list[Event] = []
     store.subscribe(PODS, events.extend)
     start = store.revision
@@ -73,7 +73,7 @@ async def test_a_delete_can_show_a_final_state(store: Store) -> None:
 
 
 async def test_an_event_comes_before_its_acknowledgement(store: Store) -> None:
-    """A writer that was woken finds that every watcher was told."""
+    """A writer that wakes up finds that every watcher has the event."""
     events: list[Event] = []
     store.subscribe(PODS, events.extend)
     for number in range(10):
@@ -82,7 +82,7 @@ async def test_an_event_comes_before_its_acknowledgement(store: Store) -> None:
 
 
 async def test_subscribers_hear_their_bucket_until_they_leave(store: Store) -> None:
-    """One that fails costs the others nothing."""
+    """A subscriber that fails does not affect the other ones."""
     pods: list[Event] = []
     secrets: list[Event] = []
 

@@ -1,6 +1,6 @@
-"""A server of several processes, a node that has a tunnel to one of them, and clients that know whom they speak to.
+"""A server of several processes, a node with a tunnel to one of them, and clients that know their process.
 
-The kernel deals connections out among the processes. So a client asks for `/readyz?verbose`, which names every worker
+The kernel distributes connections among the processes. So a client requests `/readyz?verbose`, which names every worker
 but the one that answers, and keeps the connection.
 """
 
@@ -34,7 +34,7 @@ POD = "/api/v1/namespaces/default/pods/web"
 
 @dataclass
 class Crowd:
-    """Everything there is."""
+    """The server, its node and a client."""
 
     server: TarmacProcess
     count: int
@@ -44,7 +44,7 @@ class Crowd:
     folder: Path
 
     def workers(self) -> dict[int, int]:
-        """Process ids by the number of the worker, as their sockets' owners tell."""
+        """Return process ids by number of the worker, which the names of their audit logs tell."""
         found: dict[int, int] = {}
         for pid in children(self.server.pid):
             opened = [os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir() if each.is_symlink()]
@@ -54,7 +54,7 @@ class Crowd:
         return found
 
     async def connection(self, worker: int | None = None) -> Connection:
-        """A connection to a worker of choice, or to any."""
+        """Open a connection to a given worker, or to any."""
         for _ in range(200):
             made = await self._connection()
             if worker is None or made.worker == worker:
@@ -73,7 +73,7 @@ class Crowd:
 
 
 class Connection:
-    """One connection that is kept; `worker` is who answers on it."""
+    """An open connection; `worker` is the number of the process that serves it."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -82,11 +82,11 @@ class Connection:
 
     @property
     def port(self) -> int:
-        """Our own."""
+        """The local port."""
         return self.writer.get_extra_info("sockname")[1]
 
     async def get(self, target: str) -> bytes:
-        """The body of an answer, whatever its status."""
+        """Return the body of a response of any status."""
         self.writer.write(f"GET {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         async with asyncio.timeout(20):
             head = await self.reader.readuntil(b"\r\n\r\n")
@@ -100,7 +100,7 @@ class Connection:
             return body
 
     async def upgrade(self, target: str, protocol: str = "v5.channel.k8s.io") -> None:
-        """Make it a WebSocket."""
+        """Upgrade to a WebSocket."""
         key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
         upgrade = f"Connection: Upgrade\r\nUpgrade: websocket\r\n{key}Sec-WebSocket-Protocol: {protocol}\r\n"
         self.writer.write(f"GET {target} HTTP/1.1\r\nHost: x\r\n{upgrade}\r\n".encode())
@@ -109,13 +109,13 @@ class Connection:
         assert head.startswith(b"HTTP/1.1 101"), head
 
     def send(self, channel: int, data: bytes) -> None:
-        """A message of a channel; the mask is four zeros."""
+        """Send a message on a channel; the mask is four zeros."""
         body = bytes((channel,)) + data
         assert len(body) < 126
         self.writer.write(bytes((0x82, 0x80 | len(body))) + bytes(4) + body)
 
     async def hears(self, expected: bytes) -> bool:
-        """Whether that comes; frames of servers are not masked, so what is in them can be seen."""
+        """Return true once the expected bytes arrive; servers do not mask frames, so their content is readable."""
         seen = b""
         with suppress(asyncio.IncompleteReadError, ConnectionError, TimeoutError):
             async with asyncio.timeout(20):
@@ -127,7 +127,7 @@ class Connection:
         return expected in seen
 
     def close(self) -> None:
-        """Give it up."""
+        """Close the connection."""
         self.writer.transport.abort()
 
 
@@ -184,12 +184,12 @@ async def _account(client: Client) -> None:
 
 
 def children(pid: int) -> list[int]:
-    """The processes that one has started."""
+    """Return the child processes of a process."""
     return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def peer_ports(pid: int, port: int) -> set[int]:
-    """The ports of those who are connected to a port of a process."""
+    """Return the client ports of connections to a port of a process."""
     inodes = set[str]()
     for each in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""`tarmac server --processes 3`: one address, every way to a node through every worker, figures of all, and kills."""
+"""`tarmac server --processes 3`: one address, every way to a node through every worker, metrics of all, and kills."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def world(tmp_path: Path, store: str) -> AsyncGenerator[Crowd]:
 
 
 async def answers(world: Crowd, worker: int, target: str, expected: bytes, **spoken: Any) -> None:
-    """A stream through one worker brings what is expected. It may take a moment until workers know of the tunnel."""
+    """Assert that a stream through one worker brings these bytes. Workers may need a moment to learn of the tunnel."""
     connection = await world.connection(worker)
     await connection.upgrade(f"{POD}/{target}", spoken.get("protocol", "v5.channel.k8s.io"))
     if "send" in spoken:
@@ -64,7 +64,7 @@ async def answers(world: Crowd, worker: int, target: str, expected: bytes, **spo
 
 
 async def tunnel_is_known(world: Crowd) -> None:
-    """Until every worker knows the way to the node."""
+    """Wait until every worker can reach the node."""
     for worker in range(world.count):
         async with asyncio.timeout(40):
             while True:
@@ -148,7 +148,7 @@ async def only_streams_through_a_killed_worker_end(world: Crowd) -> None:
         streams = [await _begun(world, number % WORKERS) for number in range(STREAMS)]
         killed, pids = round_number, world.workers()
         through = [each for each in streams if each.worker == killed]
-        # Whatever else is connected to that worker are streams of the node, and perhaps its tunnel.
+        # Other connections of that worker are streams of the node, and perhaps its tunnel.
         of_node = peer_ports(pids[killed], port) - {each.port for each in streams}
         os.kill(pids[killed], signal.SIGKILL)
         await asyncio.sleep(0.5)
@@ -166,7 +166,7 @@ async def only_streams_through_a_killed_worker_end(world: Crowd) -> None:
 
 
 async def _begun(world: Crowd, worker: int) -> Connection:
-    """A command that says back what it is told."""
+    """Start a command that echoes its input."""
     connection = await world.connection(worker)
     await connection.upgrade(f"{POD}/exec?command=cat&stdin=1&stdout=1")
     assert await _echoes(connection)
@@ -181,7 +181,7 @@ async def _echoes(connection: Connection) -> bool:
 
 
 async def a_node_brings_only_what_it_was_asked_for(world: Crowd) -> None:
-    """Whatever is brought to a worker by a node that was not asked, it is not found, and no worker minds."""
+    """A stream that a node opens without a request gets 404 or 403, and every worker keeps working."""
     context = ssl.create_default_context(cadata=world.node.ca)
     (world.folder / "n1.pem").write_text(f"{world.node.certificate}\n{world.node.key}")
     context.load_cert_chain(world.folder / "n1.pem")

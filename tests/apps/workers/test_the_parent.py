@@ -1,4 +1,4 @@
-"""The parent of workers: ready when all are, starts again what ends, ends with what keeps a worker from starting."""
+"""The parent of workers: ready when all are; restarts workers that end; ends when a worker cannot start."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def started(how: str) -> subprocess.Popen[str]:
 
 @contextmanager
 def ended(process: subprocess.Popen[str]) -> Generator[None]:
-    """Whatever the test finds, the parent is gone afterwards, and its workers with it."""
+    """End the parent after the test, and with it its workers."""
     try:
         yield
     finally:
