@@ -1,4 +1,4 @@
-"""Whole numbers in text of others: a number within bounds or none, whatever the length."""
+"""Whole numbers in foreign text of any length: a number within bounds or none."""
 
 from __future__ import annotations
 

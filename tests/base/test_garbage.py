@@ -30,7 +30,7 @@ def test_those_who_never_pause_keep_nobodys_garbage() -> None:
         assert gc.isenabled()
     assert gc.isenabled()
     with collector_disabled():
-        assert not gc.isenabled(), "after a pause there is quiet again"
+        assert not gc.isenabled(), "the collector is off again after a pause"
     assert gc.isenabled()
 
 

@@ -1,4 +1,4 @@
-"""Feature gates: what a part was told, and what becomes of gates that have no effect there."""
+"""Feature gates: parsing, and reports of gates that have no effect in a component."""
 
 from __future__ import annotations
 

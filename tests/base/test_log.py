@@ -1,4 +1,4 @@
-"""One line for each message, whatever the values are."""
+"""Each message is one line, for any values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop's time of an awaitable is that of its steps, and whatever befalls the waiter reaches the awaitable."""
+"""A metered awaitable reports the loop time of its steps, and passes cancellations and results through."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tarmac.base.metered import Metered
 
 
 class Stage:
-    """A clock that only work moves, and the seconds that were reported."""
+    """A clock that only work moves, and the reported seconds."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()

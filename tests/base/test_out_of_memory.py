@@ -22,7 +22,7 @@ POD = Change("ADDED", EnvelopeMetadata(name="a", namespace="n", uid="1", resourc
 
 
 class Ended(BaseException):
-    """In place of the process."""
+    """Replaces the end of the process."""
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +66,7 @@ async def test_a_task_that_nobody_awaits(ended: list[int]) -> None:
     async def work() -> None:
         too_much()
 
-    asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)  # of the process that goes on here
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)  # of the test's process
     tasks = Tasks()
     tasks.begin(work(), "greedy")
     await tasks.settled()

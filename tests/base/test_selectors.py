@@ -1,4 +1,4 @@
-"""Selectors accept Kubernetes' grammar, match as it says, and complain in its words."""
+"""Selectors accept Kubernetes' grammar, match by its rules, and return its error messages."""
 
 from __future__ import annotations
 

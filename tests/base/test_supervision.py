@@ -1,4 +1,4 @@
-"""Work that must not end is begun again when it fails."""
+"""Supervised work restarts when it ends or fails."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_pauses_are_short_again_after_work_that_lasted() -> None:
             await settle()
     pauses = [round(second - first) for first, second in itertools.pairwise(tries)]
     assert pauses[:3] == [1, 2, 4]
-    assert pauses[3:5] == [61, 2], "one second after an end that came late, then two"
+    assert pauses[3:5] == [61, 2], "the back-off restarts at one second after a long run"
 
 
 async def test_work_that_ends_by_itself_is_begun_again_too() -> None:

@@ -1,4 +1,4 @@
-"""Tasks have owners: named, kept, ended together, and none fails in silence."""
+"""Tasks have owners: they are named, referenced, ended together, and report failures."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def for_ever() -> None:
 
 
 class Stubborn:
-    """Work that hears a cancellation, and ends only when it is let go."""
+    """Work that ignores cancellations until it is released."""
 
     def __init__(self) -> None:
         self.heard = 0

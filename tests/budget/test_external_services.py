@@ -1,4 +1,4 @@
-"""Working one ExternalService out does not double its cost unnoticed; see `test_hot_paths` for how it is measured."""
+"""Compiling one ExternalService does not double its cost unnoticed; `test_hot_paths` explains the measurement."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.budget.test_hot_paths import cost
 from tests.decide.egress.making import service
 from tests.decide.egress.worlds import Plain, web
 
-COMPILE_BUDGET = 47.0  # thirty pods and two ports, both directions; twice what it was
+COMPILE_BUDGET = 47.0  # thirty pods and two ports, both directions; twice the measured cost
 
 
 async def test_compiling_one_external_service() -> None:

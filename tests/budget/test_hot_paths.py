@@ -29,11 +29,11 @@ from tarmac.server.security.users import User
 ADMIN = User("admin", groups=("system:masters", "system:authenticated"))
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 ROUNDS = 15
-BATCH = 16  # writers at once
+BATCH = 16  # concurrent writers
 LISTED = 500
 WATCHERS = 300
 
-# CPU time of one request as multiples of one turn of the yardstick: twice what they were.
+# CPU time of one request in turns of the yardstick: twice the measured cost.
 GET_BUDGET = 1.0
 CREATE_BUDGET = 14.0
 UPDATE_BUDGET = 20.0
@@ -47,7 +47,7 @@ PODS = "/api/v1/namespaces/default/pods"
 
 
 class Sink:
-    """A watcher that takes everything."""
+    """A watcher that accepts all data."""
 
     def __init__(self) -> None:
         self.events = 0
@@ -97,7 +97,7 @@ class Server:
                 assert answer.status in (200, 201), answer.body
 
     async def read(self, path: str, query: str = "") -> Any:
-        """What is read at once, unless others have had their share of this turn."""
+        """Return the response: immediate, unless this turn's budget of immediate reads is used up."""
         answer = self.call("GET", path, query=query)
         return await answer if inspect.isawaitable(answer) else answer
 
@@ -123,12 +123,12 @@ def config_map(name: str, payload: str = "x" * 850) -> dict[str, Any]:
 async def server(tmp_path: Path) -> AsyncIterator[Server]:
     layout = Layout(tmp_path, tmp_path / "pki", tmp_path / "secrets.key", "memory://")
     async with control_plane(layout, Address("127.0.0.1", 0), Chosen("garbage")) as running:
-        await asyncio.sleep(0.5)  # until what starts has started
+        await asyncio.sleep(0.5)  # until background tasks have started
         yield Server(running.server)
 
 
 def yardstick() -> int:
-    """About what a request is made of: JSON both ways, look-ups, small objects, calls, text."""
+    """Do the work of a typical request: JSON both ways, look-ups, small objects, calls, text."""
     found = 0
     for number in range(4):
         obj = msgspec.json.decode(msgspec.json.encode(config_map(f"name-{number}")))
@@ -138,7 +138,7 @@ def yardstick() -> int:
 
 
 async def cost(run: Callable[[], Awaitable[None] | None], requests: int) -> float:
-    """CPU time of one request in turns of the yardstick: the least of several rounds of both, taken alternately."""
+    """Return the CPU time of one request in turns of the yardstick: the least of alternating rounds of both."""
     least, unit = [float("inf")] * 2
     for _ in range(ROUNDS):
         begin = thread_time()
@@ -160,7 +160,7 @@ async def test_get(server: Server) -> None:
         for _ in range(4):
             for _ in range(50):
                 assert (await server.read(f"{CONFIG_MAPS}/made-000001")).status == 200
-            await asyncio.sleep(0)  # one client may ask so often in one turn of the loop, not more
+            await asyncio.sleep(0)  # the server allows a client this many immediate reads in one turn
 
     assert await cost(run, 200) < GET_BUDGET
 
@@ -236,7 +236,7 @@ async def test_fan_out(server: Server) -> None:
             made += 1
             answer = await server.call("POST", CONFIG_MAPS, config_map(f"watched-{made}"))
             assert answer.status == 201
-            await asyncio.sleep(0.01)  # a fan-out is followed by a rest, and what comes too early would share a write
+            await asyncio.sleep(0.01)  # events closer than the fan-out's pause would share a write
 
     assert await cost(run, 5 * WATCHERS) < FAN_OUT_BUDGET
     await asyncio.sleep(0.1)
@@ -244,11 +244,11 @@ async def test_fan_out(server: Server) -> None:
 
 
 ENDPOINTS = "/apis/networking.datumapis.com/v1alpha/podendpoints"
-CHANGES = 10  # in a round
+CHANGES = 10  # per round
 
 
 async def watching_pods(server: Server, path: str, watchers: int) -> tuple[float, float, int]:
-    """The cost of a change of a pod that nodes hear of, of one that matters to none, and a node's bytes of both."""
+    """Return the costs of a visible and of a hidden change of a pod, and the bytes that one watcher received."""
     name = f"{path.rpartition('/')[2]}-{watchers}"
     container = {"name": "c", "image": "registry.example/c:1", "env": [{"name": "A", "value": "x" * 1500}]}
     spec = {"nodeName": "n1", "automountServiceAccountToken": False, "containers": [container]}
@@ -270,7 +270,7 @@ async def watching_pods(server: Server, path: str, watchers: int) -> tuple[float
 
 
 async def test_changes_hidden_from_other_nodes_cost_them_nothing(server: Server) -> None:
-    """Nodes that watch PodEndpoints, beside as many that watch Pods."""
+    """Compares watchers of PodEndpoints with as many watchers of Pods."""
     await server.call("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "default"}})
     _, alone, _ = await watching_pods(server, ENDPOINTS, 0)
     shown, hidden, size = await watching_pods(server, ENDPOINTS, WATCHERS)
@@ -279,5 +279,5 @@ async def test_changes_hidden_from_other_nodes_cost_them_nothing(server: Server)
     print(f"podendpoints {shown - alone:.1f}, when hidden {hidden - alone:.1f}, {size:,} bytes for each watcher")
     print(f"pods {whole - alone:.1f} and {status - alone:.1f}, {whole_size:,} bytes for each watcher")
     assert (shown - alone) / WATCHERS < FAN_OUT_BUDGET
-    assert hidden - alone < (status - alone) / 2, "nothing is written to anybody"
+    assert hidden - alone < (status - alone) / 2, "watchers receive nothing"
     assert size * 5 < whole_size

@@ -1,4 +1,4 @@
-"""Processes do not import unused modules: each costs tens of milliseconds and megabytes."""
+"""Processes do not import unused modules, which cost tens of milliseconds and megabytes each."""
 
 from __future__ import annotations
 

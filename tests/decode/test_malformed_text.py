@@ -1,4 +1,4 @@
-"""Text that is no JSON or YAML: refused with the place, in the words of Go's parser."""
+"""Text that is not JSON or YAML is refused with its position, in the words of Go's parser."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_deep_nesting_is_refused(config_maps: Resource, opening: str) -> None:
 
 @pytest.mark.parametrize("opening", ["[", "{a: ", "- ", "{? "])
 def test_deep_nesting_in_yaml_is_refused_before_it_ends_the_process(opening: str) -> None:
-    """In a process of its own: what it guards against cannot be caught."""
+    """In a process of its own: without the check it would crash."""
     script = f"from tarmac.api.decode.yamltext import parse_yaml; parse_yaml(b'a:\\n ' + {opening.encode()} * 200_000)"
     told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert told.stderr.splitlines()[-1].startswith("tarmac.api.decode.jsontext.Malformed: yaml: ")
@@ -128,7 +128,7 @@ def test_text_that_is_not_utf8_is_taken_as_go_takes_it(config_maps: Resource) ->
 
 @given(st.text(alphabet='{}[]",:\\0123456789.-+eEtrufalsn \n\tx', max_size=30))
 def test_every_refused_text_has_a_described_mistake(text: str) -> None:
-    """The parser and the describer agree on what JSON is."""
+    """The parser and the describer accept the same JSON."""
     try:
         json.loads(text, parse_constant=pytest.fail)
         valid = True

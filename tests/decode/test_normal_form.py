@@ -1,4 +1,4 @@
-"""Kubernetes' own kinds are kept as Go would write them: what vanishes, what appears, what becomes canonical."""
+"""Kubernetes' own kinds are stored as Go would write them: dropped, added and canonical fields."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_our_kinds_keep_what_was_written(workloads: Resource) -> None:
     kept = _decode(workloads, body)
     assert kept["spec"]["paused"] is False
     assert kept["spec"]["placements"] == []
-    assert kept["metadata"] == {}  # metadata is Go's everywhere
+    assert kept["metadata"] == {}  # metadata is Go's for all kinds
 
 
 def test_null_in_our_kinds_is_not_given(workloads: Resource) -> None:

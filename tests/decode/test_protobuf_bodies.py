@@ -1,4 +1,4 @@
-"""Protobuf bodies: what Go clients send, decoded to exactly the JSON they mean."""
+"""Protobuf bodies of Go clients are decoded to exactly the JSON that they represent."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ _SCALARS: dict[Type, st.SearchStrategy[Any]] = {
 
 @st.composite
 def _objects(draw: st.DrawFn, schema: Schema, depth: int = 0) -> dict[str, Any]:
-    """Objects with a few of the schema's fields, in normal form but for what Go always writes."""
+    """Draw objects with a few of the schema's fields, in normal form except for fields that Go always writes."""
     own = {field.name for field in OWN_FIELDS.get(schema.name or "", ())}  # protobuf has no numbers for them
     names = [name for name in schema.fields if name not in ("apiVersion", "kind", *own)]
     chosen = draw(st.lists(st.sampled_from(names), max_size=4, unique=True)) if names and depth < 7 else []

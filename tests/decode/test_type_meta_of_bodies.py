@@ -1,4 +1,4 @@
-"""Type and kind: what may be left out, and what is answered when they are wrong, in the words of Kubernetes 1.35."""
+"""Type and kind: omission, and the errors for wrong ones, in the words of Kubernetes 1.35."""
 
 from __future__ import annotations
 

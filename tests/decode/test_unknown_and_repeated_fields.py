@@ -1,4 +1,4 @@
-"""`fieldValidation`: what is dropped, and what the client hears about it."""
+"""`fieldValidation`: dropped fields, and the warnings that the client gets."""
 
 from __future__ import annotations
 

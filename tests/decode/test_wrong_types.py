@@ -1,4 +1,4 @@
-"""Values of the wrong type: of Kubernetes' own kinds the first, in Go's words; of ours all, as field errors."""
+"""Values of the wrong type: for Kubernetes' own kinds the first error in Go's words, for ours all as field errors."""
 
 from __future__ import annotations
 

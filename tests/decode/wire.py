@@ -1,4 +1,4 @@
-"""A protobuf encoder for tests: JSON objects of Kubernetes' own kinds as a Go client would send them."""
+"""A protobuf encoder for tests: JSON objects of Kubernetes' own kinds as a Go client sends them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 
 
 def encode_body(obj: dict[str, Any], group: str = "", version: str = "v1", *, header: bool = True) -> bytes:
-    """A whole body: magic, envelope, object."""
+    """Encode a whole body: magic, envelope, object."""
     name = type_name(group, version, obj["kind"])
     assert name is not None
     api_version = f"{group}/{version}" if group else version
@@ -26,7 +26,7 @@ def encode_body(obj: dict[str, Any], group: str = "", version: str = "v1", *, he
 
 
 def message(obj: dict[str, Any], name: str) -> bytes:
-    """One message, its fields in the order of their numbers."""
+    """Encode one message, its fields in the order of their numbers."""
     written = b""
     for number, (json_name, shape, kind) in sorted(_TABLE[name].items(), key=lambda entry: int(entry[0])):
         if not json_name:
@@ -37,7 +37,7 @@ def message(obj: dict[str, Any], name: str) -> bytes:
 
 
 def field(number: int, value: int | bytes) -> bytes:
-    """One field: a number or bytes."""
+    """Encode one field: a number or bytes."""
     if isinstance(value, int):
         return varint(number << 3) + varint(value & (2**64 - 1))
     return varint(number << 3 | 2) + varint(len(value)) + value

@@ -1,1 +1,1 @@
-"""Public addresses end to end, on real nodes with clients on a segment outside."""
+"""Public addresses end to end, on real nodes with clients on an outside segment."""

@@ -1,4 +1,4 @@
-"""One planet for all tests here: three cities with a link to one segment outside, and public addresses on."""
+"""One planet for all tests here: three cities with a link to one outside segment, and public addresses on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers inside a network namespace that tell each caller its address, and calls that stay open and ask again."""
+"""Servers inside a network namespace that tell each caller its address, and calls that stay open."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _told(peer: Any) -> bytes:
 
 
 class Call:
-    """A call from a namespace, which may be asked again and again whom the server sees."""
+    """A call from a namespace, which can ask repeatedly for its own address as the server sees it."""
 
     def __init__(self, namespace: Path, address: str, protocol: Protocol, port: int) -> None:
         self.protocol = protocol
@@ -91,7 +91,7 @@ class Call:
         self.own: Address = self._socket.getsockname()
 
     def ask(self) -> Address | None:
-        """The address that the server sees; None without an answer."""
+        """Return the address that the server sees; None without a response."""
         try:
             self._socket.send(b"?")
             address, port = self._socket.recv(100).decode().split()

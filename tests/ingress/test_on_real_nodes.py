@@ -31,14 +31,14 @@ def pool(name: str, cidr: str, **spec: object) -> Json:
 
 
 def owners(street: Outside, address: str) -> list[str]:
-    """The nodes that announce an address, as they report."""
+    """Return the nodes that report to announce an address."""
     nodes = street.planet.get("publicaddress", address).get("status", {}).get("nodes", ())
     return [each["name"] for each in nodes if each.get("announcing")]
 
 
 @pytest.fixture(scope="module")
 def web(street: Outside) -> Iterator[str]:
-    """The address of a Service with one pod, which tells each caller its address."""
+    """Run a Service with one pod that tells each caller its address; return the Service's address."""
     ports = [{"name": each.lower(), "protocol": each, "port": 80, "targetPort": PORT} for each in PROTOCOLS]
     service = {"type": "LoadBalancer", "selector": {"app": "web"}, "ports": ports}
     made = pod("web", {"name": "web", "image": "registry.local/tarmac/web:1"}, runtimeClassName="runc")
@@ -118,7 +118,7 @@ def workload(name: str, *cities: str) -> Json:
 
 
 def answers(namespace: Path, address: str) -> str:
-    """The instance that answers a node at an address; empty if none does."""
+    """Return the instance that serves a node at an address; empty if none does."""
     command = ["nsenter", f"--net={namespace}", "wget", "-qO-", "-T", "3", "-t", "1"]
     command.append(f"http://{address}:8080/cgi-bin/whoami")
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
@@ -126,7 +126,7 @@ def answers(namespace: Path, address: str) -> str:
 
 
 def test_nodes_reach_a_workload_at_its_address_in_their_own_city_first(street: Outside) -> None:
-    """No BGP speaker announces it outside, and its condition says so; inside it leads to instances."""
+    """No BGP speaker announces it outside, as its condition reports; inside it leads to instances."""
     street.planet.apply(pool("anycast", ANYCAST, scope="Anycast"), workload("hello", "DFW", "SEA"))
     street.planet.wait("workload/hello", "condition=Available", 120)
     (address,) = (

@@ -1,4 +1,4 @@
-"""Discovery: what kubectl and client libraries learn about the server."""
+"""Discovery: groups, versions and resources, as kubectl and client libraries read them."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_resources_of_another_group(discovery: Discovery) -> None:
     listed = _json(discovery.resources("compute.datumapis.com", "v1alpha"))
     assert listed["apiVersion"] == "v1"
     rows = {row["name"]: row for row in listed["resources"]}
-    assert rows["workloads"]["categories"] == ["tarmac", "all"], "kubectl get all"
+    assert rows["workloads"]["categories"] == ["tarmac", "all"], "for kubectl get all"
     assert rows["workloads"]["kind"] == "Workload"
     assert {"workloads/status", "workloaddeployments/scale", "instances"} <= rows.keys()
     assert rows["workloaddeployments/scale"]["group"] == "autoscaling"

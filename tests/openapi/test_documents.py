@@ -1,4 +1,4 @@
-"""OpenAPI documents hang together, and say what kubectl looks for."""
+"""OpenAPI documents are consistent, and contain the extensions that kubectl reads."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_operations_are_those_that_are_served(documents: dict[str, Any], catalog
         root = f"/{document_path(resource.group, resource.version)}/"
         home = f"{root}namespaces/{{namespace}}/{resource.plural}" if resource.namespaced else root + resource.plural
         if resource.kind in ("LocalSubjectAccessReview", "Binding"):
-            continue  # create only, on a path that Kubernetes lists without the others
+            continue  # create only, on a path that Kubernetes lists alone
         one = paths.get(f"{home}/{{name}}", {}).keys() - {"parameters"}
         assert one == {methods[verb] for verb in resource.verbs if verb in methods and verb != "create"}, home
         many = paths[home].keys() - {"parameters"}

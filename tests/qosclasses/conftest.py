@@ -1,4 +1,4 @@
-"""A server with the gate on."""
+"""A server with the feature gate on."""
 
 from __future__ import annotations
 

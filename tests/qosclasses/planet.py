@@ -1,4 +1,4 @@
-"""A server in memory with everything that admission has, its feature gate on or off, and objects to write to it."""
+"""A server in memory with full admission, its feature gate on or off, and objects for requests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _FIRST: tuple[tuple[str, Json], ...] = (
 
 @asynccontextmanager
 async def serving(store: MemoryStore, *, class_resources: bool = True) -> AsyncGenerator[Client]:
-    """A server over the store, which the next one finds as this one leaves it."""
+    """Run a server on the store, which keeps its objects for the next server."""
     reader, clock, randomness, gates = Reader(store), ManualClock(), Randomness(7), OpenGates()
     catalog, authorizer = build_catalog(), Authorizer(store)
     authorizer.start()
@@ -56,7 +56,7 @@ def container(name: str = "main", /, **resources: Any) -> Json:
 
 
 def pod(name: str = "p", *containers: Json, annotations: Json | None = None, **spec: Any) -> Json:
-    """A Pod on the host's kernel, where containers may differ."""
+    """Return a Pod on the host's kernel; its containers may differ in class."""
     metadata = {"name": name, **({"annotations": annotations} if annotations else {})}
     return {
         "metadata": metadata,
@@ -65,12 +65,12 @@ def pod(name: str = "p", *containers: Json, annotations: Json | None = None, **s
 
 
 def asking(**classes: str) -> Json:
-    """`main`, which asks for these."""
+    """Return the container `main` with these classes."""
     return container("main", classes=classes)
 
 
 def quota(level: str = "containerClassResources", **types: Json | None) -> Json:
-    """A quota `q`: type -> class -> capacity."""
+    """Return a quota `q`: type -> class -> capacity."""
     listed = [
         {"name": kind, "classes": [_listed(*each) for each in (classes or {}).items()]}
         for kind, classes in types.items()
@@ -83,13 +83,13 @@ def _listed(name: str, capacity: int | None) -> Json:
 
 
 async def made(client: Client, url: str, obj: Json, **headers: str) -> Json:
-    """The object as it was stored."""
+    """Create an object; return it as stored."""
     reply = await client.post(url, obj, **headers)
     assert reply.status == 201, reply.raw
     return reply.json
 
 
 def causes(reply: Reply) -> list[tuple[str, str]]:
-    """Field and message of every cause of a refusal."""
+    """Return field and message of every cause of a rejection."""
     assert reply.status == 422, reply.raw
     return [(cause["field"], cause["message"]) for cause in reply.json["details"]["causes"]]

@@ -1,4 +1,4 @@
-"""On a kube-apiserver the fields do not exist; what the annotations say is there, and read by the same functions."""
+"""A kube-apiserver lacks the fields; the same functions read the annotations there."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_the_policy_of_the_page_stands_in_for_a_quota(kubectl: Kubectl) -> None:
     kubectl("apply", "-f", "-", stdin=policy)
     deadline = time.monotonic() + 60
     while (refused := kubectl.run("create", "--dry-run=server", "-f", "-", stdin=asked("q", "fast"))).code == 0:
-        assert time.monotonic() < deadline, "the server does not go by the policy"
+        assert time.monotonic() < deadline, "the server does not enforce the policy"
     assert "only the blockio class slow may be used" in refused.err
     kubectl("create", "-f", "-", stdin=asked("q", "slow"))
     kubectl("delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", "classes")

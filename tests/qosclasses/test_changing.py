@@ -65,7 +65,7 @@ async def test_classes_change_in_place(api: Client) -> None:
         resized(container("main", classes={"rdt": "gold", **FAST}), initContainers=[container("side", classes=FAST)]),
     )
     assert classes_of(changed.json) == {"main": {"rdt": "gold", **FAST}, "side": FAST}
-    assert changed.json["metadata"]["generation"] == before + 1, "the node must hear of it"
+    assert changed.json["metadata"]["generation"] == before + 1, "the node must see it"
     removed = await resize(api, resized(container("main", classes={"blockio": None})))
     assert classes_of(removed.json) == {"main": {"rdt": "gold"}, "side": FAST}
 
@@ -91,7 +91,7 @@ async def test_classes_change_in_a_pod_that_has_amounts_of_its_own(api: Client) 
     refused = await resize(api, resized(container("main", classes=SLOW, requests={"cpu": "500m"})))
     assert "resize of pods with pod-level resources is forbidden" in refused.message
     again = await resize(api, resized(container("main", classes=FAST)))
-    assert "resize of pods with pod-level resources is forbidden" in again.message, "as Kubernetes says it"
+    assert "resize of pods with pod-level resources is forbidden" in again.message, "in Kubernetes' words"
 
 
 async def test_an_init_container_keeps_its_class(api: Client) -> None:
@@ -160,7 +160,7 @@ async def test_a_put_that_names_classes_is_meant_as_it_is(api: Client) -> None:
 
 
 def unknown_to_go(obj: Json) -> bytes:
-    """The object as a client sends it who has read it into Go's structs."""
+    """Encode the object as a Go client that has decoded it into structs without the field."""
     return encode_body({**obj, "kind": obj["kind"]}, "")
 
 

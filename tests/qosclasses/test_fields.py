@@ -1,4 +1,4 @@
-"""The class fields of pods, nodes, quotas and limit ranges: what is stored, what is refused, and where."""
+"""The class fields of pods, nodes, quotas and limit ranges: storage, validation, and paths of errors."""
 
 from __future__ import annotations
 

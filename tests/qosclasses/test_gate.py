@@ -1,4 +1,4 @@
-"""The feature gate of the server: off, nobody asks for a class anew, and nothing that is stored is lost."""
+"""With the server's feature gate off, new requests for classes are rejected, and stored ones are kept."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ async def test_off_and_on_again_keeps_what_is_stored(store: MemoryStore) -> None
             assert again.status == 200, again.raw
             assert again.json["spec"] == stored["spec"]
         patch = {"spec": {"containers": [container("main", requests={"cpu": "2"})]}}
-        assert (await api.patch(f"{PODS}/p/resize", patch, "strategic")).status == 200, "cpu alone"
+        assert (await api.patch(f"{PODS}/p/resize", patch, "strategic")).status == 200, "only cpu changes"
         changed = {"spec": {"containers": [container("main", classes=FAST)]}}
         refused = causes(await api.patch(f"{PODS}/p/resize", changed, "strategic"))
         assert refused == [("spec.containers[0].resources.classes", f"Forbidden: {OFF}")]
         wider = {"spec": quota(blockio={"slow": 9})["spec"]}
         assert causes(await api.patch(f"{QUOTAS}/q", wider)) == [("spec.containerClassResources", f"Forbidden: {OFF}")]
         other = await made(api, PODS, pod("q", annotations={f"{BLOCKIO}/default": "slow"}))
-        assert classes_of(other) == {}, "no default of a limit range, and no quota that binds"
+        assert classes_of(other) == {}, "neither limit range nor quota applies"
         assert (await api.get(f"{QUOTAS}/q")).json["status"] == before[f"{QUOTAS}/q"]["status"]
     async with serving(store) as api:
         found = (await api.get(f"{PODS}/p")).json
@@ -85,7 +85,7 @@ async def test_off_and_on_again_keeps_what_is_stored(store: MemoryStore) -> None
         assert (await api.get(f"{QUOTAS}/q")).json["spec"] == limited["spec"]
         refused = await api.post(PODS, pod("r", asking(blockio="slow")))
         assert "used: blockio/slow=2, limited: blockio/slow=1" in refused.message, (
-            "what came while it was off counts, too"
+            "pods that were created while it was off count"
         )
 
 
@@ -101,4 +101,4 @@ async def test_off_a_field_may_go(store: MemoryStore) -> None:
         less = await api.patch(f"{QUOTAS}/q", {"spec": quota(blockio={"slow": 1})["spec"]})
         assert less.status == 200, less.raw
         moved = await api.patch(f"{RANGES}/r", RANGE)
-        assert moved.status == 200, "the same entry, at another place"
+        assert moved.status == 200, "the same entry at a different index"

@@ -1,4 +1,4 @@
-"""Access control: which classes a namespace may use, and how often."""
+"""Access control: the classes that a namespace may use, and their numbers."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ NOT_LISTED = 'pods "p" is forbidden: failed quota: q: class blockio/fast is not 
 
 
 async def status(api: Client) -> Json:
-    for _ in range(10):  # what follows a write that a quota does not wait for
+    for _ in range(10):  # the status is updated after the write
         await asyncio.sleep(0)
     return (await api.get(f"{QUOTAS}/q")).json["status"]
 
 
 async def used(api: Client, level: str = "containerClassResources") -> list[Json]:
-    """The classes of the one type that the quota counts."""
+    """Return the used classes of the only type in the quota."""
     (item,) = (await status(api))[level]
     return item["classes"]
 
 
-# --- every way to a class ---
+# --- all paths to a class ---
 
 
 async def by_field(api: Client, name: str) -> Any:
@@ -55,7 +55,7 @@ async def by_pod_level_default(api: Client, name: str) -> Any:
 
 
 async def by_a_default_that_no_container_needs(api: Client, name: str) -> Any:
-    """A node that offers the type for pods would give it."""
+    """A node that offers the type for pods would apply it."""
     return await api.post(PODS, pod("p", asking(blockio="slow"), resources={"classes": {"blockio": name}}))
 
 
@@ -141,7 +141,7 @@ async def test_a_class_that_is_listed_and_free_can_be_had(api: Client, way: Any,
 
 
 async def by_workload(api: Client, name: str) -> Any:
-    """What the controllers make of a Workload whose template has the annotation."""
+    """Create the Pod that the controllers make for a Workload with the annotation on its template."""
     made_of = instance(image("main"), annotations={f"{BLOCKIO}/default": name})
     pod_made = pod_of(made_of, WHOLE)
     pod_made["metadata"] |= {"name": "p"}
@@ -156,7 +156,7 @@ async def test_a_workload_meets_the_quota_in_its_pods(api: Client) -> None:
     assert "exceeded quota: q, requested: blockio/slow=1" in (await by_workload(api, "slow")).message
 
 
-# --- what a quota says ---
+# --- rules of quotas ---
 
 
 async def test_types_that_a_quota_does_not_list_are_free(api: Client) -> None:
@@ -268,7 +268,7 @@ async def test_defaults_fill_what_nobody_says(api: Client) -> None:
     stored = await made(api, PODS, said)
     first, second = (each["resources"]["classes"] for each in stored["spec"]["containers"])
     assert first == {"blockio": "fast", "rdt": "bronze"}
-    assert second == {"blockio": "slow"}, "its annotation says rdt"
+    assert second == {"blockio": "slow"}, "its annotation selects an rdt class"
     assert stored["spec"]["resources"]["classes"] == {"cache": "small", "rdt": "gold"}
 
 

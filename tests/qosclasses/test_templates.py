@@ -1,4 +1,4 @@
-"""Classes that a Workload asks for, by annotations on its template."""
+"""Classes of Workloads, from annotations on their templates."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ MIB = 1 << 20
 
 
 class QuickClock(ManualClock):
-    """Waiting takes no time."""
+    """Waits take no time."""
 
     async def sleep(self, seconds: float) -> None:
         self.advance(seconds)
@@ -33,7 +33,7 @@ class QuickClock(ManualClock):
 
 @dataclass
 class Bench:
-    """Everything a test touches."""
+    """A volume driver with its clock, objects and folder."""
 
     root: str
     real: bool
@@ -48,7 +48,7 @@ class Bench:
         self.restart()
 
     def restart(self) -> None:
-        """Another agent takes over what is on the machine."""
+        """Replace the driver by one of a new agent; the machine keeps its state."""
         self.medium = LinuxMedium(self.layout) if self.real else FolderMedium(self.layout)
         self.volumes = PodVolumes(self.layout, self.medium, self.sources, lambda: self.facts, self.clock, self._grown)
 
@@ -64,7 +64,7 @@ class Bench:
         return (await self.mount(volume, **options))[volume["name"]].path
 
     def leftovers(self) -> dict[str, list[str]]:
-        """What is there beyond disks and the root's own mount."""
+        """Return everything on the machine except disks and the root's own mount."""
         found = [each.path for each in mounts(self.root) if each.path != self.root]
         files = [os.path.join(base, name) for base, inner, names in os.walk(self.layout.pods) for name in names + inner]
         staging = f"{self.layout.disks}/staging"
@@ -85,7 +85,7 @@ class Bench:
     def add_disk(
         self, name: str, size: str = "32Mi", mode: str = "Filesystem", node: str = "here", **spec: Any
     ) -> None:
-        """A bound claim `name` and its volume `pv-<name>`."""
+        """Add a bound claim `name` and its volume `pv-<name>`."""
         where = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
         self.sources.claims[f"default/{name}"] = {
             "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
@@ -107,7 +107,7 @@ class Bench:
 
 
 def pod(*volumes: JsonObject, uid: str = UID, unused: bool = False, **spec: Any) -> JsonObject:
-    """A pod with these volumes, all mounted by its one container."""
+    """Return a pod with these volumes, all mounted by its one container."""
     mounted = [] if unused else [{"name": each["name"], "mountPath": f"/{each['name']}"} for each in volumes]
     return {
         "metadata": {"name": "web", "namespace": "default", "uid": uid, "labels": {"app": "web", "tier": 'a"b'}},
@@ -121,7 +121,7 @@ def pod(*volumes: JsonObject, uid: str = UID, unused: bool = False, **spec: Any)
 
 
 def machine(*names: str, **spec: Any) -> JsonObject:
-    """A virtual machine with the disks of these claims, as volumes of the same names."""
+    """Return a virtual machine with the disks of these claims, as volumes of the same names."""
     volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
     made = pod(*volumes, runtimeClassName="vm", **spec)
     devices = [{"name": name, "devicePath": f"/dev/disk/by-id/datumcloud-{name}"} for name in names]
@@ -130,7 +130,7 @@ def machine(*names: str, **spec: Any) -> JsonObject:
 
 
 def claim(name: str, **source: Any) -> JsonObject:
-    """A volume `data` from a claim."""
+    """Return a volume `data` of a claim."""
     return {"name": "data", "persistentVolumeClaim": {"claimName": name, **source}}
 
 

@@ -1,4 +1,4 @@
-"""Every behaviour is shown on plain folders and, as root, on real mounts."""
+"""Every behaviour is tested on plain folders and, as root, on real mounts."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ ROOT = (pytest.mark.root,)
 
 @pytest.fixture(params=["folders", pytest.param("linux", marks=ROOT)])
 async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Bench]:
-    """Volumes of either sort; afterwards, whatever a test has left mounted is taken away and complained about."""
+    """Return a bench of either kind; remove its mounts at the end, and fail if any is left."""
     async for each in _bench(tmp_path, real=request.param == "linux"):
         yield each
 
 
 @pytest.fixture
 async def linux(tmp_path: Path) -> AsyncGenerator[Bench]:
-    """Real volumes. Tests that use it carry the marker `root`."""
+    """Return a bench with real mounts. Tests that use it carry the marker `root`."""
     async for each in _bench(tmp_path, real=True):
         yield each
 

@@ -1,8 +1,8 @@
 """Agents that kill themselves: `python -m tests.volumes.killed_agent ROOT SEED`, then a number per line.
 
-Each number makes an agent that mounts, refreshes and unmounts volumes of every kind, and is killed just before the
-numbered thing it does to the machine: a file made, linked or renamed, a device configured, a tool started. It says
-`killed` and what that was, or `ended` and how many things there were.
+Each number runs an agent that mounts, refreshes and unmounts volumes of every kind, and is killed just before the
+change of that number: a file made, linked or renamed, a device configured, a tool started. The program prints `killed`
+and the change, or `ended` and the number of changes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DEEDS = frozenset(
 
 
 def filled(root: str, seed: str) -> Bench:
-    """A bench with objects for every kind of volume; the disk `seeded` starts with the files of a folder."""
+    """Return a bench with objects for every kind of volume; the disk `seeded` starts with the files of a folder."""
     bench = Bench(root, real=True)
     bench.add_config_map("settings", colour="red")
     bench.add_secret("keys", key=b"1")

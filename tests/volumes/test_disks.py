@@ -1,4 +1,4 @@
-"""Disks are files with a filesystem of their own: their size is a limit, they grow in use, and they survive crashes."""
+"""Disks are files with a file system of their own: their size is a limit, they grow in use and survive crashes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def overwrite(path: str, content: bytes) -> None:
 async def test_a_disk_holds_what_was_asked_for_and_no_more(linux: Bench) -> None:
     linux.add_disk("disk", "32Mi")
     path = await linux.path(claim("disk"))
-    assert os.stat(image(linux)).st_blocks * 512 < 8 * MIB  # takes room as it is filled
+    assert os.stat(image(linux)).st_blocks * 512 < 8 * MIB  # blocks are allocated when written
     fill(f"{path}/fits", 16 * MIB)
     with pytest.raises(OSError) as caught:
         fill(f"{path}/does-not", 32 * MIB)
@@ -110,7 +110,7 @@ async def test_a_node_without_room_makes_no_disk(linux: Bench) -> None:
 
 
 async def test_disks_together_are_never_promised_more_than_there_is(linux: Bench) -> None:
-    """Though none of them is filled yet, and each alone would fit."""
+    """They are still empty, and each alone would fit."""
     room = os.statvfs(linux.root)
     most = room.f_bavail * room.f_frsize * 6 // 10
     linux.add_disk("disk", str(most))
@@ -147,7 +147,7 @@ async def test_room_that_files_give_up_is_the_nodes_again(linux: Bench) -> None:
     full = os.stat(image(linux)).st_blocks * 512
     os.unlink(f"{path}/big")
     async with asyncio.timeout(20):
-        while os.stat(image(linux)).st_blocks * 512 > full - 16 * MIB:  # the kernel takes its time
+        while os.stat(image(linux)).st_blocks * 512 > full - 16 * MIB:  # the kernel releases it a moment later
             os.sync()
             await asyncio.sleep(0.1)
 
@@ -208,7 +208,7 @@ async def test_a_disk_that_was_not_unmounted_is_checked_first(linux: Bench, capf
     put(f"{path}/kept", "text")
     os.sync()
     crashed = f"{linux.root}/crashed"
-    shutil.copyfile(image(linux), crashed)  # as a power cut would leave it
+    shutil.copyfile(image(linux), crashed)  # as after a power cut
     await linux.volumes.unmount(UID)
     os.rename(crashed, image(linux))
     state = ext4.state(image(linux))

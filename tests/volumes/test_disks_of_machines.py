@@ -1,4 +1,4 @@
-"""A virtual machine gets its disks as files: begun with an image or a filesystem, grown under it, no loop device."""
+"""A virtual machine gets its disks as files: filled with an image or a file system, grown offline, no loop device."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def populate(bench: Bench, name: str, **notes: str) -> None:
 
 
 def sparse(path: Path, size: int, **content: bytes) -> Path:
-    """A raw image with content at places named `at<offset>`."""
+    """Write a raw image with content at places named `at<offset>`."""
     with path.open("wb") as file:
         file.truncate(size)
         for place, text in content.items():
@@ -64,7 +64,7 @@ async def test_a_boot_disk_begins_with_its_image_and_is_as_large_as_was_asked_fo
     bench.restart()
     again = (await bench.volumes.mount(machine("boot")))["boot"]
     assert again == found
-    assert read(found.path)[:20] == b"written by the guest"  # filled once, whoever mounts it
+    assert read(found.path)[:20] == b"written by the guest"  # filled once, at the first mount
 
 
 async def test_an_image_that_cannot_be_had_is_waited_for(bench: Bench) -> None:

@@ -1,4 +1,4 @@
-"""Volumes seen from containers, with the host's kernel and with one of their own."""
+"""Volumes seen from containers, with the host's kernel and with a kernel of their own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SOMEBODY = LinuxSecurity(host_network=True, user=1000, group=1000, supplemental_
 
 
 class Viewing(FakeSources):
-    """Shows images as a node does."""
+    """Sources that show images' files as a node does."""
 
     def __init__(self, machine: RealMachine, folder: Path) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""An agent killed at any moment leaves nothing that the next one does not take up or take away."""
+"""The next agent adopts or removes everything that a killed one left."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Agents:
         self._process = process
 
     def kill_at(self, deed: int) -> str:
-        """Start one, and what became of it."""
+        """Run an agent; return its line of output."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{deed}\n")
@@ -49,7 +49,7 @@ def agents(root: str, seed: Path) -> Generator[Agents]:
 
 @contextmanager
 def purged(bench: Bench) -> Generator[None]:
-    """Whatever happens, no mount stays."""
+    """Remove all mounts at the end, also after a failure."""
     try:
         yield
     finally:
@@ -80,7 +80,7 @@ async def test_kills_leave_no_remains_and_no_incomplete_disk(tmp_path: Path, see
             unfinished += any(name.endswith(".new") for name in os.listdir(f"{root}/disks"))
             await _take_over(filled(root, str(seed)), f"deed {deed}, replay with TARMAC_SEED={SEED}")
     print(f"of {deeds} deeds: {dict(kills)}; {unfinished} while a disk was being made")
-    assert unfinished, "no kill hit the making of a disk"
+    assert unfinished, "no kill hit the creation of a disk"
     assert sum(count for what, count in kills.items() if what.startswith("killed")) > KILLS // 2
 
 

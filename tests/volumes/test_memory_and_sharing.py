@@ -1,4 +1,4 @@
-"""Volumes in memory, volumes shared with the host, and host files that unmounting never touches."""
+"""Volumes in memory, volumes shared with the host, and host files that unmounting never changes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ MEMORY = {"name": "memory", "emptyDir": {"medium": "Memory", "sizeLimit": "8Mi"}
 
 
 def holding(root: str, text: bytes) -> list[str]:
-    """The files that contain a text."""
+    """Return the files that contain a text."""
     paths = [Path(base, name) for base, _, names in os.walk(root) for name in names]
     return [str(path) for path in paths if text in path.read_bytes()]
 
 
 class Container:
-    """A process in a mount namespace of its own, which follows the host's mounts as a container may."""
+    """A process in a mount namespace of its own, which receives the host's mounts as a container may."""
 
     def __init__(self, script: str) -> None:
         command = ["unshare", "--mount", "--propagation", "slave", "sh", "-c", f"echo ready; read go; {script}"]
@@ -33,7 +33,7 @@ class Container:
         assert self._process.stdout.readline() == "ready\n"
 
     def go(self) -> str:
-        """Let the script run; what it says."""
+        """Let the script run; return its output."""
         return self._process.communicate("go\n", timeout=10)[0]
 
 
@@ -93,7 +93,7 @@ async def test_a_mount_that_appears_during_removal_stops_it(linux: Bench, tmp_pa
     os.mkdir(f"{path}/inside")
 
     class Racing(LinuxMedium):
-        """Something is mounted right after everything was unmounted."""
+        """Mounts a host folder right after everything was unmounted."""
 
         def release(self, path: str, *, lazy: bool = False) -> list[str]:
             busy = list(super().release(path, lazy=lazy))

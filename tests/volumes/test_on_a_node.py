@@ -56,7 +56,7 @@ class Node:
             pytest.fail(f"not {what} within {seconds} s; the agent says:\n{self.agent.log.read_text()[-4000:]}")
 
     async def running(self, name: str) -> str:
-        """The id of the pod's only container, once it is ready."""
+        """Return the id of the pod's only container, once it is ready."""
         found: list[str] = []
 
         async def ready() -> bool:

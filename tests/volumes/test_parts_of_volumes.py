@@ -74,7 +74,7 @@ async def test_links_out_of_the_volume_are_refused(bench: Bench, target: str) ->
 
 
 def test_swapping_a_folder_for_a_link_never_leads_out(tmp_path: Path) -> None:
-    """The classic race: the folder is checked, and a link by the time it is used."""
+    """The classic race: the folder is checked, and replaced by a link before its use."""
     volume, outside = tmp_path / "volume", tmp_path / "outside"
     volume.mkdir()
     outside.mkdir()

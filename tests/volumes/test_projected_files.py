@@ -1,4 +1,4 @@
-"""Files are swapped all at once, in the layout that programs written for Kubernetes watch and read."""
+"""Files are replaced atomically, in the layout that programs written for Kubernetes watch and read."""
 
 from __future__ import annotations
 

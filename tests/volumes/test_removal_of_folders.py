@@ -1,4 +1,4 @@
-"""A tenant's folder is removed whole, however it is built, and nothing beside it."""
+"""A tenant's folder is removed completely, for any structure, and nothing beside it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_links_are_removed_and_what_they_point_at_stays(tmp_path: Path) -> None:
 
 
 def test_no_depth_is_too_much(tmp_path: Path) -> None:
-    """Deeper than a path can be long, and than Python recurses."""
+    """Deeper than the longest path, and than Python's recursion limit."""
     home = os.open(tmp_path, os.O_RDONLY)
     folder = os.dup(home)
     for _ in range(1100):

@@ -1,4 +1,4 @@
-"""The answering side of HTTP/2, with our own asking side at the other end, in any pieces."""
+"""The server side of HTTP/2 against our own client side, with input split anywhere."""
 
 from __future__ import annotations
 

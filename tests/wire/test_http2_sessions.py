@@ -1,4 +1,4 @@
-"""The asking side of HTTP/2, frame by frame, in any pieces."""
+"""The client side of HTTP/2, frame by frame, with input split anywhere."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def sent(session: Http2ClientSession) -> list[Frame]:
 
 
 def asked(body: bytes = b"") -> tuple[Http2ClientSession, int]:
-    """A session in which a question has been asked; what it has sent so far is past."""
+    """Return a session with one open request, after its frames were taken."""
     session = Http2ClientSession()
     stream = session.request(HEADERS, body)
     session.take()
@@ -219,7 +219,7 @@ def test_streams_beyond_those_the_peer_takes_wait_for_others_to_end() -> None:
         (FrameType.RST_STREAM, second),
         (FrameType.HEADERS, fourth),
         (FrameType.DATA, fourth),
-    ], "room is made before it is taken"
+    ], "the reset comes before the new stream"
     session.receive(limit(3))
     assert [session.request((), b""), session.request((), b"")] == begun(session)
 
@@ -235,7 +235,7 @@ def test_streams_that_wait_are_cut_when_the_peer_goes_away() -> None:
 
 @given(st.data())
 def test_no_limit_of_the_peer_is_ever_passed(data: st.DataObject) -> None:
-    """Whatever it allows, in whatever order: streams at once, windows, numbers; and in the end all was said."""
+    """The peer's limits change in any order: concurrent streams, windows, stream ids; finally all requests are sent."""
     session, peer = Http2ClientSession(), _Peer()
     bodies: dict[int, bytes] = {}
     for _ in range(data.draw(st.integers(1, 25))):
@@ -265,7 +265,7 @@ def test_no_limit_of_the_peer_is_ever_passed(data: st.DataObject) -> None:
 
 
 class _Peer:
-    """The obvious bookkeeping of the answering side."""
+    """A plain model of the server side."""
 
     def __init__(self) -> None:
         self.open: set[int] = set()
@@ -294,7 +294,7 @@ class _Peer:
     def hear(self, frames: list[Frame]) -> None:
         for each in frames:
             if each.type == FrameType.HEADERS:
-                assert each.stream > self._last, "numbers go up"
+                assert each.stream > self._last, "stream ids increase"
                 assert len(self.open) < self._most, "more streams than allowed"
                 self._last = each.stream
                 self.open.add(each.stream)

@@ -1,4 +1,4 @@
-"""Two sides of a SPDY connection, told of everything in any pieces."""
+"""Two sides of a SPDY connection, with input split anywhere."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def pair() -> tuple[SpdySession, SpdySession]:
 
 
 def opened(client: SpdySession, server: SpdySession, **headers: str) -> int:
-    """A stream that both sides know."""
+    """Open a stream that both sides know."""
     stream = client.open(headers)
     assert server.receive(client.take()) == [StreamOpened(stream, headers, False)]
     server.accept(stream)

@@ -1,4 +1,4 @@
-"""Two sides of a WebSocket, told of everything in any pieces."""
+"""Two sides of a WebSocket, with input split anywhere."""
 
 from __future__ import annotations
 
@@ -84,9 +84,9 @@ def test_messages_arrive_however_the_network_cuts_them(from_server: bool, sent: 
         b"\x82\x01a",  # not masked
         b"\xc2\x80\0\0\0\0",  # a reserved bit
         b"\x83\x80\0\0\0\0",  # an unknown opcode
-        b"\x80\x80\0\0\0\0",  # goes on with nothing
-        b"\x02\x80\0\0\0\0\x82\x80\0\0\0\0",  # two at once
-        b"\x09\x80\0\0\0\0",  # a ping in pieces
+        b"\x80\x80\0\0\0\0",  # a continuation without a start
+        b"\x02\x80\0\0\0\0\x82\x80\0\0\0\0",  # a second start
+        b"\x09\x80\0\0\0\0",  # a fragmented ping
         b"\x89\xfe\x00\x80\0\0\0\0",  # a long ping
         b"\x88\x81\0\0\0\0\x03",  # half a close code
     ],
