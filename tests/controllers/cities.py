@@ -1,4 +1,4 @@
-"""A planet in virtual time with the controllers a test names: a real server, simulated nodes, nobody standing in."""
+"""A planet in virtual time with the controllers a test names: a real server and simulated nodes, without stand-ins."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SUBNETS = dynamic(NETWORKING, "subnets", "Subnet")
 
 
 class Cities:
-    """What a test sees."""
+    """The server, its nodes and clients of a test."""
 
     def __init__(self, made: SimWorld, fleet: SimulatedNodes) -> None:
         self.world = made
@@ -52,7 +52,7 @@ class Cities:
     def start(
         self, names: str, through: Callable[[Transport], Transport] = lambda link: link, *, way_in: bool = False
     ) -> None:
-        """A new process of controllers, which reaches the server `through` something."""
+        """Start a new process of controllers, with a link to the server that may fail."""
         self._runs += 1
         client = self.world.client("controllers", through(self.world.link(CONTROLLING)), self._runs)
         manager = ControllerManager(client, names, settings=Settings(way_in=way_in))
@@ -60,7 +60,7 @@ class Cities:
         self._manager = asyncio.create_task(manager.run())
 
     async def stop(self) -> None:
-        """The process ends."""
+        """End the process."""
         if self._manager is not None:
             self._manager.cancel()
             await asyncio.wait([self._manager])
@@ -79,7 +79,7 @@ class Cities:
         raise AssertionError(f"did not become so within {seconds} s")
 
     async def ready(self, resource: ResourceClient[Any], name: str, namespace: str = "") -> JsonObject:
-        """The Ready condition of an object, once it has one."""
+        """Return the Ready condition of an object, once it has one."""
         obj = await resource.get(name, namespace)
         return condition(obj, "Ready")
 
@@ -91,18 +91,18 @@ class Cities:
         return False
 
     async def nodes_of(self, *names: str) -> list[str]:
-        """Where pods are; empty for one that waits."""
+        """Return the nodes of pods; empty for one that waits."""
         return [(await self.pods.get(name, "default"))["spec"].get("nodeName", "") for name in names]
 
 
 def condition(obj: JsonObject, kind: str) -> JsonObject:
-    """A condition of an object; empty when there is none."""
+    """Return a condition of an object; empty when there is none."""
     found = ((obj.get("status") or {}).get("conditions")) or []
     return next((each for each in found if each["type"] == kind), {})
 
 
 def pod(name: str, cpu: str = "1", place: str = "", **spec: Any) -> JsonObject:
-    """A pod that wants a node."""
+    """Return a pod to schedule."""
     requests = {"cpu": cpu, "memory": "128Mi"}
     return {
         "apiVersion": "v1",
@@ -126,7 +126,7 @@ def play(
     external: bool = False,
     way_in: bool = False,
 ) -> None:
-    """Run a story to its end. Without `external`, whoever tells it plays the nodes' part in external services."""
+    """Run a story to its end. Without `external`, the story plays the nodes' part in external services."""
 
     async def main(loop: VirtualLoop) -> None:
         luck = FaultInjector(Randomness(1))

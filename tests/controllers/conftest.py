@@ -23,7 +23,7 @@ HOUSEKEEPING = "garbage,namespace,serviceaccount,serviceaccounttoken,clusterrole
 
 @pytest.fixture(params=("in-process", pytest.param("real", marks=pytest.mark.peers)))
 async def served(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Client]:
-    """A client to a server whose house is kept by our controllers; our own server brings them along."""
+    """Return a client of a server with our controllers; our own server includes them."""
     if request.param == "in-process":
         async with backends.in_process(tmp_path) as client:
             yield client

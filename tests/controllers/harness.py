@@ -24,7 +24,7 @@ class Stage:
         self.informers = Informers(self.client)
 
     async def settle(self, seconds: float = 4.0) -> None:
-        """Let things happen while a little time passes."""
+        """Let a little time pass."""
         for _ in range(8):
             for _ in range(60):
                 await asyncio.sleep(0)
@@ -35,7 +35,7 @@ class Stage:
 
 @asynccontextmanager
 async def playing(stage: Stage, *parts: Callable[[], Coroutine[Any, Any, Any]]) -> AsyncGenerator[Stage]:
-    """Run controllers while the body plays."""
+    """Run controllers while the body runs."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(part()) for part in (stage.informers.run, *parts)]
         await stage.settle()

@@ -1,7 +1,7 @@
 """Workloads on a small planet in virtual time: a server, the controllers under test, and stand-ins for the rest.
 
 Nodes are simulated; the stand-in for the scheduler gives every deployment the first Location of its city and every Pod
-the first node of its Location. Both can be told to look away.
+the first node of its Location. Tests can switch both parts off.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ NAMES = "garbage,namespace,serviceaccount,volume,network,quota,workload,deployme
 
 
 class Planet:
-    """What a test sees."""
+    """The server, its nodes and clients of a test."""
 
     def __init__(self, made: SimWorld, fleet: SimulatedNodes) -> None:
         self.world = made
         self.fleet = fleet
         self.user: Client = made.reliable()
-        self.locating = self.binding = True  # what the stand-in for the scheduler does
+        self.locating = self.binding = True  # the two parts of the stand-in for the scheduler
         self.workloads = self.user.resource(WORKLOADS)
         self.deployments = self.user.resource(DEPLOYMENTS)
         self.instances = self.user.resource(INSTANCES)
@@ -58,7 +58,7 @@ class Planet:
         self._runs = 0
 
     def start(self, names: str = NAMES) -> None:
-        """A new process of controllers."""
+        """Start a new process of controllers."""
         self._runs += 1
         self._link = self.world.link(CONTROLLING)
         client = self.world.client("controllers", self._link, self._runs)
@@ -66,18 +66,18 @@ class Planet:
         self._manager = asyncio.create_task(ControllerManager(client, names, controllers=known).run())
 
     def maker(self) -> Client:
-        """A client that may make Instances."""
+        """Return a client that may create Instances."""
         return self.world.reliable(INSTANCE_MAKER)
 
     async def stop(self) -> None:
-        """The process ends."""
+        """End the process."""
         if self._manager is not None:
             self._manager.cancel()
             await asyncio.wait([self._manager])
             self._manager = None
 
     async def relist(self) -> None:
-        """Have the controllers lose their watches and the history to resume them: they list everything again."""
+        """Make the controllers lose their watches and the history to resume them: they list everything again."""
         assert self._link is not None, "no controllers run"
         self._link.mute(True)
         await self.world.store.compact(self.world.store.revision)
@@ -123,7 +123,7 @@ class Planet:
         return {each["uid"]: each["resourceVersion"] for each in found if each["name"] != "web"}
 
     def really_running(self) -> list[str]:
-        """Pods that have processes, whatever the API says."""
+        """Return the pods with running processes, independent of the API."""
         return sorted(each.name for each in self.fleet.pods() if each.runs)
 
     async def workload(self, name: str = "web", namespace: str = "default") -> JsonObject:
@@ -143,7 +143,7 @@ class Planet:
         await self.until(check)
 
     async def open(self, place: SimLocation, ready: bool = True) -> None:
-        """A Location that is ready, or one that is there and is not."""
+        """Create a Location, ready or not."""
         locations = self.user.resource(LOCATIONS)
         with suppress(AlreadyExists):
             await locations.create(location(place))
@@ -183,12 +183,12 @@ class Planet:
 
 
 def conditions(obj: JsonObject) -> dict[str, JsonObject]:
-    """The conditions of an object by type."""
+    """Return the conditions of an object by type."""
     return {each["type"]: each for each in (obj.get("status") or {}).get("conditions", ())}
 
 
 def workload(name: str = "web", *, cities: tuple[str, ...] = ("DFW",), replicas: int = 2, **spec: Any) -> JsonObject:
-    """A Workload with one placement."""
+    """Return a Workload with one placement."""
     policy = spec.pop("policy", "OrderedReady")
     image = spec.pop("image", "example.com/app:1")
     template = {

@@ -1,4 +1,4 @@
-"""Addresses are given out once, held by whatever carries them, and free again afterwards."""
+"""Addresses are given out once, belong to one holder, and are free again afterwards."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ROOM = 13  # of a /28: without the subnet's own address, its gateway and the bro
 
 
 class Desk:
-    """A book over caches that a test feeds itself."""
+    """An address book over caches that a test fills."""
 
     def __init__(self) -> None:
         informers = Stage().informers
@@ -75,7 +75,7 @@ class Desk:
 
     @property
     def free(self) -> int:
-        """How many more could be given out, found by trying."""
+        """Return the number of addresses that can still be given out, found by trying."""
         count = 0
         while self.book.assign(f"default/probe-{count}", [SMALL]).decided:
             count += 1
@@ -171,9 +171,9 @@ def test_no_address_is_ever_held_twice_nor_lost() -> None:
 
 
 async def test_an_instance_whose_making_was_not_answered_keeps_its_addresses() -> None:
-    """It is there, though nobody has seen it: trying again finds it, and the next Instance gets others."""
+    """The Instance exists, though no cache has it: a retry finds it, and the next Instance gets other addresses."""
     stage = Stage()
-    book = AddressBook(stage.informers)  # its informers never run: it sees nothing
+    book = AddressBook(stage.informers)  # its informers never run: the caches stay empty
     instances = InstanceWriter(ControllerContext("deployment", stage.informers, ClientMetrics(), lambda: book, []))
     deployment = decode(WorkloadDeployment, DEPLOYMENT)
     for ordinals in ((0,), (0,), (1,)):

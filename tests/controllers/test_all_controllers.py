@@ -1,4 +1,4 @@
-"""All controllers at once: a Workload is placed, gets networks, addresses, nodes and runs; places fail and return."""
+"""All controllers at once: a Workload is placed, gets networks, addresses, nodes and runs; cities fail and return."""
 
 from __future__ import annotations
 

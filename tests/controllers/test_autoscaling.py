@@ -1,4 +1,4 @@
-"""A deployment with metrics is as large as they ask for; without readings it stays as it is."""
+"""The size of a deployment with metrics follows them; without readings it stays."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CPU = {"resource": {"name": "cpu", "target": {"averageUtilization": 50}}}
 
 
 class Load:
-    """What the world's metrics say: requests by query, and how much each pod uses."""
+    """The simulated metrics: requests by query, and the usage of each pod."""
 
     def __init__(self) -> None:
         self.requests: dict[str, int] = {}
@@ -69,7 +69,7 @@ async def said(cities: Cities, kind: str) -> JsonObject:
 
 
 def scale(story: Callable[[Cities, Load], Coroutine[Any, Any, None]]) -> None:
-    """Play with an autoscaler that reads `Load`."""
+    """Run a story with an autoscaler that reads `Load`."""
 
     async def with_load(cities: Cities) -> None:
         load = Load()
@@ -96,7 +96,7 @@ def test_each_city_follows_its_own_load_up_and_down() -> None:
         assert load.asked[0].query in {f'http:requests:rate5m{{city="{city}",app="web"}}' for city in ("DFW", "LHR")}
         load.requests["DFW"] = 60
         await cities.wait(200)
-        assert (await replicas(cities))["DFW"] == 5  # a recent peak holds it up
+        assert (await replicas(cities))["DFW"] == 5  # a recent peak delays scaling down
         await cities.wait(200)
         assert (await replicas(cities))["DFW"] == 2
 
@@ -115,7 +115,7 @@ def test_the_status_tells_what_metrics_say_when_it_is_news_and_at_most_once_a_mi
         found = await told()
         assert found["wanted"] == 5
         assert found["metrics"] == [{"name": "http:requests:rate5m", "value": "30", "target": "30", "replicas": 5}]
-        load.requests = {"DFW": 151}  # not by a tenth
+        load.requests = {"DFW": 151}  # a tenth is tolerated
         await cities.wait(200)
         assert await told() == found
         times = set[str]()

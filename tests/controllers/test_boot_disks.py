@@ -1,4 +1,4 @@
-"""A machine that is replaced has the boot disk of its image: the old one with the same, a new one with another."""
+"""A replaced machine keeps its boot disk if the image is the same; another image means a new disk."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def machines(image: str, *, retain: bool = False, colour: str = "red") -> JsonOb
 
 
 class Disks:
-    """What a story looks at."""
+    """The disks of a machine and its image, for a story."""
 
     def __init__(self, planet: Planet) -> None:
         self._planet = planet
@@ -51,13 +51,13 @@ class Disks:
         await self._planet.ready(1)
 
     async def change(self, image: str, **options: Any) -> None:
-        """Another template, rolled out."""
+        """Roll out another template."""
         await self._planet.workloads.patch("web", {"spec": machines(image, **options)["spec"]}, "default", type="merge")
         await self._planet.wait(60)
         await self._planet.ready(1)
 
     async def uids(self) -> tuple[str, str]:
-        """Of the boot disk's claim and of the data disk's."""
+        """Return the uids of the boot disk's claim and of the data disk's."""
         claims = await self._planet.all(self._planet.user.resource(VOLUME_CLAIMS))
         found = {each["metadata"]["name"].rpartition("-")[2]: each["metadata"]["uid"] for each in claims}
         return found["boot"], found["data"]
@@ -98,7 +98,7 @@ def test_a_new_sum_takes_effect_with_the_next_instance_and_not_before() -> None:
         await planet.pods.delete(pod["metadata"]["name"], "default")
         await planet.wait(60)
         await planet.ready(1)
-        assert await disks.uids() == before, "a Pod that is lost finds its machine's files"
+        assert await disks.uids() == before, "the next Pod gets the machine's disks"
         await disks.change("acme/one", colour="blue")
         assert (await disks.uids())[0] != before[0]
         assert (await disks.notes())[f"{NOTE}/populated-checksum"] == f"sha256:{'3' * 64}"

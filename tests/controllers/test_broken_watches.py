@@ -10,7 +10,7 @@ from tests.controllers.harness import Stage
 
 async def test_a_node_is_called_silent_only_when_the_server_has_heard_nothing_either() -> None:
     stage = Stage()
-    heard = Heartbeats(stage.client, stage.informers, grace=40.0)  # its informers never run: it is deaf
+    heard = Heartbeats(stage.client, stage.informers, grace=40.0)  # its informers never run: it receives no events
     leases = stage.client.resource(LEASES)
     spec = {"holderIdentity": "a", "leaseDurationSeconds": 40, "renewTime": rfc3339_micro(stage.clock.now())}
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": spec}

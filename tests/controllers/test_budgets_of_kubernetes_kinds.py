@@ -118,7 +118,7 @@ def test_a_node_that_leaves_waits_for_no_pod_of_a_daemon_set() -> None:
     async def story(cities: Cities) -> None:
         daemon = await make(cities, DAEMON_SETS, "d")
         await run(cities, daemon, "d-1", nodeName=NODE)
-        await protect(cities, WEB, minAvailable=1)  # an eviction would be refused for an hour
+        await protect(cities, WEB, minAvailable=1)  # an eviction would be rejected for an hour
         await says(cities, 1, 1, 1, 0)
         await leaves(cities, 3600)
         await cities.until(lambda: forgotten(cities), 60)

@@ -1,4 +1,4 @@
-"""Nodes get the certificates they may have, and only those; old requests disappear."""
+"""Nodes get the certificates they may have, and no other; old requests disappear."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each cluster address has an IPAddress that follows its Service, and one ServiceCIDR gives them out."""
+"""Each cluster address has an IPAddress that follows its Service, and one ServiceCIDR is their range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rare writes of controllers under RBAC: each role permits everything that its controller does."""
+"""Rare writes of controllers under RBAC: each role permits all writes of its controller."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ PRIORITIES = dynamic("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass",
 
 
 def process(cities: Cities) -> Client:
-    """Another process of controllers."""
+    """Start another process of controllers."""
     return cities.world.client("others", cities.world.link(CONTROLLING))
 
 
@@ -180,7 +180,7 @@ def test_a_deployment_asks_the_server_what_its_pods_use() -> None:
         await cities.user.resource(WORKLOADS).create(scaled(CPU))
         await cities.wait(60)
         (deployment,) = (await cities.user.resource(DEPLOYMENTS).list("default")).items
-        assert condition(deployment, "AutoscalingReady")["status"] == "False", "nobody measures here"
+        assert condition(deployment, "AutoscalingReady")["status"] == "False", "there are no metrics here"
 
     play("workload,deployment,instance,scheduler,network,node,location,quota,autoscaler", story)
 

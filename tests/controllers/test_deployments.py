@@ -242,7 +242,7 @@ def hard(count: int) -> JsonObject:
 
 
 def with_disks() -> JsonObject:
-    """Changes of a Workload that give its instances two disks, one of them to be kept."""
+    """Change a Workload so that its instances have two disks, one of them to be kept."""
 
     def disk(**spec: Any) -> JsonObject:
         size = {"requests": {"storage": "10Gi"}}

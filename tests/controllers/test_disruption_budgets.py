@@ -1,4 +1,4 @@
-"""Disruption budgets at work: their status follows the pods, and evictions wait for it."""
+"""Disruption budgets: their status follows the pods, and evictions wait for it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def evict(cities: Cities, name: str) -> None:
 
 
 async def refused(cities: Cities, name: str) -> str:
-    """Why an eviction is refused."""
+    """Return the reason why an eviction is rejected."""
     with pytest.raises(TooManyRequests) as error:
         await evict(cities, name)
     assert "would violate the pod's disruption budget" in str(error.value)
@@ -113,7 +113,7 @@ def test_a_pod_that_is_not_ready_goes_by_the_policy_for_such_pods() -> None:
         await protect(cities, WEB, minAvailable=2)
         await stand(cities, a=False, b=True)
         await says(cities, 2, 2, 1, 0)
-        await refused(cities, "a")  # the application is short of pods: even one that is not ready may be needed
+        await refused(cities, "a")  # the application lacks pods: even an unready one may be needed
         await cities.user.resource(BUDGETS).patch(
             "b", {"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}}, "default"
         )
@@ -135,7 +135,7 @@ def test_a_pod_that_is_not_ready_goes_when_enough_others_are() -> None:
 
 
 async def stand(cities: Cities, **ready: bool) -> None:
-    """Pods on a node that nobody plays, and whether each of them is ready."""
+    """Create pods on a node without an agent, each ready or not."""
     for name, holds in ready.items():
         await cities.pods.create(pod(name, labels=WEB, nodeName="still"))
         said = {"phase": "Running", "conditions": [{"type": "Ready", "status": str(holds)}]}
@@ -168,7 +168,7 @@ def test_a_pod_that_takes_the_name_of_an_evicted_one_at_once_is_not_taken_for_it
         await says(cities, 2, 1, 2, 1)
         await cities.wait(3)
         await evict(cities, "a")
-        await cities.pods.delete("a", "default", grace=0)  # gone and back before anybody has counted
+        await cities.pods.delete("a", "default", grace=0)  # deleted and created again before the controller has counted
         await stand(cities, a=True)
         await cities.wait(10)
         found = await status(cities)
@@ -207,9 +207,9 @@ def test_a_budget_over_a_workload_counts_every_city() -> None:
         (first, *_) = sorted(each["metadata"]["name"] for each in await of_city(cities, "DFW"))
         (other, *_) = sorted(each["metadata"]["name"] for each in await of_city(cities, "LHR"))
         before = (await cities.pods.get(first, "default"))["metadata"]["uid"]
-        await cordon(cities, True)  # so that nothing takes the place of what goes
+        await cordon(cities, True)  # so that no pod replaces the evicted one
         await evict(cities, first)
-        await refused(cities, other)  # one city's loss is paid by all
+        await refused(cities, other)  # a disruption in one city counts in all
         await cordon(cities, False)
         await says(cities, 4, 3, 4, 1)
         assert (await cities.pods.get(first, "default"))["metadata"]["uid"] != before
@@ -244,7 +244,7 @@ def test_a_city_without_pods_is_missing_from_the_budget_and_one_city_can_have_it
 
 
 async def cordon(cities: Cities, closed: bool) -> None:
-    """No node takes new pods, or all do."""
+    """Make all nodes unschedulable, or schedulable."""
     for node in (await cities.nodes.list()).items:
         await cities.nodes.patch(node["metadata"]["name"], {"spec": {"unschedulable": closed or None}})
 

@@ -66,7 +66,7 @@ def test_endpoints_follow_the_pods_and_are_written_once_per_change() -> None:
         assert len(ips(await stored(cities))) == 1
         assert {
             each["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"] for each in await slices(cities)
-        } == {"endpointslice-controller.datumapis.com"}, "what we wrote is not mirrored"
+        } == {"endpointslice-controller.datumapis.com"}, "the controller does not mirror its own objects"
 
     play(NAMES, story)
 
@@ -103,7 +103,7 @@ def test_endpoints_are_deleted_with_their_service_also_if_unobserved() -> None:
         await cities.wait(2)
         with pytest.raises(NotFound):
             await stored(cities, "seen")
-        assert ips(await stored(cities, "early")) == ["192.0.2.1"], "its Service may come yet"
+        assert ips(await stored(cities, "early")) == ["192.0.2.1"], "its Service may follow"
         await services.create(service("early", selector=None))
         await cities.stop()
         await services.delete("unseen", "default")
@@ -169,7 +169,7 @@ def test_mirrors_follow_what_is_written_and_go_with_it() -> None:
         assert first["metadata"]["annotations"] == {ANNOTATION_NETWORK: "default/other"}
         await resource.patch("web", {"metadata": {"annotations": {ANNOTATION_NETWORK: None}}}, "default")
         await cities.wait(1)
-        assert not (await slices(cities))[0]["metadata"].get("annotations"), "not on that Network any more"
+        assert not (await slices(cities))[0]["metadata"].get("annotations"), "no longer on that Network"
         await resource.patch("web", endpoints("web", "192.0.2.3", "2001:db8::1"), "default")
         await cities.wait(1)
         found = await slices(cities)
@@ -181,7 +181,7 @@ def test_mirrors_follow_what_is_written_and_go_with_it() -> None:
         } == before
         await cities.user.resource(ENDPOINT_SLICES).delete(next(iter(before)), "default")
         await cities.wait(1)
-        assert behind(await slices(cities)) == ["192.0.2.3", "2001:db8::1"], "made again"
+        assert behind(await slices(cities)) == ["192.0.2.3", "2001:db8::1"], "created again"
         skip = {"endpointslice.kubernetes.io/skip-mirror": "true"}
         await resource.patch("web", {"metadata": {"labels": skip}}, "default")
         await cities.wait(1)

@@ -1,4 +1,4 @@
-"""The EndpointSlices of a Service follow its pods and its selector, and go with it."""
+"""The EndpointSlices of a Service follow its pods and its selector, and are deleted with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A volume that lives with its pod gets a claim of its own, which goes with the pod."""
+"""An ephemeral volume gets a claim of its own, which is deleted with the pod."""
 
 from __future__ import annotations
 

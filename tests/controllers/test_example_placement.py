@@ -1,4 +1,4 @@
-"""Every Workload that we ship lands, whole, on the cities that `tarmac up --runtime sim` has by itself."""
+"""Every Workload in our examples fits, whole, on the cities that `tarmac up --runtime sim` has by default."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CATALOG = build_catalog()
 
 
 def place(body: JsonObject) -> str:
-    """The namespace that an object is for."""
+    """Return the namespace that an object is for."""
     return str(body["metadata"].get("namespace", "default"))
 
 

@@ -27,7 +27,7 @@ def external(name: str = "db", namespace: str = "default", **spec: Any) -> JsonO
 
 
 async def prepare(cities: Cities, *, gateways: tuple[str, ...] = ("dfw-0", "dfw-1"), pods: int = 2) -> None:
-    """Nodes that take part, a class, a claim for 192.0.2.5, and a Service with pods in DFW."""
+    """Create nodes, a class, a claim for 192.0.2.5, and a Service with pods in DFW."""
     for number, node in enumerate(("dfw-0", "dfw-1", "dfw-2", "lhr-0")):
         facts = NodeFacts([OutsideInterface("outside0", [f"192.0.2.{100 + number}/24"])], "kernel", True, f"key-{node}")
         labels = {"submariner.io/gateway": "true"} if node in gateways else {}
@@ -52,7 +52,7 @@ async def relays(cities: Cities) -> tuple[list[JsonObject], list[JsonObject]]:
 
 
 async def acknowledge(cities: Cities, owner: str = "dfw-0", *, shared: bool = True) -> None:
-    """Do as agents do: the newest rules are in force, and one gateway carries each address."""
+    """Act as the agents: the newest rules are in force, and one gateway carries each address."""
     forwarders, gateways = await relays(cities)
     for each in forwarders:
         status = {"appliedGeneration": each["metadata"]["generation"]}
@@ -148,7 +148,7 @@ def test_l5_a_gateway_says_whether_all_that_may_carry_it_have_its_newest_rules()
 
 def test_an_address_says_who_keeps_it_from_being_carried_and_from_whom_it_came() -> None:
     async def word(cities: Cities, *nodes: JsonObject) -> JsonObject:
-        """Gateways say something; what the address says then."""
+        """Write the gateways' reports; return the status of the address."""
         gateways = cities.user.resource(GATEWAYS)
         await gateways.patch("192.0.2.5", {"status": {"nodes": list(nodes)}}, NAMESPACE, subresource="status")
         await cities.wait(4)
@@ -166,7 +166,7 @@ def test_an_address_says_who_keeps_it_from_being_carried_and_from_whom_it_came()
         found = await word(cities, {"name": "dfw-0", "errors": [stranger]}, first)
         assert (found["phase"], found["owner"]["gateway"]) == ("Bound", "dfw-1"), "it heals by itself"
         assert "lastFailover" not in found
-        await word(cities, {"name": "dfw-1", "owner": False})  # in between nobody says that he carries it
+        await word(cities, {"name": "dfw-1", "owner": False})  # in between no gateway reports that it carries it
         since = {"since": "2026-01-01T01:00:00Z", "formerOwner": "dfw-1", "cause": "Silent", "gapMilliseconds": 1620}
         found = await word(cities, {"name": "dfw-0", "owner": True, "epoch": 2, **since})
         assert found["lastFailover"] == "2026-01-01T01:00:00Z"
@@ -263,7 +263,7 @@ def test_l1_deleted_it_leaves_nothing_and_its_claim_may_go() -> None:
         await cities.wait(4)
         await cities.user.resource(CLAIMS).delete("c", "default")
         await cities.wait(2)
-        assert (await relays(cities))[0], "the claim waits, traffic goes on"
+        assert (await relays(cities))[0], "the claim waits, traffic continues"
         await services.delete("db", "default")
         await cities.wait(5)
         assert await cities.gone(services, "db", "default")
@@ -403,7 +403,7 @@ def test_controllers_that_die_at_any_moment_leave_rules_that_agree_and_numbers_t
         names = {each["spec"]["externalService"]["name"] for each in forwarders}
         assert names == {f"db-{number}" for number in range(1, 6)}
         transits = [{rule["transitip"] for rule in each["spec"]["egressrules"]} for each in forwarders]
-        assert sum(map(len, transits)) == len(set().union(*transits)), "each stands for one way"
+        assert sum(map(len, transits)) == len(set().union(*transits)), "each stands for one path"
         assert {rule["sourceip"] for rule in gateway["spec"]["egressrules"]} == set().union(*transits)
         dialled = {each["spec"]["serviceip"] for each in forwarders}
         assert len(dialled) == 5
@@ -492,7 +492,7 @@ def test_a_port_goes_to_the_next_one_that_wants_it_when_the_older_one_is_deleted
 
 
 async def inbound(cities: Cities, name: str) -> int:
-    """Rules of an ExternalService that lead the target to its pods."""
+    """Return rules of an ExternalService that lead the target to its pods."""
     forwarders, _ = await relays(cities)
     mine = [each for each in forwarders if each["spec"]["externalService"]["name"] == name]
     return sum(len(each["spec"].get("ingressrules") or []) for each in mine)

@@ -1,7 +1,7 @@
 """`tarmac controllers` beside a stock kube-apiserver changes no object that does not belong to a Workload.
 
-The controllers have exactly the rights that `tarmac crds --rbac` prints. The cluster has Nodes, Pods, Services and much
-else of its own; this test is its kubelet.
+The controllers have exactly the rights that `tarmac crds --rbac` prints. The cluster has Nodes, Pods, Services and many
+other objects of its own; this test is its kubelet.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Versions = dict[tuple[str, str, str], str]
 OWN = "others"
 ADDRESSES = ("10.244.1.7", "fd00:10:244::7")
 RUNNING = {"phase": "Running", "podIP": "10.244.1.5", "podIPs": [{"ip": "10.244.1.5"}]}
-# What kube-apiserver itself writes while it runs, and what says that something happened.
+# Objects that kube-apiserver itself writes while it runs, and records of events.
 RESTLESS = {
     "leases",
     "events",
@@ -54,7 +54,7 @@ QUICK = (
 
 
 def _objects() -> list[tuple[str, str, str, JsonObject]]:
-    """A cluster's own things: apiVersion, plural, kind, object."""
+    """Yield objects of the cluster: apiVersion, plural, kind, object."""
     container = {"name": "c", "image": "example.com/app:1", "resources": {"requests": {"cpu": "1"}}}
     selector: JsonObject = {"app": "theirs"}
     account: JsonObject = {"serviceAccountName": "default", "automountServiceAccountToken": False}
@@ -122,7 +122,7 @@ async def _populate(client: Client) -> None:
 
 
 async def _versions(client: Client) -> Versions:
-    """Everything that there is."""
+    """Return the version of every object."""
     found: Versions = {}
     for served in (await discover(client)).with_verbs("list", "get", "delete"):
         target: Target[JsonObject] = served.target
@@ -145,7 +145,7 @@ async def _until(what: str, check: Callable[[], Awaitable[Any]], seconds: float 
 
 
 async def _kubelet(client: Client, pod: JsonObject) -> None:
-    """The pod runs, at addresses that the cluster's plugin gave it."""
+    """Report the pod as running, at addresses of the cluster's plugin."""
     own, names = pod["metadata"], [each["name"] for each in pod["spec"]["containers"]]
     status = {
         "phase": "Running",
@@ -161,7 +161,7 @@ async def _kubelet(client: Client, pod: JsonObject) -> None:
 
 
 async def _use(client: Client) -> JsonObject:
-    """A Workload comes, runs and goes; its Instance when it ran."""
+    """Create a Workload, wait until it runs and delete it; return its running Instance."""
     await client.resource(LOCATIONS).create(location(SimLocation("dfw", "DFW", 0)))
     made = workload(replicas=1)
     await client.resource(WORKLOADS).create(made)
@@ -225,7 +225,7 @@ async def _story(peer: Peer, folder: Path) -> None:
 
 def _judge(instance: JsonObject, before: Versions, after: Versions, log: str) -> None:
     changed = {key: (version, after.get(key)) for key, version in before.items() if after.get(key) != version}
-    assert not changed, "objects of others were touched"
+    assert not changed, "foreign objects were changed"
     new = {(kind, namespace) for kind, namespace, _ in after.keys() - before.keys()}
     ours = {(kind, namespace) for kind, namespace in new if "datumapis.com" in kind}
     # the templates of a Workload's revisions are its own

@@ -68,7 +68,7 @@ async def test_foreground_the_owner_stays_until_blocking_dependents_are_gone() -
         child = server.find("secrets", "child")
         assert child is not None
         assert child["metadata"]["deletionTimestamp"]
-        assert server.find("configmaps", "owner"), "its child is still on its way out"
+        assert server.find("configmaps", "owner"), "its child is still being deleted"
         server.put("secrets", "child", metadata={"finalizers": []})
         await stage.settle()
         assert server.find("secrets", "child") is None
@@ -229,7 +229,7 @@ async def test_dependents_orphaned_before_the_start_are_collected() -> None:
         assert stage.server.find("secrets", "child") is None
         assert stage.server.find("secrets", "fine")
         gets = [path for method, path in stage.server.requests[asked:] if method == "GET" and path.endswith("/fine")]
-        assert gets == [], "objects whose owners are there cost no request"
+        assert gets == [], "an object whose owner exists costs no request"
 
 
 @pytest.mark.parametrize("number", range(8))
@@ -257,5 +257,5 @@ async def test_random_forests_end_with_no_object_whose_owners_are_all_gone(numbe
         left = {obj["metadata"]["uid"]: obj for obj in server.objects.values()}
         for obj in left.values():
             references = obj["metadata"].get("ownerReferences") or []
-            assert all(each["uid"] in left for each in references), "a reference to nothing was left"
-            assert "deletionTimestamp" not in obj["metadata"], "stuck on its way out"
+            assert all(each["uid"] in left for each in references), "a reference to a missing owner was left"
+            assert "deletionTimestamp" not in obj["metadata"], "its deletion is stuck"

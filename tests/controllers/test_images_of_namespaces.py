@@ -39,7 +39,7 @@ def image(**spec: Any) -> dict[str, Any]:
 
 
 async def ready(planet: Planet, namespace: str = "default") -> list[tuple[str, str]]:
-    """Reason and message of what instances say."""
+    """Return reason and message of the instances' readiness."""
     found = (await planet.user.resource(INSTANCES).list(namespace)).items
     stated = [each for one in found for each in one["status"]["conditions"] if each["type"] == "Ready"]
     return [(each["reason"], each["message"]) for each in stated]

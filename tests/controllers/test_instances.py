@@ -20,7 +20,7 @@ async def instance(planet: Planet) -> JsonObject:
 
 
 async def ready(planet: Planet) -> tuple[str, str]:
-    """Status and reason of the Instance's readiness."""
+    """Return status and reason of the Instance's readiness."""
     found = conditions(await instance(planet))["Ready"]
     return found["status"], found["reason"]
 
@@ -61,7 +61,7 @@ def test_a_pod_that_was_driven_off_its_node_is_made_again_and_people_are_told() 
 
 
 def test_an_instance_whose_node_refuses_each_pod_waits_longer_each_time_and_avoids_the_node() -> None:
-    """A node may count otherwise than the scheduler, and refuses the next pod as it did the last."""
+    """A node may count differently from the scheduler, and reject the next pod like the last."""
     refused = {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "Pod was rejected: no device."}
 
     async def story(planet: Planet) -> None:
@@ -126,7 +126,7 @@ def test_an_instance_that_is_deleted_stays_until_its_pod_is_gone() -> None:
 
 
 def test_probes_and_hooks_reach_the_pod_and_a_change_replaces_it() -> None:
-    """Written, read, and patched with the rules kept."""
+    """Written, read, and patched; the rules stay."""
 
     async def story(planet: Planet) -> None:
         ready_at = {"httpGet": {"port": 80, "path": "/ready"}}
@@ -231,7 +231,7 @@ def test_a_disk_that_goes_with_an_earlier_deployment_is_not_used_unless_it_is_le
     async def story(planet: Planet) -> None:
         claims, deployment = planet.user.resource(VOLUME_CLAIMS), NAME.removesuffix("-0")
         await planet.stop()
-        planet.start(NAMES.replace("garbage,", ""))  # nobody has marked it as deleted yet
+        planet.start(NAMES.replace("garbage,", ""))  # without the mark of deletion
         metadata = {
             "name": f"{NAME}-data",
             "namespace": "default",

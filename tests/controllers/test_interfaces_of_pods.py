@@ -1,4 +1,4 @@
-"""A plain Pod gets an address on its namespace's network when it gets its node, and gives it back when it goes."""
+"""A plain Pod gets an address on its namespace's network with its node, and returns it when it is deleted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAMES = "scheduler,node,network,namespace"
 
 
 async def interfaces(cities: Cities, name: str, namespace: str = "default") -> list[AttachedInterface] | None:
-    """What a Pod was given; None while nothing says."""
+    """Return a Pod's interfaces; None without an annotation."""
     found = await cities.pods.get(name, namespace)
     text = (found["metadata"].get("annotations") or {}).get(ANNOTATION_INTERFACES)
     return None if text is None else decode_interfaces(text)

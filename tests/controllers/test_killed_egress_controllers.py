@@ -1,7 +1,7 @@
 """The egress controllers are killed at each of their writes, before and after the server has received it.
 
-A step is a kind of write. Whatever was under way, the next process makes it whole: one address for the claim at all
-times, rules for the nodes and the gateways of its pods and no others, and nothing is left when all was deleted.
+A step is a kind of write. From any state the next process completes the work: one address for the claim at all times,
+rules for exactly the nodes and the gateways of its pods, and none is left when all objects were deleted.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ STEPS = (
 
 
 def step_of(request: ClientRequest) -> str:
-    """Which write of external services it is; empty for all else."""
+    """Return the kind of a write of external services; empty for all other requests."""
     _, _, path = request.path.partition("/apis/submariner.io/v1alpha1/")
     words = path.split("/")
     words = words[2:] if words[0] == "namespaces" else words
@@ -50,7 +50,7 @@ def step_of(request: ClientRequest) -> str:
 
 
 class Mortal:
-    """The way to the server of a process that is killed at a step: from then on nothing is sent or heard any more."""
+    """A link to the server of a process that is killed at a step: from then on it neither sends nor receives."""
 
     def __init__(self, link: Transport, step: str, when: When) -> None:
         self._link, self._step, self._when = link, step, when
@@ -81,7 +81,7 @@ class Mortal:
 
 
 async def restarts(cities: Cities, link: Mortal) -> None:
-    """Whoever watches over the controllers starts them again."""
+    """Restart the controllers when they are killed, as a supervisor would."""
     await link.killed.wait()
     await cities.stop()
     await cities.wait(1)
@@ -89,7 +89,7 @@ async def restarts(cities: Cities, link: Mortal) -> None:
 
 
 async def follow(cities: Cities, seconds: int) -> None:
-    """Nodes do their part; at no time is there a second address for the claim, or a second gateway."""
+    """Act as the nodes; at no time is there a second address for the claim, or a second gateway."""
     for _ in range(seconds):
         await cities.wait(1)
         await acknowledge(cities)
@@ -138,7 +138,7 @@ def test_killed_at_a_step_the_next_process_makes_it_whole(step: str, when: When)
     async def story(cities: Cities) -> None:
         link = mortal(cities, step, when)
         await comes_and_goes(cities, link)
-        assert link.killed.is_set(), "the step never came"
+        assert link.killed.is_set(), "the step was not reached"
 
     play(ALL, story)
 

@@ -1,4 +1,4 @@
-"""Local disks are made where the scheduler wants them, stay there, grow, and go with their claims."""
+"""Local disks are created on the scheduler's node, stay there, grow, and are deleted with their claims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Location is as ready as its nodes; one that is cut off is not dead; one in use stays."""
+"""The readiness of a Location follows its nodes; an isolated one is not lost; one in use stays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAMES = "location,node,scheduler"
 
 
 async def deploy(cities: Cities, city: str = "DFW") -> None:
-    """A Workload and the deployment that its controller would have made."""
+    """Create a Workload and its deployment, as the controller would."""
     owner = await cities.user.resource(WORKLOADS).create(workload(cities=(city,)))
     spec: JsonObject = {
         "workloadRef": {"name": "web", "uid": owner["metadata"]["uid"]},

@@ -1,4 +1,4 @@
-"""A node that nothing is heard from is tainted, and its pods go when their tolerations say so, and not before."""
+"""A silent node is tainted, and its pods are evicted after their tolerations' time, and not before."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def tolerating(seconds: int | None) -> list[Any]:
 
 
 async def pinned(cities: Cities, name: str, node: str, **spec: Any) -> None:
-    """A running pod that anything but a node in trouble leaves alone."""
+    """Return a running pod that only a failed node loses."""
     await cities.pods.create(pod(name, **spec, nodeName=node))
     await cities.wait(3)
     assert condition(await cities.pods.get(name, "default"), "Ready")["status"] == "True"

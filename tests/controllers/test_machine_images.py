@@ -1,4 +1,4 @@
-"""The catalogue of operating systems, and machines that wait until one can be had."""
+"""The catalogue of operating systems, and machines that wait until an image is available."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_an_image_of_the_catalogue_tells_how_it_is_and_comes_back() -> None:
         assert seen["status"]["deprecatedAt"]
         await _images(planet).delete(DEBIAN)
         await planet.wait(5)
-        assert "source" not in (await _images(planet).get(DEBIAN))["spec"], "made anew"
+        assert "source" not in (await _images(planet).get(DEBIAN))["spec"], "created again"
 
     play(story)
 

@@ -1,4 +1,4 @@
-"""Virtual machines on simulated nodes: built-in images boot without a source, and GPUs are out of their reach."""
+"""Virtual machines on simulated nodes: built-in images boot without a source, and GPUs are unavailable."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def machine() -> dict[str, Any]:
 
 
 async def told(planet: Planet) -> list[tuple[str, str, str]]:
-    """Status, reason and message of what instances say about being ready."""
+    """Return status, reason and message of the instances' readiness."""
     found = (await planet.user.resource(INSTANCES).list("default")).items
     stated = [each for one in found for each in one["status"]["conditions"] if each["type"] == "Ready"]
     return [(each["status"], each["reason"], each["message"]) for each in stated]

@@ -1,4 +1,4 @@
-"""A machine that is stopped keeps its Instance, its disks and its addresses, and holds nothing up."""
+"""A stopped machine keeps its Instance, its disks and its addresses, and blocks no rollout."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def running(image: str = "acme/one", *, runs: bool = True, replicas: int = 1, co
 
 
 class Fleet:
-    """What a story does to machines, and what it sees of them."""
+    """Machines of a story, with their state."""
 
     def __init__(self, planet: Planet) -> None:
         self._planet = planet
@@ -35,7 +35,7 @@ class Fleet:
         await self._planet.workloads.patch("web", {"spec": spec}, "default", type="merge")
 
     async def switch(self, name: str, *, runs: bool) -> None:
-        """As `tarmac machine stop|start` does to one of them."""
+        """Stop or start one of them, as `tarmac machine stop|start` does."""
         patch = {"spec": {"runtime": {"virtualMachine": {"running": runs}}}}
         await self._planet.instances.patch(name, patch, "default")
 
@@ -44,12 +44,12 @@ class Fleet:
         return sorted(found, key=lambda each: each["metadata"]["name"])
 
     async def identities(self) -> list[tuple[str, str]]:
-        """What must outlive a stop: the Instance, and its addresses."""
+        """Return the state that must outlive a stop: the Instance, and its addresses."""
         own = [each["metadata"] for each in await self.instances()]
         return [(each["uid"], each["annotations"][ANNOTATION_INTERFACES]) for each in own]
 
     async def stopped(self, *names: str) -> None:
-        """Wait until these have no Pod, and say why."""
+        """Wait until these have no Pod, and report the reason."""
 
         async def check() -> bool:
             found = {each["metadata"]["name"]: conditions(each)["Ready"] for each in await self.instances()}
@@ -71,7 +71,7 @@ def test_a_workload_is_stopped_and_started_and_nothing_is_replaced() -> None:
         assert planet.really_running() == []
         assert await fleet.identities() == before
         assert await fleet.disks.uids() == disks
-        await planet.wait(4000)  # far longer than anything that goes on by itself may take
+        await planet.wait(4000)  # far longer than any timeout of the controllers
         status = (await planet.workload())["status"]
         assert (status["readyReplicas"], status["stoppedReplicas"], status["revision"]) == (0, 2, revision)
         assert status["summary"] == {"ready": "0/2", "cities": "0/1", "status": "Stopped"}
@@ -95,7 +95,7 @@ def test_a_machine_stopped_individually_stays_stopped_until_it_or_the_template_i
         first, second = (each["metadata"]["name"] for each in await fleet.instances())
         await fleet.switch(first, runs=False)
         await fleet.stopped(first)
-        await planet.ready(1)  # complete: the other one serves, and this one is not meant to
+        await planet.ready(1)  # complete: the other one serves, and this one stays stopped
         await planet.stop()
         planet.start()
         await planet.wait(60)
@@ -120,10 +120,10 @@ def test_a_stopped_machine_neither_holds_up_a_rollout_nor_a_scaling() -> None:
         await fleet.switch(first, runs=False)
         await fleet.stopped(first)
         await fleet.write(replicas=3)
-        await planet.ready(2)  # of three; those above an ordinal that is stopped are made all the same
+        await planet.ready(2)  # of three; ordinals above a stopped one are created all the same
         uids = {each["metadata"]["uid"] for each in await fleet.instances()}
         await fleet.write(replicas=3, colour="blue")
-        await planet.ready(3)  # a new revision replaces them all, and runs as the template says
+        await planet.ready(3)  # a new revision replaces them all, and runs by the template
         assert not uids & {each["metadata"]["uid"] for each in await fleet.instances()}
 
     play(story)

@@ -1,4 +1,4 @@
-"""A default Network everywhere; a binding becomes a context with subnets of its own; and all of it goes in order."""
+"""A default Network everywhere; a binding becomes a context with subnets of its own; deletion in order."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def binding(name: str, network: str = "default", location: str = "dfw") -> JsonO
 
 
 async def subnets(cities: Cities) -> dict[str, list[Any]]:
-    """Ranges by network, as everybody sees them."""
+    """Return the visible ranges by network."""
     contexts = {each["metadata"]["name"]: each for each in (await cities.user.resource(CONTEXTS).list("default")).items}
     found: dict[str, list[Any]] = {}
     for subnet in (await cities.user.resource(SUBNETS).list("default")).items:

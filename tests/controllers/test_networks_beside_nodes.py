@@ -1,4 +1,4 @@
-"""No Network is in a node's place: not when it is made, nor when the node comes later; and it heals when that goes."""
+"""No Network overlaps a node's address: neither a new Network nor after a new node; it recovers when the node goes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_range_with_a_nodes_address_in_it_is_refused() -> None:
                 await networks.create(network("mine", ["IPv4", "IPv6"], **{field: written}))
             assert f"spec.ipam.{field}" in str(refusal.value)
             assert "use a range that they are not in" in str(refusal.value)
-            assert "203.0.113.7" not in str(refusal.value), "where nodes are is no tenant's business"
+            assert "203.0.113.7" not in str(refusal.value), "addresses of nodes are hidden from tenants"
         await networks.create(network("mine", ipv4Range="203.0.113.16/28"))
 
     play(NAMES, story)
@@ -77,7 +77,7 @@ def test_pods_are_attached_to_a_network_whose_place_a_node_claims() -> None:
 
 
 def test_a_network_that_is_refused_for_a_node_heals_when_the_node_goes() -> None:
-    """Both came at once, so admission did not see the node."""
+    """Both were created at once, so admission did not see the node."""
 
     async def story(cities: Cities) -> None:
         networks, bindings = cities.user.resource(NETWORKS), cities.user.resource(BINDINGS)

@@ -1,4 +1,4 @@
-"""A node that leaves is emptied as budgets allow, until its deadline; then it is forgotten, its certificates first."""
+"""A departing node is drained as budgets allow, until its deadline; then it is removed, its certificates first."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NODE = "dfw-0"
 
 
 async def leaves(cities: Cities, seconds: float, *, node: str = NODE, **more: str) -> None:
-    """As `tarmac leave` says it. The machine of a simulated node stays up, as a real one does until it is gone."""
+    """Announce the departure as `tarmac leave` does. A simulated node's machine stays up until the node is removed."""
     annotations = {LEAVING: rfc3339(cities.world.clock.now() + seconds), **more}
     await cities.nodes.patch(node, {"metadata": {"annotations": annotations}})
 
@@ -39,7 +39,7 @@ async def budget(cities: Cities, least: int) -> None:
 
 
 async def forgotten(cities: Cities) -> bool:
-    """Gone, or another: simulated nodes share one user that nobody revokes, and register again."""
+    """Return true if the node is gone or replaced: simulated nodes share one user, and register again."""
     try:
         return LEAVING not in (await cities.nodes.get(NODE))["metadata"].get("annotations", {})
     except NotFound:
@@ -79,7 +79,7 @@ def test_a_leaving_node_gets_no_new_pods() -> None:
         await leaves(cities, 300)
         await cities.wait(5)
         assert (await cities.nodes.get(NODE))["spec"]["unschedulable"] is True
-        assert not await cities.gone(cities.pods, "a", "default"), "its budget says that it stays"
+        assert not await cities.gone(cities.pods, "a", "default"), "its budget keeps it"
 
     play(NAMES, story)
 
@@ -140,10 +140,10 @@ def test_a_lost_machines_node_is_removed_and_a_living_one_only_by_force() -> Non
         console = Console(out, err)
         assert await node_remove(cities.user, NODE, console, force=False) == 1
         assert "run `tarmac leave` on it" in err.getvalue()
-        assert await refused_until(cities.user, f"system:node:{NODE}") == 0, "nothing was done"
+        assert await refused_until(cities.user, f"system:node:{NODE}") == 0, "no write happened"
         cities.fleet.die(NODE)
         await cities.wait(60)
-        for _ in range(2):  # killed somewhere, it goes on
+        for _ in range(2):  # killed at any point, it continues
             assert await node_remove(cities.user, NODE, console, force=False) == 0
         assert "1 pods and 1 disks" in out.getvalue()
         assert await forgotten(cities)

@@ -1,7 +1,7 @@
 """Deletion with `--cascade=orphan`: the children of a Workload are deleted with it, in any order with the collector.
 
-Nothing could adopt what would be left behind (names carry no uid, children do), so orphans would only hold names,
-addresses and networks for ever.
+No object could adopt orphans (children contain their owner's uid), so they would only hold names, addresses and
+networks for ever.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ BINDINGS = dynamic(NETWORKING, "networkbindings", "NetworkBinding")
 
 
 async def _orphaned(planet: Planet, resource: Any, name: str) -> None:
-    """Deleted while no controller but the collector works, so that it is the first to act."""
+    """Delete while only the collector works, so that it acts first."""
     await planet.stop()
     planet.start("garbage")
     await resource.delete(name, "default", propagation="Orphan")

@@ -23,7 +23,7 @@ def network(name: str, ipv4: str = "") -> JsonObject:
 
 
 def on(*networks: str) -> dict[str, Any]:
-    """A Workload's template with an interface on each."""
+    """Return a Workload's template with an interface on each."""
     return {"template": {"networkInterfaces": [{"network": {"name": name}} for name in networks]}}
 
 
@@ -96,7 +96,7 @@ def test_networks_that_come_later_are_not_attached_and_the_workload_says_why() -
 
 def test_ranges_that_come_when_instances_wait_for_them_let_none_start() -> None:
     async def story(planet: Planet) -> None:
-        for name in ("a", "b", "c"):  # with `default` they use up what is chosen from
+        for name in ("a", "b", "c"):  # with `default` they use up the available ranges
             await planet.networks.create(network(name))
         await planet.wait(5)
         await planet.stop()

@@ -1,4 +1,4 @@
-"""Every pod that wants a node gets one that has room, or a reason; and goes on by itself when that changes."""
+"""Every pod to schedule gets a node with room, or a reason; and a node as soon as there is room."""
 
 from __future__ import annotations
 

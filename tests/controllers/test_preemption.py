@@ -1,4 +1,4 @@
-"""An important pod on a full city: less important ones end for it, as few as can be, and few at a time."""
+"""An important pod on a full city: as few less important pods as possible end for it, and few at a time."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_tarmac_why_names_the_victims_of_a_preemption() -> None:
 
 
 async def why(cities: Cities, name: str) -> list[str]:
-    """What `tarmac why` says of making room."""
+    """Return the verdicts of `tarmac why` about preemption."""
     found = await cities.user.get_json(f"/api/v1/namespaces/default/pods/{name}/why")
     return [each["message"] for each in found["verdicts"] if each.get("rule") == "preemption"]
 
@@ -171,7 +171,7 @@ BURST = 24  # as many as the city holds
 
 
 async def burst(cities: Cities) -> None:
-    """A city full of pods, and as many that are more important; half of them say which city they mean."""
+    """Fill a city with pods, and create as many that are more important; half of them name the city."""
     await classes(cities)
     await run(cities, *(f"a{number:02}" for number in range(BURST)))
     for number in range(BURST):
@@ -179,7 +179,7 @@ async def burst(cities: Cities) -> None:
 
 
 async def most_at_once(cities: Cities, looks: int) -> int:
-    """The most pods that were seen on their way out together, until all important ones have a node."""
+    """Return the most pods that were being deleted together, until all important ones have a node."""
     worst = 0
     for _ in range(looks):
         pods = (await cities.pods.list("default")).items
@@ -201,7 +201,7 @@ def test_a_burst_of_important_pods_takes_a_few_at_a_time() -> None:
 
 def test_controllers_that_start_anew_in_the_middle_of_a_burst_take_no_more() -> None:
     async def story(cities: Cities) -> None:
-        for number in range(BURST // 2):  # nodes that nobody plays: who is told to end stays there
+        for number in range(BURST // 2):  # nodes without an agent: deleted pods stay there
             status = {"allocatable": {"cpu": "2", "memory": "4Gi", "pods": "10"}}
             metadata = {"name": f"still-{number}", "labels": {LABEL_LOCATION: "dfw"}}
             await cities.nodes.create({"metadata": metadata, "status": status})
@@ -210,7 +210,7 @@ def test_controllers_that_start_anew_in_the_middle_of_a_burst_take_no_more() -> 
         await cities.wait(30)
         assert await going(cities) == AT_ONCE
         await cities.stop()
-        for number in range(AT_ONCE):  # these are looked at before those that wait already
+        for number in range(AT_ONCE):  # these come before the waiting ones
             await cities.pods.create(pod(f"c{number:02}", priorityClassName="top"))
         cities.start("scheduler")
         await cities.wait(60)
@@ -220,7 +220,7 @@ def test_controllers_that_start_anew_in_the_middle_of_a_burst_take_no_more() -> 
 
 
 async def going(cities: Cities) -> int:
-    """Pods that are on their way out."""
+    """Return the pods that are being deleted."""
     return sum("deletionTimestamp" in each["metadata"] for each in (await cities.pods.list("default")).items)
 
 

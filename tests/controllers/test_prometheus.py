@@ -32,7 +32,7 @@ NO_TEXT = b'{"status":"\xff"}'
 
 
 class FakePrometheus:
-    """Answers instant queries from a table, as Prometheus words its answers."""
+    """Answers instant queries from a table, in Prometheus' format."""
 
     def __init__(self) -> None:
         self.values: dict[str, list[str]] = {}
@@ -104,7 +104,7 @@ async def test_a_prometheus_that_is_missing_or_away_is_named() -> None:
 
 
 async def deploy(client: Client) -> None:
-    """A Workload in Dallas, and the deployment that other controllers would have made and placed."""
+    """Create a Workload in Dallas, and its deployment, placed, as other controllers would."""
     await client.resource(LOCATIONS).create(location(SimLocation("dfw", "DFW", 0)))
     owner = await client.resource(WORKLOADS).create(scaled(REQUESTS))
     spec = {

@@ -1,4 +1,4 @@
-"""Services and Workloads get public addresses, keep them, and let them rest; only true announcements are shown."""
+"""Services and Workloads get public addresses, keep them, and return them to rest; status shows true announcements."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def report(cities: Cities, address: str, *nodes: JsonObject) -> None:
 
 
 async def held(cities: Cities) -> dict[str, list[str]]:
-    """The holders of each address."""
+    """Return the holders of each address."""
     found: dict[str, list[str]] = {}
     for each in (await cities.user.resource(ADDRESSES).list()).items:
         spec = each["spec"]
@@ -64,7 +64,7 @@ async def held(cities: Cities) -> dict[str, list[str]]:
 
 
 async def status(cities: Cities, name: str = "web") -> tuple[list[str], str]:
-    """The addresses that a Service shows, and the reason of its condition."""
+    """Return the addresses that a Service shows, and the reason of its condition."""
     found = await cities.user.resource(SERVICES).get(name, "default")
     shown = (found["status"].get("loadBalancer") or {}).get("ingress") or []
     assert all(each["ipMode"] == "VIP" for each in shown)
@@ -83,7 +83,7 @@ def test_a_service_shows_its_address_once_a_gateway_has_acknowledged_it() -> Non
         assert await status(cities) == ([], "NoEndpoints")
         found = await cities.user.resource(POOLS).get("public")
         assert condition(found, "Ready")["reason"] == "NoGateway"
-        # The word of a node that is no gateway does not count.
+        # The report of a node that is no gateway does not count.
         await report(cities, "203.0.113.5", {"name": "dfw-0", "announcing": True})
         await cities.wait(2)
         assert await status(cities) == ([], "NoEndpoints")
@@ -97,7 +97,7 @@ def test_a_service_shows_its_address_once_a_gateway_has_acknowledged_it() -> Non
         assert condition(found, "Ready")["status"] == "True"
         events = [each["reason"] for each in (await cities.user.resource(EVENTS).list("default")).items]
         assert {"NoPool", "AddressBound", "Announced"} <= set(events)
-        # Withdrawn: the address is shown as long as it is held.
+        # Withdrawn: the address is shown until it is released.
         await report(cities, "203.0.113.5", {"name": "dfw-0", "announcing": False, "reason": "SelfTestFailed"})
         await cities.wait(2)
         assert (await status(cities))[0] == ["203.0.113.5"]
@@ -107,7 +107,7 @@ def test_a_service_shows_its_address_once_a_gateway_has_acknowledged_it() -> Non
 
 
 async def members(cities: Cities, address: str) -> list[list[str]]:
-    """The names of candidates, voters and former candidates."""
+    """Return the names of candidates, voters and former candidates."""
     spec = (await cities.user.resource(ADDRESSES).get(address))["spec"]
     return [sorted(each["name"] for each in spec.get(field) or ()) for field in ("candidates", "voters", "leaving")]
 
@@ -168,7 +168,7 @@ def test_a_released_address_rests_and_returns_only_to_its_namespace() -> None:
         await services.delete("back", "default")
         await services.delete("thief", "other")
         await cities.wait(80)
-        assert await held(cities) == {}, "it has rested and is gone"
+        assert await held(cities) == {}, "it has rested and is deleted"
         await cities.user.resource(POOLS).delete("public")
         await cities.until(lambda: cities.gone(cities.user.resource(POOLS), "public"))
 
@@ -362,7 +362,7 @@ def test_a_workload_announces_its_address_from_the_cities_with_ready_instances()
 
 @pytest.mark.parametrize("seed", range(4))
 def test_controllers_that_die_at_any_moment_hold_no_address_twice(seed: int) -> None:
-    """The process is killed again and again while Services come and go; two processes overlap at times."""
+    """The process is killed repeatedly while Services come and go; two processes overlap at times."""
 
     async def story(cities: Cities) -> None:
         draw = Random(seed)

@@ -1,4 +1,4 @@
-"""Instances beyond a quota wait behind their gate with a reason, and go on by themselves when there is room."""
+"""Instances beyond a quota wait behind their gate with a reason, and continue when there is room."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ AS_BEFORE = patch.object(WorkloadStrategy, "validate_status_update", OwnStrategy
 
 
 def packed(image: str) -> str:
-    """A template as status had it in earlier versions."""
+    """Return a template as status had it in earlier versions."""
     return base64.b64encode(zlib.compress(msgspec.json.encode(template(image)), 9)).decode()
 
 
@@ -50,7 +50,7 @@ async def images(planet: Planet) -> set[str]:
 
 
 async def rolled_out(planet: Planet, *tags: str, cities: tuple[str, ...] = ("DFW", "LHR")) -> None:
-    """One image after the other, each to its end."""
+    """Roll out one image after the other, each to its end."""
     await planet.apply(cities=cities, replicas=1, rollout=QUICK, image=f"example.com/app:{tags[0]}")
     await planet.until(lambda: completed(planet, 1))
     for number, tag in enumerate(tags[1:], start=2):
@@ -59,13 +59,13 @@ async def rolled_out(planet: Planet, *tags: str, cities: tuple[str, ...] = ("DFW
 
 
 async def completed(planet: Planet, number: int) -> bool:
-    """Whether a revision was complete in every city, for as long as the controller observes it."""
+    """Return true if a revision was complete in every city, for as long as the controller observes it."""
     found = (await planet.workload()).get("status", {}).get("revisions", [])
     return any(each["number"] == number and "completed" in each for each in found)
 
 
 async def fails(planet: Planet) -> None:
-    """The newest revision fails, and its cities have gone back."""
+    """Wait until the newest revision fails, and its cities have rolled back."""
 
     async def failed() -> bool:
         found = conditions(await planet.workload()).get("Progressing", {})
@@ -105,7 +105,7 @@ def test_templates_that_an_earlier_version_kept_in_the_status_move_and_cities_go
         await rolled_out(planet, "1", "2")
         await planet.stop()
         await _as_before(planet, packed("example.com/app:1"), packed("example.com/app:2"))
-        await planet.edit(template=template(BROKEN))  # while the new version is on its way
+        await planet.edit(template=template(BROKEN))  # during the upgrade
         planet.start()
         await planet.wait(1)
         await planet.until(lambda: _has_gone_back(planet, "example.com/app:2"))
@@ -131,7 +131,7 @@ def test_unreadable_packed_revisions_are_left_out_of_the_migration() -> None:
 
 
 async def _as_before(planet: Planet, *templates: str) -> None:
-    """The status as an earlier version left it, and no ControllerRevisions."""
+    """Write the status as an earlier version left it, without ControllerRevisions."""
     known = await revisions(planet)
     old = [{**each, "template": text} for each, text in zip(known, templates, strict=True)]
     await planet.workloads.patch("web", {"status": {"revisions": old}}, "default", subresource="status")
@@ -145,7 +145,7 @@ async def _has_gone_back(planet: Planet, image: str) -> bool:
 
 
 async def _keep_and_end(planet: Planet) -> None:
-    """A controller that ends after keeping the newest template, and before its status is written."""
+    """Run a controller that ends after storing the newest template, and before writing its status."""
     found = TYPED.decode(msgspec.json.encode(await planet.workload()))
     await Revisions(planet.user, "test").keep(found, history_now(found, planet.world.clock.now()))
 
@@ -169,7 +169,7 @@ def test_a_controller_that_ends_between_template_and_status_has_lost_nothing() -
 
 @pytest.mark.parametrize("lasts", ["1s", "2s", "8s"])
 def test_a_release_that_is_ready_and_exits_never_leaves_its_first_city(lasts: str) -> None:
-    """Its first restart is at once: its instance is ready all the time but for the back-off after the second."""
+    """The first restart is immediate: the instance is ready except during the back-off after the second."""
 
     async def story(planet: Planet) -> None:
         await planet.apply(cities=("DFW", "LHR", "SEA"), replicas=1, image="example.com/app:1")
@@ -184,7 +184,7 @@ def test_a_release_that_is_ready_and_exits_never_leaves_its_first_city(lasts: st
                 if each["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0]["image"].endswith(":2"):
                     reached.add(each["spec"]["cityCode"])
         assert reached == {"DFW"}
-        assert await images(planet) == {"example.com/app:1"}, "it was taken back"
+        assert await images(planet) == {"example.com/app:1"}, "it was rolled back"
         failure = (await planet.workload())["status"]["rollout"]["failure"]
         assert (failure["city"], failure["reason"]) == ("DFW", "InstanceCrashing")
 
@@ -246,7 +246,7 @@ def test_a_quota_without_room_for_templates_holds_up_nothing_else() -> None:
         await rolled_out(planet, "1")
         assert [each["template"] for each in await revisions(planet)] == [""]
         await planet.user.resource(RESOURCE_QUOTAS).delete("q", "default")
-        await planet.edit(paused=True)  # anything that makes it look again
+        await planet.edit(paused=True)  # any change, to make the controller run
         await planet.wait(5)
         assert {each["template"] for each in await revisions(planet)} == set(await kept(planet)) != {""}
 

@@ -25,12 +25,12 @@ NAMES = "garbage,namespace,serviceaccount,network,workload"  # deployments repor
 CITIES = [place.city for place in PLACES]
 WANTED = 4
 _SETTLE_SECONDS = 3 * REPORT_SECONDS
-_WAVE_SECONDS = 15.0  # longer than a city has to stay ready
+_WAVE_SECONDS = 15.0  # longer than a city must stay ready
 
 
 @dataclass(frozen=True)
 class Do:
-    """One thing that happens."""
+    """One action of a sequence."""
 
     what: str
     city: str = ""
@@ -94,7 +94,7 @@ def test_counters_are_written_once_a_second_at_most() -> None:
 
 
 def test_completeness_is_told_without_waiting_for_the_counters() -> None:
-    """Whoever waits for Ready is not kept waiting."""
+    """A client that waits for Ready does not wait for the counters' interval."""
 
     async def story(planet: Planet) -> None:
         await _begin(planet, ("DFW",))
@@ -112,7 +112,7 @@ def test_completeness_is_told_without_waiting_for_the_counters() -> None:
 
 
 def test_a_deployment_that_is_edited_by_hand_is_put_back() -> None:
-    """Between two reports of counters, which do not look at specifications."""
+    """Between two updates of counters, which do not compare specifications."""
 
     async def story(planet: Planet) -> None:
         await _begin(planet)
@@ -178,7 +178,7 @@ async def _try(planet: Planet, step: Do, number: int) -> None:
 
 
 async def _report(planet: Planet, city: str, ready: int) -> None:
-    """What the city's own controller would say."""
+    """Write the status that the city's own controller would."""
     found = await planet.deployments.get(deployment_name("web", "all", city), "default")
     wanted = found["spec"].get("replicas", WANTED)
     ready = min(ready, wanted)

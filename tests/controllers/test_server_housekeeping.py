@@ -1,4 +1,4 @@
-"""The controllers on whole servers: cascades, namespaces and accounts end the same way on ours and on the real one."""
+"""The controllers on whole servers: cascades, namespaces and accounts, with one result on ours and on the real one."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def new_namespace(client: Client) -> str:
 async def family(
     client: Client, namespace: str, **child_metadata: Any
 ) -> tuple[ResourceClient[Json], ResourceClient[Json]]:
-    """A ConfigMap that owns a Secret."""
+    """Create a ConfigMap that owns a Secret."""
     maps, secrets = client.resource(CONFIG_MAPS), client.resource(SECRETS)
     owner = await maps.create({"metadata": {"name": "owner", "namespace": namespace}})
     reference = {
@@ -174,7 +174,7 @@ async def test_a_deleted_claim_goes_once_nothing_uses_it(served: Client) -> None
 
 
 async def test_an_aggregated_role_shows_the_rules_it_gathers(served: Client) -> None:
-    """Also over two steps, without what somebody else wrote there, and no longer when a role stops matching."""
+    """Also over two steps, without rules of other writers, and no longer when a role stops matching."""
     roles = served.resource(CLUSTER_ROLES)
     mark = f"gather-{served.randomness.suffix(10)}"
     pods, nodes, made_up = ({"apiGroups": [""], "resources": [each], "verbs": ["get"]} for each in ("a", "b", "c"))
@@ -221,7 +221,7 @@ async def filled(client: Client, namespace: str) -> Json:
 
 
 async def speaks_for(client: Client, secret: Json) -> str:
-    """Whom the token in a Secret speaks for; nobody when it is refused."""
+    """Return the user of the token in a Secret; empty when the server rejects it."""
     spec = {"token": base64.b64decode(secret["data"]["token"]).decode()}
     review = await client.resource(TOKEN_REVIEWS).create({"metadata": {}, "spec": spec})
     return (review["status"].get("user") or {}).get("username", "") if review["status"].get("authenticated") else ""
@@ -235,12 +235,12 @@ async def test_a_secret_gets_the_token_of_its_account_and_both_end_with_it(serve
     first = await filled(served, namespace)
     assert base64.b64decode(first["data"]["namespace"]).decode() == namespace
     maps = served.resource(CONFIG_MAPS)
-    await eventually(lambda: exists(maps, "kube-root-ca.crt", namespace))  # nobody promises that it comes first
+    await eventually(lambda: exists(maps, "kube-root-ca.crt", namespace))  # the order of both is undefined
     authority = (await maps.get("kube-root-ca.crt", namespace))["data"]["ca.crt"]
     assert base64.b64decode(first["data"]["ca.crt"]).decode() == authority
     assert first["metadata"]["annotations"]["kubernetes.io/service-account.uid"] == made["metadata"]["uid"]
-    await eventually(lambda: is_believed(served, first, "app"))  # a kube-apiserver has not always seen it yet
-    # A token that is taken out of its Secret is ended, and another takes its place.
+    await eventually(lambda: is_believed(served, first, "app"))  # kube-apiserver may see it later
+    # Removing a token from its Secret revokes it, and the Secret gets a new one.
     await secrets.patch("app-token", {"data": {"token": None}}, namespace)
     second = await filled(served, namespace)
     await eventually(lambda: refuses(served, first))
@@ -269,7 +269,7 @@ async def test_an_account_that_comes_again_is_another(served: Client) -> None:
     await accounts.create({"metadata": {"name": "app", "namespace": namespace}})
     await gone(secrets, "app-token", namespace)
     await eventually(lambda: refuses(served, first))
-    # The old Secret put back as it was: it is of an account that is no more.
+    # The old Secret put back as it was: its account no longer exists.
     kept = {name: first["metadata"][name] for name in ("name", "namespace", "annotations")}
     await secrets.create({"metadata": kept, "type": first["type"], "data": first["data"]})
     await gone(secrets, "app-token", namespace)

@@ -225,7 +225,7 @@ def test_a_crash_between_the_lock_and_the_claims_word_is_completed_by_the_next()
         cities.start("external")
         await cities.wait(3)
         assert await addresses(cities, "c") == ["192.0.2.9"], "no second one"
-        assert (await source_ips.get("192.0.2.4"))["status"]["phase"] == "Released", "a uid that is gone holds nothing"
+        assert (await source_ips.get("192.0.2.4"))["status"]["phase"] == "Released", "a missing uid holds no address"
         assert len((await source_ips.list()).items) == 2
 
     play("external", story)

@@ -1,4 +1,4 @@
-"""The catalogue says where the built-in images are once their files are there; an administrator's word stays."""
+"""The catalogue contains the sources of built-in images once their files exist; an administrator's value stays."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_sources_of_built_in_images_follow_their_files(tmp_path: Path) -> No
             assert found["size"] == "1Gi"
         before = await images.get("tarmac-tiny")
         await tell_sources(planet.user, tmp_path)
-        assert await images.get("tarmac-tiny") == before, "nothing is written when nothing differs"
+        assert await images.get("tarmac-tiny") == before, "no write without a difference"
         own = {"url": "https://images.example.com/tiny.raw"}
         await images.patch("tarmac-tiny", {"spec": {"source": own | {"file": None}, "boot": None}}, type="merge")
         made(tmp_path, "c")

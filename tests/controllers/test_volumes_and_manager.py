@@ -1,4 +1,4 @@
-"""Volumes in use stay; controllers are chosen by name and stop with their leadership."""
+"""Volumes in use stay; controllers are selected by name and stop when leadership is lost."""
 
 from __future__ import annotations
 

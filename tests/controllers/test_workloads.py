@@ -1,4 +1,4 @@
-"""From one Workload to ready instances in several cities, and back into its status."""
+"""From one Workload to ready instances in several cities, and their status in the Workload."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_an_edit_that_changes_nothing_writes_nothing() -> None:
 
 
 async def _told(planet: Planet) -> list[tuple[str, str]]:
-    """The events of the Workload, in order."""
+    """Return the events of the Workload, in order."""
     events = await planet.all(planet.user.resource(EVENTS))
     return [(each["reason"], each["message"]) for each in events if each["involvedObject"]["kind"] == "Workload"]
 
@@ -212,7 +212,7 @@ def test_scaling_is_told_once_however_many_cities_there_are_and_not_at_all_when_
 
 
 def test_a_rollout_that_was_held_up_is_told_complete_when_it_is() -> None:
-    """Something else was said of the Workload in between."""
+    """Another event was recorded in between."""
 
     async def story(planet: Planet) -> None:
         await planet.apply()

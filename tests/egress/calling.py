@@ -37,7 +37,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Call:
-    """One call; `error` is empty when it was answered."""
+    """One call; `error` is empty when it succeeded."""
 
     target: Target
     began: float
@@ -45,7 +45,7 @@ class Call:
     error: str
 
     def concerns(self, city: str) -> bool:
-        """The call starts or ends in a city."""
+        """Return true if the call starts or ends in the city."""
         return city in (self.target.client, self.target.city)
 
 
@@ -132,7 +132,7 @@ class Row:
 
 
 def rows(fault: str, calls: Iterable[Call], city: str = "") -> Iterator[Row]:
-    """A row for each kind of call; of a fault that concerns a city, one for its clients and one for all others."""
+    """Yield a row for each kind of call; with a city, one for its clients and one for all other clients."""
     found = sorted(calls, key=lambda each: each.began)
     sides = {city: [each for each in found if each.target.client == city]} if city else {}
     sides["elsewhere" if city else "all"] = [each for each in found if each.target.client != city]

@@ -1,4 +1,4 @@
-"""One planet for all tests here, and an eye on all that its gateways send to the outside."""
+"""One planet for all tests here, and a capture of all packets that its gateways send outside."""
 
 from __future__ import annotations
 

@@ -16,12 +16,12 @@ def links(outside: Outside) -> dict[str, str]:
 
 
 def sockets(outside: Outside) -> dict[str, Path]:
-    """Where the program of each node is told what to do."""
+    """Return the control socket of each node's program."""
     return {node: Path("/var/run/wireguard") / f"{link}.sock" for node, link in links(outside).items()}
 
 
 def encrypting(outside: Outside, node: str) -> int:
-    """The process that encrypts for a node."""
+    """Return the process that encrypts for a node."""
     return int((_run_dir(outside, node) / "wireguard.pid").read_text())
 
 
@@ -30,6 +30,6 @@ def _run_dir(outside: Outside, node: str) -> Path:
 
 
 def wireguard_processes() -> dict[int, str]:
-    """Those of all planets on this machine, with the links that they are for."""
+    """Return the processes of all planets on this machine, with their links."""
     found = told(lambda words: words[0].endswith("wireguard-go") and words[1:2] == ["-f"])
     return {pid: command_of(pid).rstrip("\0").rpartition("\0")[2] for pid in found}

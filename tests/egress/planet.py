@@ -1,4 +1,4 @@
-"""A planet with an outside: three cities, so that there are voters when one is lost, and every node is a gateway."""
+"""A planet with an outside segment: three cities, so that a majority of voters survives one, all nodes gateways."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ class Outside:
         return {city.node: city for city in (city_of(each, self.underlay, self.planet.data_dir) for each in CITIES)}
 
     def use(self, example: str, *services: str) -> None:
-        """Have an example of external services, and wait until packets pass."""
+        """Apply an example of external services, and wait until packets pass."""
         self.planet.kubectl("apply", "-f", str(EXAMPLES / example))
         for each in services:
             self.planet.wait(f"externalservice/{each}", "condition=Ready", 120)
 
     def plain(self, name: str, workload: str, node: str, namespace: str = "default") -> None:
-        """One more pod of a workload's Service, in whose network others can be: instances keep theirs."""
+        """Create a pod of a workload's Service, whose network other tests may enter: instances keep theirs."""
         made = pod(name, {"name": "web", "image": "registry.local/tarmac/web:1"}, runtimeClassName="runc")
         made["metadata"] |= {"namespace": namespace, "labels": {LABEL_WORKLOAD_NAME: workload}}
         made["spec"]["nodeSelector"] = {"kubernetes.io/hostname": node}
         self.planet.apply(made)
 
     def wait_for_pod(self, name: str, namespace: str = "default") -> None:
-        """Until it is ready."""
+        """Wait until it is ready."""
         words = ("wait", "-n", namespace, "--for=condition=Ready", f"pod/{name}", "--timeout=60s")
         done = self.planet.kubectl.run(*words, timeout=90)
         assert done.code == 0, str(done)
@@ -66,7 +66,7 @@ class Outside:
         return [each["metadata"]["name"] for each in self.planet.get("pods", "-n", namespace, "-l", selector)["items"]]
 
     def netns(self, pod: str, namespace: str = "default") -> Path:
-        """The network namespace of an instance, to be in it without its agent."""
+        """Return the network namespace of an instance, for use without its agent."""
         uid = self.planet.get("pod", "-n", namespace, pod)["metadata"]["uid"]
         for pid in mounted().inhabitants(pods_cgroup(self.underlay)):
             if uid in Path(f"/proc/{pid}/cgroup").read_text():
@@ -78,13 +78,13 @@ class Outside:
         return address
 
     def seen(self, pod: str, port: int = 8000, *, at: str = "", namespace: str = "default") -> str:
-        """As whom the server sees a pod; empty when it is refused."""
+        """Return the source address that the server sees of a pod; empty when the connection fails."""
         script = f"echo | nc -w 3 {at or self.dialled()} {port}"
         done = self.planet.kubectl.run("exec", "-n", namespace, pod, "--", "sh", "-c", script)
         return done.out.split()[2] if done.out.startswith("you are") else ""
 
     def answers(self, address: str) -> str:
-        """Which instance answers the server at an address; empty when none does."""
+        """Return the instance that answers at an address; empty when none does."""
         url = f"http://[{address}]/cgi-bin/whoami" if ":" in address else f"http://{address}/cgi-bin/whoami"
         command = ["nsenter", f"--net={self.namespace}", "wget", "-qO-", "-T", "3", "-t", "1", url]
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
@@ -99,7 +99,7 @@ class Outside:
         return self.planet.get("sourceip", address)["status"].get("owner", {}).get("gateway", "")
 
     def standing(self, address: str = ORDERS) -> set[str]:
-        """The nodes that could carry an address at once: its Gateway names them, and they have said so."""
+        """Return the nodes that could carry an address at once: its Gateway names them, and they have confirmed it."""
         (gateway,) = (
             each
             for each in self.planet.get("gateways.submariner.io", "-A")["items"]
@@ -111,23 +111,23 @@ class Outside:
         return named & able
 
     def sharing(self) -> dict[str, str]:
-        """Gateways by the one that knows their connections, as they say of the address."""
+        """Return gateways by their partner, as they report it for the address."""
         nodes = self.planet.get("gateway", ORDERS, "-n", "external-services")["status"]["nodes"]
         return {each["name"]: each["syncedWith"] for each in nodes if each.get("syncedWith")}
 
     def agents(self, node: str) -> list[int]:
-        """The agent processes of a node."""
+        """Return the agent processes of a node."""
         wanted = f"--root-dir={self.cities[node].agent}"
         return told(lambda words: wanted in words and "agent" in words and "nsenter" not in words[0])
 
     def votes(self, node: str) -> bool:
-        """Whether its agent has come so far that it takes part in leases: it listens to others."""
+        """Return true once the node's agent takes part in leases: it listens on the port."""
         listening = f":{LEASE_PORT:04X} "
         return any(listening in Path(f"/proc/{pid}/net/udp").read_text() for pid in self.agents(node))
 
 
 def seen_by_datagram(netns: Path, address: str, port: int) -> str:
-    """As whom the server sees a datagram from a namespace; empty when there is no answer."""
+    """Return the source that the server sees of a datagram from a namespace; empty without a response."""
     with namespaces.inside(netns):
         asking = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
     with asking, suppress(OSError):
@@ -139,9 +139,9 @@ def seen_by_datagram(netns: Path, address: str, port: int) -> str:
 
 
 class Stream:
-    """A connection of an instance to the server, which says again and again whom it sees.
+    """A connection of an instance to the server, which repeatedly returns the source that it sees.
 
-    It runs by itself inside the instance: what a person watches by `kubectl exec` ends with the agent of the node.
+    It runs by itself inside the instance: a `kubectl exec` ends with the agent of the node.
     """
 
     def __init__(self, outside: Outside, pod: str, dialled: str) -> None:
@@ -156,16 +156,16 @@ class Stream:
         self._run("touch /tmp/over")
 
     def said(self) -> list[str]:
-        """All answers so far; none when the node's agent is away at the moment."""
+        """Return all responses so far; none while the node's agent is away."""
         return self._run("cat /tmp/said").splitlines()
 
     def goes_on(self) -> None:
-        """Wait for ten more answers."""
+        """Wait for ten more responses."""
         wanted = len(self.said()) + 10
         eventually(lambda: len(self.said()) >= wanted, 30, "an answer on the old connection")
 
     def is_over(self) -> bool:
-        """Whether nothing is answered any more."""
+        """Return true if no more responses arrive."""
         before = len(self.said())
         time.sleep(1.0)
         return 0 < before == len(self.said())
@@ -175,5 +175,5 @@ class Stream:
 
 
 def sharing(run: Path) -> list[int]:
-    """The processes by which gateways of a planet share connections."""
+    """Return the processes by which gateways of a planet share connections."""
     return sorted(told(lambda words: any(each.startswith(f"{run}/") and "statesync.conf" in each for each in words)))

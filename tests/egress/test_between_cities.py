@@ -23,7 +23,7 @@ def example(outside: Outside) -> None:
 
 
 def from_afar(outside: Outside) -> tuple[str, str]:
-    """A pod that is seen as `ORDERS` by a gateway in another city; and the gateway."""
+    """Yield a pod that a gateway in another city presents as `ORDERS`, and the gateway."""
     (pod,) = (each for each in outside.pods("orders") if "-dfw-" in each)
     if outside.gateway(ORDERS) == "dfw-0":
         outside.planet.kubectl("cordon", "dfw-0")
@@ -60,7 +60,7 @@ def test_a_node_whose_wireguard_does_not_start_is_left_out_and_comes_back(outsid
         os.kill(encrypting(outside, "dfw-0"), signal.SIGKILL)
         eventually(lambda: refused(outside) == {"EncryptionUnavailable"}, what="the refusal")
         assert outside.seen(pod) == ""
-        assert outside.seen(other) == ORDERS, "nodes that can encrypt go on"
+        assert outside.seen(other) == ORDERS, "nodes with encryption continue"
         events = outside.planet.get("events", "--field-selector", "reason=EncryptionUnavailable")["items"]
         # The gateway's own program was killed by an earlier test, and may have taken longer than 5 s to come back.
         assert "dfw-0" in {
@@ -73,6 +73,6 @@ def test_a_node_whose_wireguard_does_not_start_is_left_out_and_comes_back(outsid
 
 
 def refused(outside: Outside) -> set[str]:
-    """Why sources of the service, or some of their pods, are left out."""
+    """Return the reasons for which sources of the service, or some of their pods, are left out."""
     sources = outside.planet.get("externalservice", SERVICE)["status"]["sources"]
     return {each["reason"] for each in sources if each.get("reason")}

@@ -1,7 +1,7 @@
-"""Gateways of real nodes fail, part by part, while a pod asks a server outside two hundred times a second.
+"""Gateways of real nodes fail, part by part, while a pod sends two hundred requests a second to a server outside.
 
-Each fault is measured against its bar: how long no datagram came through. The connection that the pod has stays, its
-source is the same throughout, and on the wire the address is one gateway's and then the next's.
+Each fault has a limit for the time without a response. The pod's connection stays open, its source is the same
+throughout, and on the wire one gateway after the other owns the address.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from tests.support.gaps import Found, answering, measuring
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 
 PORT = 8007
-HOME = "dfw-0"  # of the pod that asks
-PLANNED, SAID, SILENT, MENDED = 0.05, 1.0, 3.0, 2.0  # seconds: the bars
+HOME = "dfw-0"  # the node of the client pod
+PLANNED, SAID, SILENT, MENDED = 0.05, 1.0, 3.0, 2.0  # seconds: the limits
 LONG = pytest.mark.soak(minutes=1, only=True)
-LEASE = 1.5  # a voter that has just started promises nothing for so long
+LEASE = 1.5  # a voter that has just started promises nothing for this long
 
 
 @dataclass
 class Asking:
-    """The pod that asks."""
+    """The client pod."""
 
     outside: Outside
     namespace: Path
     dialled: str
 
     def owner(self) -> str:
-        """Who speaks as the address, by the wire."""
+        """Return the owner of the address, as seen on the wire."""
         return self.outside.watch.owners(ORDERS, 0.0)[-1]
 
     def through(self, what: str, bar: float, fault: Callable[[], object], *, moves: bool = True) -> Found:
-        """Ask before, while and after something happens."""
+        """Measure before, during and after a fault."""
         since, before = time.time(), self.owner()
         with measuring(self.namespace, self.dialled, PORT) as meter:
             time.sleep(0.3)
@@ -61,14 +61,14 @@ class Asking:
         return found
 
     def within(self, what: str, bar: float, fault: Callable[[], object], *, moves: bool = True) -> None:
-        """The same, and the gap is within its bar, where processors are to be had: every step waits for one."""
+        """Measure, and require the limit if the machine is not overloaded: every step needs a processor."""
         gap = self.through(what, bar, fault, moves=moves).gap
         if is_judged(what, bar):
             assert gap <= bar
 
 
 def is_judged(what: str, bar: float) -> bool:
-    """Whether the machine has room for what is measured; if not, it says so."""
+    """Return true if the machine has capacity for the measurement; print it if not."""
     load = os.getloadavg()[0]
     if load > 2 * (os.cpu_count() or 1):
         print(f"{what}: NOT JUDGED by its bar of {bar * 1000:.0f} ms: the load is {load:.0f}")
@@ -102,9 +102,9 @@ def cordoned(outside: Outside, *nodes: str) -> Generator[None]:
 
 @pytest.fixture
 def elsewhere(outside: Outside, asking: Asking) -> Iterator[str]:
-    """The owner, which is not the node of the pod; all agents are there, know of each other, and one could take over.
+    """Yield the owner, which is not the pod's node; all agents run, know each other, and one could take over.
 
-    A node whose link outside was lost a moment ago, or whose agent was, is in line again only once it has said so.
+    A node whose link outside or agent was just lost is a candidate again only once it has reported so.
     """
     with cordoned(outside, HOME):
         for node in outside.cities:
@@ -112,12 +112,12 @@ def elsewhere(outside: Outside, asking: Asking) -> Iterator[str]:
         outside.planet.wait(f"externalservice/{SERVICE}", "condition=Ready", 60)
         eventually(lambda: asking.owner() != HOME and asking.owner() == outside.gateway(), what="an owner elsewhere")
         eventually(lambda: len(outside.standing() - {HOME}) > 1, 60, "somebody who could take over")
-        time.sleep(LEASE + 1.0)  # a vote that is new counts, and followers say once in a second whom they follow
+        time.sleep(LEASE + 1.0)  # a new vote counts, and followers report their gateway once a second
         yield asking.owner()
 
 
 def in_city(outside: Outside, node: str, command: str) -> None:
-    """Do something in the network of a node."""
+    """Run a command in the network of a node."""
     place = outside.cities[node].host.namespace
     subprocess.run(["nsenter", f"--net={place}", *command.split()], check=True, timeout=20)
 
@@ -129,7 +129,7 @@ def test_a_planned_move_is_no_gap_also_to_the_pods_own_node_and_away(outside: Ou
     for there in (others[:1], others[1:], [HOME]) if asking.owner() == HOME else (others, [HOME], others[:1]):
         out = [each for each in outside.cities if each not in there]
         with cordoned(outside, *[each for each in out if each != asking.owner()]):
-            time.sleep(LEASE)  # the Gateways say so, and followers have told everybody whom they follow
+            time.sleep(LEASE)  # the Gateways report it, and followers have announced their gateway
             owner = asking.owner()
             found = asking.through("planned move", PLANNED, lambda owner=owner: outside.planet.kubectl("cordon", owner))
             outside.planet.kubectl("uncordon", owner)
@@ -140,7 +140,7 @@ def test_a_planned_move_is_no_gap_also_to_the_pods_own_node_and_away(outside: Ou
 
 
 def test_a_cordon_moves_an_address_to_the_gateway_that_knows_its_connections(outside: Outside, asking: Asking) -> None:
-    """Whichever is first in line for it otherwise; there are three, and one has no partner."""
+    """A cordon prefers a gateway with the connections to the first in the order; one of the three has no partner."""
     eventually(lambda: len(outside.standing()) == len(outside.cities) and len(outside.sharing()) == 2, 60, "a pair")
     pairs = outside.sharing()
     alone = [each for each in outside.cities if each not in pairs]

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 @pytest.fixture(scope="module", autouse=True)
 def example(outside: Outside) -> None:
     outside.use("externalservice.yaml", SERVICE)
-    # Whoever was here before may have ended a pod, which takes its time to go.
+    # An earlier test may have deleted a pod, which takes time.
     eventually(lambda: [len(outside.pods(each)) for each in ("orders", "billing")] == [2, 1], what="two pods and one")
 
 
@@ -47,7 +47,7 @@ def test_the_server_reaches_each_service_back_at_the_same_address(outside: Outsi
 
 
 def test_metrics_of_servers_and_nodes_are_valid_prometheus_text(outside: Outside) -> None:
-    """One line that is none would cost all metrics of the node."""
+    """One invalid line would drop all metrics of the node."""
     assert {outside.seen(pod) for pod in outside.pods("orders")} == {ORDERS}
     for path in ("metrics", "metrics/resource"):
         found = {
@@ -87,7 +87,7 @@ def test_a_connection_stays_and_keeps_its_source_while_its_gateway_is_cordoned_k
         (agent,) = outside.agents(third)
         os.kill(agent, signal.SIGTERM)
         eventually(lambda: outside.gateway(ORDERS) not in ("", third), what="the move away from one that stops")
-        assert log.read_text().count("address given up") > before, "it said goodbye"
+        assert log.read_text().count("address given up") > before, "it ended in order"
         stream.goes_on()
         eventually(lambda: bool(stream.said()), what="the stopped agent comes back")
         (seen,) = set(stream.said())

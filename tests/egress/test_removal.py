@@ -1,6 +1,6 @@
 """After kill -9 of all processes, `tarmac down` removes a planet with an outside completely.
 
-What there was is written down before: other planets on the machine have things of the same names.
+The test lists its objects before: other planets on the machine have objects of the same names.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def test_after_everything_was_killed_down_leaves_nothing(outside: Outside) -> No
     kept = {(path, network) for path, network in kept_namespaces() if network in networks}
     assert before
     assert kept
-    assert things(outside), "what is looked for is there to be found"
+    assert things(outside), "the list is not empty"
     outside.watch.close()  # it has a socket there
     outside.planet.process.kill()
     eventually(lambda: not kill_all(outside), what="the end of all processes")
     done = down(outside.planet.data_dir)
     assert done.returncode == 0, done.stderr
-    # The kernel gives a network's number to the next one: by then it may be that of another test's pod.
+    # The kernel reuses a network's number: by then it may be that of another test's pod.
     left = {*processes(outside, set()), *(set(before) & set(processes(outside, networks)))}
     assert [command_of(each) for each in left] == []
     assert things(outside) == []
@@ -44,7 +44,7 @@ def test_after_everything_was_killed_down_leaves_nothing(outside: Outside) -> No
 
 
 def kill_all(outside: Outside) -> list[int]:
-    """Those that were there still."""
+    """Kill them; return those that were still there."""
     found = processes(outside, set())
     for pid in found:
         with suppress(ProcessLookupError):
@@ -53,7 +53,7 @@ def kill_all(outside: Outside) -> list[int]:
 
 
 def processes(outside: Outside, networks: set[int]) -> list[int]:
-    """All that are named after the planet, of its cgroups, or in its networks."""
+    """Return all processes that are named after the planet, in its cgroups, or in its networks."""
     roots = (str(outside.planet.data_dir), str(outside.underlay.run))
     found = set(told(lambda words: any(root in word for root in roots for word in words))) - {os.getpid()}
     for group in (pods_cgroup(outside.underlay), own_cgroup(outside.underlay)):
@@ -69,7 +69,7 @@ def networks_in_use() -> Iterator[tuple[int, int]]:
 
 
 def namespaces_of(outside: Outside) -> Iterator[int]:
-    """The networks that files of the planet keep, and those of its pods."""
+    """Return the networks that files of the planet keep, and those of its pods."""
     for path in outside.underlay.run.rglob("*"):
         with suppress(OSError):
             if is_namespace(path):
@@ -80,7 +80,7 @@ def namespaces_of(outside: Outside) -> Iterator[int]:
 
 
 def kept_namespaces() -> Iterator[tuple[str, int]]:
-    """All that some file of the machine keeps, and the file."""
+    """Return all namespaces that a file of the machine keeps, with the file."""
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         if " - nsfs " in line:
             with suppress(OSError):
@@ -92,7 +92,7 @@ def is_namespace(path: Path) -> bool:
 
 
 def things(outside: Outside) -> list[str]:
-    """Links, rules, routes, mounts, sockets, cgroups and files under /run."""
+    """Return links, rules, routes, mounts, sockets, cgroups and files under /run."""
     underlay, found = outside.underlay, list[str]()
     names = (underlay.bridge, underlay.table, str(underlay.run), *(city.link for city in underlay.cities))
     names = (*names, *(str(each.network_address).rpartition(".")[0] + "." for each in underlay.subnets[:1]))

@@ -1,4 +1,4 @@
-"""Two gateways know each other's connections, through the loss of an agent."""
+"""Two gateways share their connections, also when an agent is killed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def example(outside: Outside) -> None:
 
 
 def test_two_gateways_share_their_connections_also_when_an_agent_is_killed(outside: Outside) -> None:
-    """The program goes on without its agent, and the next one takes it up."""
+    """The program keeps running without its agent, and the next agent takes it over."""
 
     pairs = outside.sharing
     eventually(lambda: len(pairs()) == 2, what="connections are shared")

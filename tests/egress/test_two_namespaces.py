@@ -1,6 +1,6 @@
 """The proposal's own example on real containers: Services of two namespaces, whose instances have the same address.
 
-What it requires is named by its numbers in the specification. The second service of the example is of IPv6, and its
+Tests name the numbers of requirements in the specification. The second service of the example is of IPv6, and its
 instances dial other ports than the server listens on.
 """
 
@@ -81,8 +81,8 @@ def test_e1_e2_other_ports_and_other_instances_are_refused(outside: Outside, pod
     outside.planet.kubectl("annotate", "service", "-n", "ns2", "my-service2", "submariner.io/allowed-from-")
     try:
         outside.planet.wait(f"externalservice/{SERVICE}", "condition=Ready=False", 20)
-        assert outside.seen(pods["ns2"], namespace="ns2") == "", "what is not granted"
-        assert outside.seen(pods["ns1"], namespace="ns1") == ORDERS, "harms nobody else"
+        assert outside.seen(pods["ns2"], namespace="ns2") == "", "a service without a grant"
+        assert outside.seen(pods["ns1"], namespace="ns1") == ORDERS, "the other service is unaffected"
     finally:
         outside.use(EXAMPLE, SERVICE, SERVICE6)
     assert outside.seen(pods["ns2"], namespace="ns2") == BILLING

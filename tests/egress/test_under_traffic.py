@@ -1,6 +1,6 @@
 """Three real cities under constant traffic while faults happen one after another: each failed call has a cause.
 
-A fault explains only calls that began within its bar: the time in which the platform must carry such calls again. The
+A fault explains only calls that began within its limit: the time in which the platform must carry such calls again. The
 table that this prints is in docs/numbers.md.
 """
 
@@ -58,14 +58,14 @@ def service() -> Json:
 
 @dataclass(frozen=True)
 class Cause:
-    """Why calls of a fault fail, and for how long: seconds since the fault began, or since it ended."""
+    """The reason why calls fail during a fault, and for how long: seconds since the fault began, or since it ended."""
 
     why: str
     begun: float = inf
     ended: float = inf
 
     def explains(self, call: Call, began: float, ended: float) -> bool:
-        """The call began before the bar."""
+        """Return true if the call began before the limit."""
         return call.began <= min(began + self.begun, ended + self.ended)
 
 
@@ -85,7 +85,7 @@ class Trial:
         explained: Callable[[Call], Cause | None],
         city: str = "",
     ) -> None:
-        """Cause a fault, wait until calls are answered again, and fail for a call that no cause explains by its bar."""
+        """Cause a fault, wait until calls succeed again, and fail for a call that no cause explains."""
         self.traffic.settle()
         began = time.monotonic()
         cause()
@@ -184,7 +184,7 @@ def release_that_exits(trial: Trial) -> None:
 
 
 def running(get: Callable[..., Json]) -> set[str]:
-    """The nodes whose instances are of the bad release."""
+    """Return the nodes with instances of the bad release."""
     items = get("instances", "-l", f"compute.datumapis.com/workload-name={NAME}")["items"]
     return {
         f"{each['metadata']['labels']['compute.datumapis.com/city-code'].lower()}-0"
@@ -198,13 +198,13 @@ def is_service(call: Call) -> bool:
 
 
 def lost_lease(call: Call) -> Cause | None:
-    """The address has no owner until the lease of the old one has run out."""
+    """The address has no owner until the lease of the old one has expired."""
     why = "no gateway carries the address until the lease of the lost one ends"
     return Cause(why, begun=SILENT) if call.target.kind == "outside" else None
 
 
 def of_killed_agent(node: str, call: Call) -> Cause | None:
-    """Pods of its node are led to the next owner by the agent itself."""
+    """The agent itself leads pods of its node to the next owner."""
     if call.target.kind == "outside" and call.target.client == node:
         return Cause("pods of the node follow the next owner once its agent runs again", ended=MENDED)
     return lost_lease(call)
@@ -255,7 +255,7 @@ def cordon(outside: Outside, node: str) -> None:
 
 
 def close_ports(outside: Outside, node: str) -> None:
-    """Drop tunnel packets that come to a node."""
+    """Drop tunnel packets to a node."""
     rule = f"add rule inet closed in udp dport {{ {TUNNEL_PORT}, {ENCRYPTED_PORT} }} drop"
     chain = "add chain inet closed in { type filter hook input priority -200; }"
     place = outside.cities[node].host.namespace

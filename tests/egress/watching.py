@@ -1,7 +1,7 @@
 """Watches frames of real gateways: each source address belongs to the platform and to one gateway at a time.
 
-Nobody here knows until when a lease lasts. But every address is carried by one gateway at a time and goes from one to
-the next as often as its epoch grows: frames that took turns between two more often were of two owners at once.
+The watcher does not know when a lease ends. But one gateway at a time carries an address, and it moves as often as its
+epoch grows: frames that alternated between two gateways more often came from two owners at once.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from tests.datapath.eye import Eye, Frame
 
 INTERFACE = "outside0"
 ADDRESSES = {"192.168.122.200", "192.168.122.201", "fd00:122::201", "fd00:122::202"}
-"""That examples claim."""
+"""The addresses that examples claim."""
 
 
 class Watch:
-    """From now on until `close`."""
+    """A capture from now on until `close`."""
 
     def __init__(self, outside: Path, cities: Mapping[str, CityLayout]) -> None:
         self._cities = {_port(outside, city.host.namespace): city for city in cities.values()}
@@ -43,15 +43,15 @@ class Watch:
         self._eye.look_away()
 
     def judge(self) -> None:
-        """Fail for one frame with a wrong source."""
+        """Fail if a frame has a wrong source."""
         assert not self._eye.missed, f"{self._eye.missed} frames came too fast to be looked at"
         wrong = [each for each in self.frames if not self._is_right(each)]
         assert not wrong, f"{len(wrong)} frames of {len(self.frames)} have a wrong source: {wrong[:5]}"
         spoken = [each for each in self.frames if each.source in ADDRESSES]
-        assert spoken, "nothing was seen at all"
+        assert spoken, "no frame was captured"
 
     def owners(self, address: str, since: float) -> list[str]:
-        """The nodes that have spoken as an address since then, in turns."""
+        """Return the nodes that have sent from an address since then, in order."""
         found: list[str] = []
         for each in self.frames:
             if each.at >= since and each.source == address:

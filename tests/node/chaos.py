@@ -39,7 +39,7 @@ PATIENCE = 120.0
 
 @dataclass
 class Chaos:
-    """A planet under attack, and what is known about its pods."""
+    """A planet under attack, and the state of its pods as the test knows it."""
 
     process: TarmacProcess
     underlay: HostUnderlay
@@ -54,7 +54,7 @@ class Chaos:
     made: int = 0
 
     async def create(self) -> None:
-        """One more pod, of either kind, in either city."""
+        """Create one more pod, of either kind, in either city."""
         name = f"churn-{self.made}"
         self.made += 1
         kind = "gvisor" if self.dice.random() < 0.3 else "runc"
@@ -68,17 +68,17 @@ class Chaos:
         self.wanted.add(name)
 
     async def delete(self) -> None:
-        """One pod less."""
+        """Delete one pod."""
         name = self.dice.choice(sorted(self.wanted))
         self.wanted.discard(name)
         await self.delete_one(name)
 
     async def delete_one(self, name: str) -> None:
-        """This one."""
+        """Delete this pod."""
         await insist(lambda: self.client.resource(PODS).delete(name, "default"))
 
     async def kill(self) -> None:
-        """Kill something that some city, or all, depend on."""
+        """Kill a process that one city, or all, depend on."""
         city = self.dice.choice(self.cities)
         what = self.dice.choice(["agent", "agent", "containerd", "server"])
         self.kills[what] += 1
@@ -92,24 +92,24 @@ class Chaos:
             kill_all(containerd.processes(city.containerd(find_parts())))
 
     def look(self, item: Json) -> None:
-        """Remember under which ids a pod's containers first ran."""
+        """Record the ids of a pod's first containers."""
         name, ids = item["metadata"]["name"], containers_of(item)
         if ids and name not in self.first_seen:
             self.first_seen[name] = ids
 
     def found(self) -> dict[str, Json]:
-        """The pods there are."""
+        """Return the existing pods."""
         return {item.object["metadata"]["name"]: item.object for item in self.pods.cache.items()}
 
     def amiss(self) -> list[str]:
-        """Where what is wanted and what runs differ."""
+        """Return the differences between wanted and running pods."""
         found = self.found()
         missing = [f"{name} is missing" for name in sorted(self.wanted - found.keys())]
         wrong = [name for name, each in found.items() if name not in self.wanted or not runs(each)]
         return missing + [f"{name}: {found[name]['metadata']} {found[name].get('status')}" for name in wrong]
 
     async def storm(self, kills: int) -> None:
-        """So many kills, each right after something was begun."""
+        """Kill so many processes, each right after an operation has started."""
         for _ in range(kills):
             for _ in range(self.dice.randint(1, 2)):
                 if len(self.wanted) < MOST_PODS and (not self.wanted or self.dice.random() < 0.6):
@@ -127,16 +127,16 @@ class Chaos:
         await eventually(self.amiss, "all pods are gone")
 
     def traces(self) -> set[str]:
-        """What the kernel holds of the planet."""
+        """Return the planet's state in the kernel."""
         return traces(self.process.data_dir, self.underlay, self.cities)
 
     async def nothing_left(self, before: set[str]) -> None:
-        """Wait until nothing is held that was not held before. Networks go after a while; they may be gone."""
+        """Wait until no state is left that was not there before. Networks go after a while; they may be gone."""
         await eventually(lambda: sorted(self.traces() - before), "nothing is left behind")
 
     @staticmethod
     def moving(each: Json, city: CityLayout, what: str) -> bool:
-        """Whether an operation on this pod is under way where the blow falls."""
+        """Return true if an operation on this pod is in progress in the part that will be killed."""
         there = what == "server" or each["spec"].get("nodeName") == city.node
         return (
             there and bool(each["spec"].get("nodeName")) and ("deletionTimestamp" in each["metadata"] or not runs(each))
@@ -148,7 +148,7 @@ Attack = TypeVar("Attack", bound=Chaos)
 
 @contextmanager
 def planet_of(tmp_path: Path) -> Generator[TarmacProcess]:
-    """One to attack. Whatever became of it, `tarmac down` leaves nothing."""
+    """A planet to attack. After any failure, `tarmac down` leaves nothing."""
     directory = tmp_path / "data"
     try:
         flags = ("--runtime", "containerd", "--cities", ",".join(CITIES))
@@ -161,7 +161,7 @@ def planet_of(tmp_path: Path) -> Generator[TarmacProcess]:
 
 @asynccontextmanager
 async def attack(planet: TarmacProcess, make: type[Attack]) -> AsyncGenerator[Attack]:
-    """Somebody who attacks it, and sees its pods."""
+    """Yield the attack on the planet, with an informer of its pods."""
     underlay = underlay_of(planet.data_dir)
     cities = [city_of(code, underlay, planet.data_dir) for code in CITIES]
     client = Client(HttpTransport(load(str(planet.kubeconfig)).http))
@@ -179,7 +179,7 @@ async def attack(planet: TarmacProcess, make: type[Attack]) -> AsyncGenerator[At
 
 
 async def insist(ask: Callable[[], Awaitable[Any]]) -> None:
-    """Until the server has answered; that it was done before, or is there no more, is an answer."""
+    """Repeat until the server has answered; an object that exists already, or is gone, counts as success."""
     while True:
         try:
             await ask()
@@ -196,7 +196,7 @@ async def insist(ask: Callable[[], Awaitable[Any]]) -> None:
 
 
 async def eventually(amiss: Callable[[], list[str]], what: str) -> None:
-    """Wait until nothing is amiss."""
+    """Wait until there is no difference."""
     deadline = asyncio.get_running_loop().time() + PATIENCE
     while wrong := await asyncio.to_thread(amiss):
         assert asyncio.get_running_loop().time() < deadline, f"not so with seed {SEED}: {what}, but {wrong}"
@@ -204,13 +204,13 @@ async def eventually(amiss: Callable[[], list[str]], what: str) -> None:
 
 
 def runs(each: Json) -> bool:
-    """Whether a pod is Ready and stays."""
+    """Return true if a pod is Ready and not being deleted."""
     conditions = {one["type"]: one["status"] for one in each.get("status", {}).get("conditions") or ()}
     return conditions.get("Ready") == "True" and "deletionTimestamp" not in each["metadata"]
 
 
 def containers_of(each: Json) -> tuple[str, ...]:
-    """Ids of those that run."""
+    """Return the ids of running containers."""
     statuses = each.get("status", {}).get("containerStatuses") or ()
     return tuple(
         status["containerID"] for status in statuses if status.get("containerID") and "running" in status["state"]
@@ -218,7 +218,7 @@ def containers_of(each: Json) -> tuple[str, ...]:
 
 
 def kill_all(pids: Iterable[int]) -> None:
-    """kill -9."""
+    """Kill with kill -9."""
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

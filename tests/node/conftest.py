@@ -17,7 +17,7 @@ from tests.support.tarmac_process import TarmacProcess
 @pytest.fixture(scope="package")
 def planet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planet]:
     directory = tmp_path_factory.mktemp("planet") / "data"
-    # Cities are hosts in 198.18.0.0/15; images of namespaces are fetched from there in tests, and from nowhere else.
+    # Cities are hosts in 198.18.0.0/15; tests fetch images of namespaces from there, and from nowhere else.
     allowed = "--agent-arg=--tenant-image-networks=198.18.0.0/15"
     registry = free_ports(1)[0] if optional_program(PROGRAM) else 0
     flags = ("--runtime", "containerd", "--cities", "DFW,LHR", allowed)

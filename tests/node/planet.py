@@ -1,4 +1,4 @@
-"""A real planet: `tarmac up --runtime containerd` in a process of its own, and kubectl to look at it."""
+"""A real planet: `tarmac up --runtime containerd` in a process of its own, and kubectl to read its state."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tests.support.tarmac_process import TarmacProcess
 
 Json = dict[str, Any]
 GUESTS = {f"{says}.raw": guest("ticks", says) for says in ("first", "second")}
-"""Files of operating systems that its nodes have beside those that all nodes have."""
+"""Guest images that its nodes have beside those that all nodes have."""
 UBUNTU_FILE = "ubuntu-22.04-server-cloudimg-amd64.img"
-"""What the catalogue's Ubuntu is called at its publisher: a file of that name on a node is not fetched."""
+"""The publisher's file name of the catalogue's Ubuntu: a node with a file of that name does not fetch it."""
 
 
 class Planet:
-    """Cities that run, and a user of theirs."""
+    """Running cities and their user."""
 
     def __init__(self, process: TarmacProcess, home: Path, registry: int = 0) -> None:
         """`registry`: the port of its registry; 0 where the program is missing."""
@@ -36,11 +36,11 @@ class Planet:
 
     @property
     def data_dir(self) -> Path:
-        """Where `up` keeps its things."""
+        """The data directory of `up`."""
         return self.process.data_dir
 
     def get(self, *arguments: str) -> Json:
-        """Objects, decoded."""
+        """Return objects, decoded."""
         return json.loads(self.kubectl("get", *arguments, "-o", "json"))
 
     def apply(self, *objects: Json) -> None:
@@ -48,19 +48,19 @@ class Planet:
         self.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
 
     def wait(self, what: str, condition: str, timeout: int = 60) -> None:
-        """`kubectl wait`, with the pods and events when it fails."""
+        """Run `kubectl wait`; when it fails, the error has the pods and events."""
         done = self.kubectl.run("wait", f"--for={condition}", what, f"--timeout={timeout}s", timeout=timeout + 20)
         assert done.code == 0, f"{done}\n{self.kubectl.run('get', 'pods,events', '-o', 'wide')}"
 
     def tarmac(self, *arguments: str) -> str:
-        """What a command of `tarmac` prints; its failure fails the test."""
+        """Return the output of a `tarmac` command; its failure fails the test."""
         command = [sys.executable, "-m", "tarmac.apps.main", *arguments, "--kubeconfig", str(self.process.kubeconfig)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     def exec(self, pod: str, *command: str, container: str = "", stdin: str = "") -> str:
-        """What a command in a pod prints; its failure fails the test."""
+        """Return the output of a command in a pod; its failure fails the test."""
         flags = [*(("-c", container) if container else ()), *(("-i",) if stdin else ())]
         return self.kubectl("exec", *flags, pod, "--", *command, stdin=stdin)
 
@@ -70,21 +70,21 @@ class Planet:
 
 
 def machine_processes(data_dir: Path) -> dict[int, str]:
-    """The processes of its machines, and the pods that they are. Other planets have machines of the same names."""
+    """Return the processes of its machines, and their pods. Other planets have machines of the same names."""
     pids = mounted().inhabitants(pods_cgroup(underlay_of(data_dir)))
     named = {pid: command_of(pid).partition("guest=")[2].partition(",")[0] for pid in pids}
     return {pid: name for pid, name in named.items() if name}
 
 
 def command_of(pid: int) -> str:
-    """Its arguments, if it is there."""
+    """Return the arguments of a process; empty when it has ended."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
     return ""
 
 
 def eventually(check: Callable[[], bool], seconds: float = 30, what: str = "it") -> None:
-    """Wait for something that nothing announces."""
+    """Wait for a state that no event announces."""
     deadline = time.monotonic() + seconds
     while not check():
         assert time.monotonic() < deadline, f"{what} did not come true in {seconds} s"
@@ -92,13 +92,13 @@ def eventually(check: Callable[[], bool], seconds: float = 30, what: str = "it")
 
 
 def down(directory: Path) -> subprocess.CompletedProcess[str]:
-    """`tarmac down`."""
+    """Run `tarmac down`."""
     command = [sys.executable, "-m", "tarmac.apps.main", "down", "--data-dir", str(directory)]
     return subprocess.run(command, capture_output=True, text=True, timeout=180)
 
 
 def pod(name: str, *containers: Json, **spec: Any) -> Json:
-    """A plain Pod."""
+    """Return a plain Pod."""
     metadata = {"name": name, "labels": {"app": name}}
     return {
         "apiVersion": "v1",
@@ -109,7 +109,7 @@ def pod(name: str, *containers: Json, **spec: Any) -> Json:
 
 
 def busybox(name: str = "main", script: str = "trap 'exit 0' TERM; while :; do sleep 0.1; done", **more: Any) -> Json:
-    """A container with a shell in it."""
+    """Return a container with a shell in it."""
     return {
         "name": name,
         "image": "registry.local/tarmac/busybox:1",

@@ -1,4 +1,4 @@
-"""A release whose instances exit stays in one of three cities of real nodes."""
+"""A release with instances that exit stays in one of three cities of real nodes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def released(planet: Planet) -> Iterator[Planet]:
 
 
 def scripts(planet: Planet) -> dict[str, str]:
-    """What the instances of each city run."""
+    """Return the command of the instances of each city."""
     found = planet.get("instances", "-l", "compute.datumapis.com/workload-name=released")["items"]
     return {
         each["metadata"]["labels"][LABEL_CITY_CODE]: each["spec"]["runtime"]["sandbox"]["containers"][0]["command"][2]
@@ -96,13 +96,13 @@ def test_a_release_that_exits_once_is_observed_in_its_first_city_for_longer(rele
     while time.monotonic() < ends:
         assert [city for city, script in scripts(released).items() if script == EXITS_ONCE] == [first]
         time.sleep(0.5)
-    assert restarts(released) == 1, "it runs since then"
+    assert restarts(released) == 1, "it has been running since"
     rollout = released.get("workload", "released")["status"]["rollout"]
     assert (rollout["updatedCities"], rollout.get("failure")) == (1, None)
     assert f"{first} for 5m, since an instance has restarted" in released.tarmac("why", "workload/released")
 
 
 def restarts(planet: Planet) -> int:
-    """Restarts of instances of the release."""
+    """Return the restarts of instances of the release."""
     found = planet.get("workloaddeployments", "-l", "compute.datumapis.com/workload-name=released")["items"]
     return sum(each["status"].get("restarts", 0) for each in found)

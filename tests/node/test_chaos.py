@@ -1,7 +1,7 @@
 """Agent, containerd and server are killed at random while pods come and go.
 
-Nothing restarts that should not, everything wanted runs in the end, and when all pods are gone the kernel holds what it
-held before them. 8 kills, 300 in a soak; at least two in five hit a node in the middle of an operation.
+Only killed containers restart, every wanted pod runs in the end, and when all pods are gone the kernel has the same
+objects as before. 8 kills, 300 in a soak; at least two in five hit a node in the middle of an operation.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ async def test_nothing_restarts_and_nothing_leaks(planet: TarmacProcess, capfd: 
 
 
 async def _warm_up(chaos: Chaos) -> None:
-    """A pod of each kind in each city comes and goes, so that what is made once for all is there before the storm."""
+    """Create and delete a pod of each kind in each city, so that shared objects exist before the first kill."""
     for _ in range(4):
         await chaos.create()
     await eventually(chaos.amiss, "the first pods run")

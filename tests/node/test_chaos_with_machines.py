@@ -1,7 +1,7 @@
 """Agent, containerd, server and machines themselves are killed at random, with virtual machines among the pods.
 
-No machine restarts but those whose process was killed, every line of every serial port is in its log once and in order,
-and when all are gone the kernel holds what it held before them: no process, tap, mount, cgroup, namespace, file or
+Only machines whose process was killed restart, every line of every serial port is in its log once and in order, and
+when all are gone the kernel has the same objects as before: no process, tap, mount, cgroup, namespace, file or
 descriptor more. 5 kills, 200 in a soak; at least two in five hit a node in the middle of an operation.
 
 The guests are a few bytes that write a line with its number eighteen times a second, so that many of them cost little.
@@ -49,10 +49,10 @@ pytestmark = [pytest.mark.root, pytest.mark.soak(minutes=45), pytest.mark.timeou
 
 @dataclass
 class ChaosWithMachines(Chaos):
-    """Of the wanted, those whose names say so are Workloads of one machine."""
+    """Chaos in which wanted pods with names of machines are Workloads of one machine."""
 
     kept: set[str] = field(default_factory=set[str])
-    spared: set[str] = field(default_factory=set[str])  # those of the kept that nobody kills
+    spared: set[str] = field(default_factory=set[str])  # those of the kept that are never killed
     killed: Counter[str] = field(default_factory=Counter[str])  # processes of machines, by pod
 
     async def create(self) -> None:
@@ -63,7 +63,7 @@ class ChaosWithMachines(Chaos):
             await super().create()
 
     async def create_machine(self, city: str, *, keep: bool = False) -> str:
-        """One more machine; its Workload."""
+        """Create one more machine; return its Workload."""
         name = f"vm-{self.made}"
         self.made += 1
         await insist(lambda: self.client.resource(WORKLOADS).create(machine(name, city)))
@@ -90,7 +90,7 @@ class ChaosWithMachines(Chaos):
         kill_all([pid])
 
     def processes(self) -> list[tuple[int, str]]:
-        """Machines' processes that may be killed, with the names of their pods. None is killed too often."""
+        """Return processes of machines that may be killed, with the names of their pods. None is killed too often."""
         spared = tuple(f"{each}-" for each in self.spared)
         return sorted(
             (pid, name)
@@ -112,12 +112,12 @@ class ChaosWithMachines(Chaos):
 
 
 def _asked(each: Json) -> str:
-    """What was made so that this pod is there."""
+    """Return the name of the Workload or Pod that was created for this pod."""
     return each["metadata"].get("labels", {}).get(LABEL) or each["metadata"]["name"]
 
 
 def machine(name: str, city: str) -> dict[str, Any]:
-    """A machine that says how often its clock has ticked."""
+    """A machine that writes its number of clock ticks."""
     disk = {"template": {"spec": {"populator": {"image": {"name": "test/ticks"}}}}}
     spec = {
         "runtime": {
@@ -176,7 +176,7 @@ async def test_only_what_was_killed_restarts_no_line_is_lost_and_nothing_leaks(
 
 
 async def _warm_up(chaos: ChaosWithMachines) -> None:
-    """A pod and a machine in each city come and go, so that what is made once for all is there before the storm."""
+    """Create and delete a pod and a machine in each city, so that shared objects exist before the first kill."""
     for city in chaos.cities:
         await chaos.create_machine(city.code)
     for _ in range(4):
@@ -194,7 +194,7 @@ def _only_the_killed_restarted(chaos: ChaosWithMachines) -> None:
 
 
 def _lines_of_all(chaos: ChaosWithMachines, planet: Planet) -> int:
-    """How many there are: a machine's log has each of its lines once and in order, whatever was killed."""
+    """Return the number of lines: a machine's log has each line once and in order, after any kills."""
     machines = [
         each["metadata"]["name"] for each in chaos.found().values() if LABEL in each["metadata"].get("labels", {})
     ]
@@ -210,7 +210,7 @@ def _lines(name: str, planet: Planet) -> int:
 
 
 def _log(name: str, planet: Planet) -> str:
-    """Its log, as soon as the node's agent is back: the last kill may have been its own."""
+    """Return its log, as soon as the node's agent is back: the last kill may have hit it."""
     until = time.monotonic() + 30
     while (done := planet.kubectl.run("logs", name)).code:
         assert time.monotonic() < until, str(done)

@@ -1,4 +1,4 @@
-"""Processes and requests of a tenant use no more of a host than the tenant was granted."""
+"""Processes and requests of a tenant use no more of a host than the tenant's limits."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def dfw(planet: Planet) -> CityLayout:
 
 @pytest.fixture(params=["runc", "gvisor"])
 def cell(planet: Planet, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A pod of either kind, in DFW; its name."""
+    """A pod of either kind, in DFW; returns its name."""
     name = f"cell-{request.param}"
     chosen = {"kubernetes.io/hostname": "dfw-0"}
     planet.apply(pod(name, busybox(), runtimeClassName=request.param, nodeSelector=chosen))
@@ -50,7 +50,7 @@ def cell(planet: Planet, request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def group(city: CityLayout, made: Json, controller: str) -> Path:
-    """The cgroup of a pod that asks for nothing."""
+    """Return the cgroup of a pod without requests."""
     uid = made["metadata"]["uid"]
     return Path(f"/sys/fs/cgroup/{controller}{city.cgroup}/kubepods/besteffort/pod{uid}")
 
@@ -60,7 +60,7 @@ def processes_in(folder: Path) -> int:
 
 
 def refused_in(folder: Path) -> int:
-    """How often a process was one too many, counted where it would have been."""
+    """Return how often the limit of processes was hit in a cgroup and below."""
     return sum(int(file.read_text().split()[1]) for file in folder.rglob("pids.events"))
 
 
@@ -70,7 +70,7 @@ def memory_group(pid: int) -> str:
 
 
 def starts(planet: Planet, name: str) -> list[str]:
-    """When each container of a pod was started; changes when one is restarted."""
+    """Return the start time of each container of a pod; a restart changes it."""
     return [each["state"]["running"]["startedAt"] for each in planet.get("pod", name)["status"]["containerStatuses"]]
 
 
@@ -96,7 +96,7 @@ def test_a_fork_bomb_is_bounded_and_its_neighbours_go_on(planet: Planet, dfw: Ci
         bomb.kill()
         bomb.communicate()
         planet.kubectl("delete", "pod", cell, "--grace-period=1", "--wait")
-        # Once in many runs it was there a moment longer than the pod; what holds it then has not been found.
+        # In rare runs the cgroup outlives the pod by a moment; the reason is unknown.
         eventually(lambda: not folder.exists(), 20, "the bomb to go with its pod")
     finally:
         planet.remove("neighbour")
@@ -139,7 +139,7 @@ def test_annotations_of_a_pod_are_no_settings_of_its_runtime(planet: Planet, dfw
         planet.wait("pod/sly", "condition=Ready")
         bundles = (dfw.containerd(find_parts()).run / "state").rglob("config.json")
         told = [file.read_text() for file in bundles]
-        assert told, "what runsc is told"
+        assert told, "the configurations of runsc"
         assert not [text for text in told if stated.items() & json.loads(text)["annotations"].items()]
     finally:
         planet.remove("sly")
@@ -157,11 +157,11 @@ def test_containerd_its_shims_and_agents_have_groups_with_limits(planet: Planet,
 
 
 def test_bytes_that_make_containerd_swallow_memory_end_it_alone(planet: Planet, dfw: CityLayout, cell: str) -> None:
-    """Past every translation: straight to the port where containerd serves streams, as an agent with a hole would."""
+    """Without any proxy: straight to containerd's stream port, as through an agent with a hole."""
     settings, hierarchy = dfw.containerd(find_parts()), mounted()
     [before] = containerd.processes(settings)
     running, runtime = starts(planet, cell), f"{dfw.own_cgroup}/runtime"
-    assert memory_group(before) == runtime, "or this test would take the machine"
+    assert memory_group(before) == runtime, "without the limit this test would use all memory"
     hierarchy.limit(runtime, CgroupLimits(memory=400 << 20))
     try:
         asyncio.run(_attack(dfw, settings.endpoint, cell))
@@ -183,7 +183,7 @@ async def _attack(city: CityLayout, endpoint: str, name: str) -> None:
         await runtime.close()
     channel = CriChannel(endpoint)
     try:
-        # Past the driver, which would never send what follows.
+        # Not through the driver, which would never send these bytes.
         request = pb.ExecRequest(container_id=container.id, cmd=["cat"], stdin=True, stdout=True, stderr=True)
         method = "runtime.v1.RuntimeService/Exec"
         url = (await channel.call(method, request, pb.UrlResponse.FromString, 10)).url

@@ -76,7 +76,7 @@ def test_six_lists_ten_logs_and_two_terminals_do_not_wait_for_each_other(page: P
     tabs: list[Page] = []
     for fragment in (*LISTS, *logs, *shells):
         with page.expect_popup() as made:
-            page.evaluate(f"window.open(location.pathname + {fragment!r})")  # which takes the session along
+            page.evaluate(f"window.open(location.pathname + {fragment!r})")  # which copies the session
         tabs.append(made.value)
     for tab in tabs[:6]:
         expect(tab.locator("tbody tr").first).to_be_visible()
@@ -88,7 +88,7 @@ def test_six_lists_ten_logs_and_two_terminals_do_not_wait_for_each_other(page: P
         tab.locator(".xterm-helper-textarea").focus()
         tab.keyboard.type(f"echo $((6*7))-{number}\n")
         expect(tab.locator(".console")).to_contain_text(f"42-{number}")
-    # All are open now: a list is still asked for, and followed.
+    # All are open now: a list must still be fetched and followed.
     shown(page, "#/any/core/v1/services")
     expect(page.get_by_role("link", name="kubernetes", exact=True)).to_be_visible()
     for tab in tabs:

@@ -1,7 +1,7 @@
-"""The real thing: Debian 12 with systemd and cloud-init comes up as its Workload says, and as the platform has to add.
+"""Debian 12 with systemd and cloud-init starts as its Workload describes, with the platform's additions.
 
-It takes a minute or two of a processor where machines are emulated, so there is one of it, and it says all at once on
-its serial port how it found itself.
+It takes a minute or two of a processor where machines are emulated, so there is one of it, and it writes all its
+findings to the serial port at once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.node.planet import Json, Planet, eventually
 from tests.node.test_machines import ready_to_boot
 
 pytestmark = [pytest.mark.root, pytest.mark.soak(minutes=4, only=True), pytest.mark.timeout(1200)]
-PATIENCE = 900.0  # without KVM, on a machine that does other things too; on a quiet one it takes a tenth of that
+PATIENCE = 900.0  # without KVM, on a busy machine; on a quiet one it takes a tenth of that
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f me@example.com"
 
 REPORT = """\
@@ -43,7 +43,7 @@ REPORT = """\
 
 CLOUD_CONFIG = {
     "users": ["default", {"name": "ada", "groups": "sudo", "ssh_authorized_keys": [KEY]}],
-    "bootcmd": [["sh", "-c", "echo ran > /run/bootcmd"]],  # the platform's own steps are not to be replaced by it
+    "bootcmd": [["sh", "-c", "echo ran > /run/bootcmd"]],  # it must not replace the platform's own steps
     "write_files": [
         {"path": "/etc/motto", "content": "as written", "permissions": "0640"},
         {"path": "/usr/local/bin/report", "content": REPORT, "permissions": "0755"},
@@ -106,7 +106,7 @@ NETWORK = {
 
 @pytest.fixture
 def debian(planet: Planet) -> Iterator[tuple[Planet, str]]:
-    """A planet, and the name of its machine."""
+    """Yield a planet, and the name of its machine."""
     ready_to_boot(planet)
     if not (Path(parts_folder()) / "machine-images" / "debian-12.json").exists():
         pytest.skip("NOT RUN: there is no debian-12 in the folder of machine images: run `make machine-images` as root")

@@ -1,6 +1,6 @@
 """Devices of a real node: given to containers of a shared kernel, kept over kill -9 of agent and plugin, given once.
 
-With Kubernetes' own sample plugin (`PEERS=1`), and with one of the tests' that does the same.
+With Kubernetes' own sample plugin (`PEERS=1`), and with one of the tests' that behaves alike.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ CITY = "dfw"
 NODE = f"{CITY}-0"
 ROOT = Path(__file__).parents[2]
 CDI = Path("/var/run/cdi/example.com.json")
-"""What the sample tells the runtime about its devices."""
-# The sample looks for the agent at one path only, so it sees the city's folder there. Where no agent answers it ends,
-# and whoever runs it begins it again.
+"""The device specification that the sample writes for the runtime."""
+# The sample looks for the agent at one path only, so the city's folder is mounted there. Without an agent it ends, so a
+# loop starts it again.
 IN_ITS_PLACE = (
     "mount -t tmpfs tmpfs /var/lib && mkdir -p /var/lib/kubelet/device-plugins"
     ' && mount --bind "$0" /var/lib/kubelet/device-plugins && while :; do "$1"; sleep 1; done'
@@ -37,7 +37,7 @@ IN_ITS_PLACE = (
 
 
 class PluginProcess:
-    """A plugin in a process of its own; `kill` is kill -9. `mark` prints, in a container, what the plugin gave it."""
+    """A plugin in a process of its own; `kill` is kill -9. `mark` prints, in a container, the plugin's environment."""
 
     def __init__(self, command: list[str], log: Path, mark: str) -> None:
         self.mark = mark
@@ -87,13 +87,13 @@ def plugin(
 
 @pytest.fixture(autouse=True)
 def cleared(planet: Planet) -> Iterator[None]:
-    """No test has anything of the one before it."""
+    """Remove everything of the previous test."""
     yield
     planet.kubectl.run("delete", "workloads,pods", "--all", "--wait", timeout=60)
 
 
 def devices_folder(planet: Planet) -> Path:
-    """As the city's agent was told."""
+    """The folder of plugins of the city's agent."""
     for pid in agents_of(planet.data_dir):
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
         if f"--node-name={NODE}" in words:
@@ -119,7 +119,7 @@ def asking(name: str, number: int = 1, **spec: object) -> Json:
 
 
 def ids(planet: Planet, name: str) -> list[str]:
-    """The devices that a pod's status names."""
+    """Return the devices in a pod's status."""
     status: Json = planet.get("pod", name)["status"]["containerStatuses"][0]
     return [each["resourceID"] for each in status["allocatedResourcesStatus"][0]["resources"]]
 
@@ -232,7 +232,7 @@ def test_an_instance_whose_device_the_plugin_refuses_backs_off(planet: Planet, t
         eventually(lambda: allocatable(planet, BROKEN) in (None, "0"), 60, "no device")
     assert len(pods) >= 4, "tried again"
     gaps = [after - before for before, after in pairwise(pods.values())]
-    # A pod is seen up to a second after it was made.
+    # The test sees a pod up to a second after its creation.
     assert all(gap > 2**number - 1 for number, gap in enumerate(gaps)), gaps
     assert gaps[2] > gaps[0], gaps
     assert soon <= 6, "waits of 1, 2, 4 and 8 s"

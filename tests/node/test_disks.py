@@ -1,4 +1,4 @@
-"""Local disks on real nodes: made where the pod goes, kept over pods, grown on demand, gone with their claims."""
+"""Local disks on real nodes: created on the pod's node, kept over pods, grown on demand, deleted with their claims."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def writer(name: str, **spec: Any) -> dict[str, Any]:
 
 
 def images(planet: Planet) -> list[Path]:
-    """The disks of all cities."""
+    """Return the disks of all cities."""
     return sorted(planet.data_dir.rglob("disks/*.img"))
 
 
@@ -67,7 +67,7 @@ def test_its_size_is_real_and_grows_by_its_next_mount(disk: Planet) -> None:
         status = disk.get("pvc", "data")["status"]
         return status["capacity"] == {"storage": "48Mi"} and not status.get("conditions")
 
-    # Where the agent may not grow a mounted filesystem, this is when it does; elsewhere it has by then.
+    # An agent that may not grow a mounted filesystem grows it now; another one has done so before.
     disk.remove("second")
     disk.apply(writer("third"))
     disk.wait("pod/third", "condition=Ready")

@@ -1,7 +1,7 @@
-"""A node is drained by stock kubectl under a disruption budget, on simulated nodes and on real ones.
+"""Stock kubectl drains a node under a disruption budget, on simulated nodes and on real ones.
 
-kubectl evicts as many as the budget allows and waits; it goes on when others are ready elsewhere, and ends. Meanwhile a
-watch sees every change of the pods that the budget protects: at no moment are fewer of them healthy than must be.
+kubectl evicts as many pods as the budget allows and waits; it continues when other pods are ready elsewhere, and ends.
+Meanwhile a watch sees every change of the budget's pods: at no moment are too few of them healthy.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def cities(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 class Drain:
-    """`kubectl drain` at work, and what became of the pods of a selector meanwhile."""
+    """A running `kubectl drain`, and the states of a selector's pods meanwhile."""
 
     def __init__(self, drain: subprocess.Popen[str], seen: Path) -> None:
         self._drain = drain
         self._seen = seen
 
     def output(self) -> str:
-        """All that it says until it ends."""
+        """Return all output until it ends."""
         said, _ = self._drain.communicate(timeout=120)
         assert self._drain.returncode == 0, said
         return said
@@ -51,7 +51,7 @@ class Drain:
         return self._drain.poll() is None
 
     def fewest_healthy(self, of: int) -> int:
-        """The fewest pods that were ready and not on their way out, at any moment since the watch knew them all."""
+        """Return the smallest number of pods that were ready and not being deleted, since the watch knew them all."""
         healthy: set[str] = set()
         counts: list[int] = []
         for event in _documents(self._seen.read_text()):
@@ -62,7 +62,7 @@ class Drain:
 
 
 def _documents(text: str) -> Iterator[Json]:
-    """JSON documents, one after the other; the last may be half."""
+    """Yield JSON documents, one after the other; the last may be incomplete."""
     decoder, position = json.JSONDecoder(), 0
     while position < len(text):
         try:
@@ -161,7 +161,7 @@ def test_a_workload_under_a_budget_over_all_cities_leaves_a_drained_node(cities:
             allows(cities, "drained", 0)
             assert "have to be healthy, and 3 are" in why(cities, node)
             assert drain.waits()
-            cities.apply(workload(lhr=3))  # one city pays for the other
+            cities.apply(workload(lhr=3))  # a disruption in one city counts in the other
             assert "drained" in drain.output().splitlines()[-1]
             assert on(cities, node, selector) == 0
             assert drain.fewest_healthy(of=4) == 3
@@ -190,7 +190,7 @@ def placement(city: str, replicas: int) -> Json:
 
 
 def why(planet: Planet, node: str) -> str:
-    """What `tarmac why` says of a node, on one line."""
+    """Return the verdicts of `tarmac why` about a node, on one line."""
     answer = json.loads(planet.kubectl("get", "--raw", f"/api/v1/nodes/{node}/why"))
     return " ".join(each["message"] for each in answer["verdicts"])
 
@@ -222,7 +222,7 @@ def test_a_full_planet_makes_room_for_what_is_important(cities: Planet) -> None:
 
 
 def preempted(planet: Planet) -> list[str]:
-    """What those were told that had to go."""
+    """Return the event messages of preempted pods."""
     return [each["message"] for each in planet.get("events", "--field-selector=reason=Preempted")["items"]]
 
 

@@ -1,4 +1,4 @@
-"""A city that the next `tarmac up` does not name is ended, not left running unseen; named again, it is back."""
+"""A city that the next `tarmac up` does not name is stopped; named again, it starts again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.root, pytest.mark.timeout(240)]
 
 
 def daemons(data_dir: Path) -> set[str]:
-    """The cities whose containerd runs."""
+    """Return the cities with a running containerd."""
     underlay, parts = underlay_of(data_dir), find_parts()
     cities = [city_of(host.name.upper(), underlay, data_dir) for host in underlay.cities]
     return {city.code for city in cities if containerd.processes(city.containerd(parts))}

@@ -39,7 +39,7 @@ class Edge:
         return self.planet.kubectl.run("-n", SPACE, *arguments).out.strip()
 
     def asked_by_the_node(self, *places: str) -> list[str]:
-        """What the client hears, by URL."""
+        """Return the responses that the client gets, by URL."""
         asks = (("exec", "client", "--", "timeout", "4", "wget", "-qO-", f"http://{each}/") for each in places)
         return [self.run(*ask) for ask in asks]
 

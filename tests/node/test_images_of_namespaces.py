@@ -1,4 +1,4 @@
-"""A tenant brings an operating system: real nodes fetch, check and boot it, or say why they do not."""
+"""Real nodes fetch, check and boot an operating system of a tenant, or report the reason of a failure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAME = f"own-{os.getpid()}"
 
 @pytest.fixture(scope="module")
 def server(planet: Planet) -> Iterator[str]:
-    """Serves the guest at an address of the host that nodes reach."""
+    """Serve the guest at an address of the host that nodes reach."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -74,7 +74,7 @@ def pods(planet: Planet) -> list[Json]:
 
 
 def told(planet: Planet) -> str:
-    """What its instances say about being ready."""
+    """Return the readiness messages of its instances."""
     label = f"compute.datumapis.com/workload-name={NAME}"
     return planet.kubectl("get", "instances", "-l", label, "-o", "jsonpath={.items[*].status.conditions[*].message}")
 

@@ -1,4 +1,4 @@
-"""A virtual machine on a real node: boots from an image of the catalogue, serves, and how it ends is told apart."""
+"""A virtual machine on a real node: boots from an image of the catalogue, serves, and reports how it ended."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.exposition import series
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 
-BOOT_SECONDS = 120  # without KVM, on a machine that does other things too
+BOOT_SECONDS = 120  # without KVM, on a busy machine
 
 
 def workload() -> dict[str, Any]:
@@ -78,7 +78,7 @@ class Guest:
         self.planet.wait(f"pod/{self.name}", "condition=Ready", BOOT_SECONDS)
 
     def types(self, line: str) -> None:
-        """A line at its console; again while the node is not there."""
+        """Type a line at its console; repeat while the node is away."""
         eventually(lambda: self._typed(line), 60, f"an echo of {line!r}")
 
     def _typed(self, line: str) -> bool:
@@ -86,7 +86,7 @@ class Guest:
         assert attached.stdin is not None
         assert attached.stdout is not None
         try:
-            said = iter(attached.stdout.readline, "")  # ends when it is refused
+            said = iter(attached.stdout.readline, "")  # it ends when the console is refused
             if not any("you have the keyboard" in each for each in said):
                 return False
             attached.stdin.write(f"{line}\r")
@@ -101,12 +101,12 @@ class Guest:
 
 
 def processes(planet: Planet) -> list[int]:
-    """QEMU's, of this machine."""
+    """Return the QEMU processes of this machine."""
     return [pid for pid, name in machine_processes(planet.data_dir).items() if name.startswith("vm-dfw-")]
 
 
 def ready_to_boot(planet: Planet, node: str = "dfw-0") -> None:
-    """Wait until a node has tried whether machines run."""
+    """Wait until a node has tested that machines run."""
     try:
         find_machine_parts()
     except PartMissing as missing:
@@ -129,7 +129,7 @@ def guest(planet: Planet) -> Iterator[Guest]:
     yield guest
     planet.kubectl.run("delete", "workload", "vm", "--wait=false")
     eventually(lambda: "deletionTimestamp" in guest.pod["metadata"], 30, "its deletion")
-    planet.kubectl.run("delete", "pod", guest.name, "--grace-period=1", timeout=60)  # it boots again, and hears nothing
+    planet.kubectl.run("delete", "pod", guest.name, "--grace-period=1", timeout=60)  # it boots and ignores the button
     eventually(lambda: not processes(planet), 60, "the end of its process")
     folders = underlay_of(planet.data_dir).run.glob
     eventually(lambda: not list(folders("dfw/agent/vm/vm-*")), 30, "its folder to go")
@@ -147,7 +147,7 @@ def test_a_machine_boots_and_is_ready_when_it_serves(guest: Guest) -> None:
     [ready] = [each for each in conditions if each["type"] == "MachinesReady"]
     assert (ready["status"], ready["reason"], f"({label})" in ready["message"]) == ("True", "MachinesRun", True), ready
     metrics = series(guest.planet.kubectl("get", "--raw", "/api/v1/nodes/dfw-0/proxy/metrics"))
-    for phase in ("process", "ready"):  # tests before this one may have started machines on the node
+    for phase in ("process", "ready"):  # earlier tests may have started machines on the node
         assert metrics["tarmac_machine_start_seconds_count", frozenset({("phase", phase)})] >= 1
 
 
@@ -190,7 +190,7 @@ def test_discarded_and_zeroed_blocks_are_freed_on_the_host(guest: Guest) -> None
         return disk.stat().st_blocks * 512 >> 20
 
     before = taken()
-    # Short lines: what a terminal wraps is no echo of them.
+    # Short lines: a terminal would wrap the echo of longer ones.
     guest.types("D=/var/log/app; mount -o remount,discard $D")
     guest.types("head -c 24m /dev/urandom >$D/big; sync")
     eventually(lambda: taken() >= before + 24, 60, "24 MiB on the host's disk")

@@ -1,6 +1,6 @@
 """Machines on real nodes are rolled out, scaled and restarted as containers are, and wait for missing objects.
 
-Their guests are a few bytes which say who they are on the serial port, so that each start takes a moment.
+Their guests are a few bytes that write their name to the serial port, so that each start takes a moment.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LABEL = "compute.datumapis.com/workload-name"
 
 
 def workload(image: str, replicas: int = 1) -> Json:
-    """Machines in DFW with a disk that they boot from and one that they keep."""
+    """Return machines in DFW with a disk that they boot from and one that they keep."""
     disks: list[tuple[str, dict[str, Any]]] = [
         ("boot", {"populator": {"image": {"name": f"test/{image}"}}}),
         ("data", {"populator": {"filesystem": {"type": "ext4"}}, "resources": {"requests": {"storage": "10Gi"}}}),
@@ -66,7 +66,7 @@ def pods(planet: Planet, name: str = "roll") -> list[Json]:
 
 
 def gone(planet: Planet, name: str) -> None:
-    """A Workload, and all that it had on nodes."""
+    """Wait until a Workload, and all its objects on nodes, are gone."""
     planet.kubectl.run("delete", "workload", name, timeout=60)
     eventually(lambda: not pods(planet, name), 60, "the end of its pods")
     eventually(lambda: not disks(planet), 60, "the end of its disks")
@@ -77,7 +77,7 @@ def disks(planet: Planet) -> list[Path]:
 
 
 def disk_of(planet: Planet, pod: str, volume: str) -> Path:
-    """The file that a machine has for a disk."""
+    """Return the file of a machine's disk."""
     claim = planet.get("pvc", f"{pod}-{volume}")
     return planet.data_dir / f"cities/dfw/agent/disks/{claim['spec']['volumeName']}.img"
 
@@ -88,7 +88,7 @@ def process_of(planet: Planet, pod: str) -> int:
 
 
 def in_filesystem(disk: Path, request: str) -> str:
-    """Ask the ext4 on a disk, as the guest would."""
+    """Run a command on the ext4 of a disk, as the guest would."""
     return subprocess.run(["debugfs", "-w", "-R", request, disk], capture_output=True, text=True, check=True).stdout
 
 
@@ -136,7 +136,7 @@ def test_machines_come_and_go_with_the_number_that_is_wanted(machines: Planet) -
     machines.apply(workload("second"))
     eventually(lambda: len(pods(machines)) == 1, 60, "one of them to go")
     eventually(lambda: len(disks(machines)) == 2, 60, "its disks to go")
-    assert process_of(machines, first["metadata"]["name"]) == process, "the other has not noticed"
+    assert process_of(machines, first["metadata"]["name"]) == process, "the other machine is unaffected"
 
 
 def test_a_machine_is_stopped_and_started_with_its_address_and_what_it_wrote(machines: Planet, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_machine_is_stopped_and_started_with_its_address_and_what_it_wrote(mac
 def test_the_least_machine_boots_the_catalogues_image_from_a_file_of_its_node(machines: Planet) -> None:
     gone(machines, "roll")
     example = yaml.safe_load((ROOT / "examples" / "virtualmachine-minimum.yaml").read_text())
-    example["spec"]["placements"][0]["cityCodes"] = ["DFW", "LHR"]  # the cities that there are
+    example["spec"]["placements"][0]["cityCodes"] = ["DFW", "LHR"]  # the cities of this planet
     name = example["metadata"]["name"]
 
     def speaks(pod: str) -> bool:

@@ -72,7 +72,7 @@ class Instances:
         return [each["ip"] for each in self.pods[workload, city]["status"]["podIPs"]]
 
     def fetch(self, caller: tuple[str, str], url: str) -> str:
-        """What one instance gets from a URL; empty when it gets nothing."""
+        """Return the response that one instance gets from a URL; empty when it gets none."""
         command = ("exec", self.name(*caller), "--", "timeout", "4", "wget", "-qO-", url)
         return self.planet.kubectl.run(*command).out.strip()
 
@@ -148,7 +148,7 @@ def test_an_instance_on_two_networks_is_in_both_and_reached_from_both(instances:
         heard |= {each for each in addresses if instances.fetch(there, f"http://{bracketed(each)}:8000/") == both}
         for each in instances.addresses(*there):
             assert instances.fetch(("both", "LHR"), f"http://{bracketed(each)}:8000/") == name
-    assert heard == addresses, "each of its addresses is reached from the network that it is on"
+    assert heard == addresses, "each address is reachable from its own network"
 
 
 def test_an_instance_with_two_interfaces_on_one_network_answers_at_both(instances: Instances) -> None:

@@ -1,4 +1,4 @@
-"""An image of one's own: an archive is loaded into the cities, runs there, and is replaced by the next."""
+"""A user's own image: an archive is loaded into the cities, runs there, and is replaced by the next."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def tarmac(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def archive(folder: Path, tag: str) -> Path:
-    """A program of one's own that says its version, on top of what the platform's busybox needs."""
+    """Write an image of a program that prints its version, with the files of the platform's busybox."""
     script = f"#!/bin/sh\necho this is version {tag}\ntrap 'exit 0' TERM\nsleep 3600 & wait\n"
     layers = [list(platform_files()), [Entry("app", script.encode())]]
     target = folder / f"mine-{tag}.tar"
@@ -37,7 +37,7 @@ def archive(folder: Path, tag: str) -> Path:
 
 
 def platform_files() -> Iterator[Entry]:
-    """What is in the busybox image that the platform brings."""
+    """Yield the files of the platform's busybox image."""
     path = next(each for each in find_parts().images if "busybox" in each.name)
     with tarfile.open(path) as outer:
         manifest = json.loads(

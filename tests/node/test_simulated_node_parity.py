@@ -1,4 +1,4 @@
-"""Simulated nodes behave as real ones: each scenario is run on both, with the same visible result."""
+"""Simulated nodes behave like real ones: each scenario runs on both, with the same visible result."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Seen = dict[str, Any]
 
 
 class Place:
-    """A planet, and how its node is restarted."""
+    """A planet, and a way to restart its node."""
 
     def __init__(self, planet: Planet, restart: Callable[[], None], *, simulated: bool) -> None:
         self.planet = planet
@@ -33,7 +33,9 @@ class Place:
         self.simulated = simulated
 
     def create(self, container: Json, annotations: dict[str, str] | None = None, **spec: Any) -> None:
-        """The pod of a story, on the only node of DFW. Annotations tell a simulated node what a real one runs."""
+        """Create the scenario's pod on the only node of DFW. Annotations tell a simulated node the program's
+        behaviour.
+        """
         made = pod(NAME, container, nodeSelector={"kubernetes.io/hostname": "dfw-0"}, **spec)
         made["metadata"]["annotations"] = {f"sim.tarmac/{key}": value for key, value in (annotations or {}).items()}
         self.planet.apply(made)
@@ -42,7 +44,7 @@ class Place:
         return self.planet.get("pod", NAME)
 
     def status(self) -> Json:
-        """Of its only container; empty while there is none."""
+        """Return the status of its only container; empty while there is none."""
         return next(iter(self.pod()["status"].get("containerStatuses") or ()), {})
 
     def until(self, check: Callable[[], bool], what: str, seconds: float = 60) -> None:
@@ -60,12 +62,12 @@ class Place:
         return conditions(self.pod()).get("Ready", ("", ""))[0] == "True"
 
     def events(self) -> set[str]:
-        """Reasons of what happened to the pod on its node."""
+        """Return the reasons of the node's events for the pod."""
         found = self.planet.get("events", "--field-selector", f"involvedObject.name={NAME}")["items"]
         return {each["reason"] for each in found if each["source"].get("component") == "kubelet"}
 
     def seen(self, *events: str) -> Seen:
-        """What a user sees of the pod, once these events have arrived."""
+        """Return the visible state of the pod, once these events have arrived."""
         self.until(lambda: self.events() >= {*events}, f"the events {events}")
         found, status = self.pod(), self.status()
         last = status.get("lastState", {}).get("terminated", {})
@@ -81,7 +83,7 @@ class Place:
 
 
 def conditions(found: Json) -> dict[str, tuple[str, str]]:
-    """Status and reason by type."""
+    """Return status and reason by type."""
     stated = {
         each["type"]: (each["status"], each.get("reason", "")) for each in found["status"].get("conditions") or ()
     }
@@ -120,12 +122,12 @@ def removed(simulated: Place, real: Place) -> Iterator[None]:
     yield
     for place in (simulated, real):
         place.planet.remove(NAME)
-        # Of the pod alone: other tests leave thousands on the shared planet, and kubectl deletes them one by one.
+        # Only the pod's: earlier tests leave thousands on the shared planet, and kubectl deletes them one by one.
         place.planet.kubectl.run("delete", "events", f"--field-selector=involvedObject.name={NAME}", timeout=60)
 
 
 def crashes(place: Place) -> Seen:
-    """A program that ends with an error is started again, and waits longer each time."""
+    """A program that fails is restarted, with longer and longer waits."""
     place.create(busybox(script="exit 1"), {"crash-after": "0s"})
     place.until(lambda: place.waits("CrashLoopBackOff")() and place.status()["restartCount"] >= 1, "a crash loop")
     return place.seen("Pulled", "Created", "Started", "BackOff")
@@ -146,7 +148,7 @@ def has_no_such_name(place: Place) -> Seen:
 
 
 def is_resized(place: Place) -> Seen:
-    """More processor time is given to a container that runs; more than the node has is not."""
+    """A running container gets more processor time, but not more than the node has."""
     place.create(busybox(resources={"requests": {"cpu": "100m"}, "limits": {"cpu": "200m"}}))
     place.until(place.is_ready, "its start")
     found: Seen = {}
@@ -166,7 +168,7 @@ def is_resized(place: Place) -> Seen:
 
 
 def is_gated(place: Place) -> Seen:
-    """A readiness gate keeps a pod from being ready until somebody sets its condition."""
+    """A readiness gate keeps a pod from being ready until its condition is set."""
     place.create(busybox(), readinessGates=[{"conditionType": "example.com/checked"}])
     place.until(lambda: conditions(place.pod()).get("ContainersReady", ("",))[0] == "True", "its containers")
     before = conditions(place.pod())
@@ -184,7 +186,7 @@ def is_never_ready(place: Place) -> Seen:
 
 
 def does_not_live(place: Place) -> Seen:
-    """A liveness probe that fails restarts the container, each time later."""
+    """A liveness probe that fails restarts the container, with longer and longer waits."""
     probe = {"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 2}
     place.create(
         busybox(script="trap '' TERM; while :; do sleep 0.2; done", livenessProbe=probe), {"failing-probes": "liveness"}
@@ -194,7 +196,7 @@ def does_not_live(place: Place) -> Seen:
 
 
 def outlives_its_agent(place: Place) -> Seen:
-    """Programs go on while what looks after their node is killed and started again."""
+    """Programs keep running while their node's agent is killed and restarted."""
     place.create(busybox())
     place.until(place.is_ready, "its start")
     before, container = place.seen("Started"), place.status()["containerID"]
@@ -247,9 +249,8 @@ def test_the_smallest_machine_runs_on_both(simulated: Place, real: Place) -> Non
 
 
 def test_a_machine_that_asks_for_a_gpu_waits_on_both(simulated: Place, real: Place) -> None:
-    """Simulated nodes have GPUs, for sandboxes; the real ones have none. Machines get none on either.
-
-    So the reasons differ, and nothing else.
+    """Simulated nodes have GPUs, for sandboxes; the real ones have none. Machines get none on either. So only
+    the reasons differ.
     """
     example = yaml.safe_load((ROOT / "examples" / "virtualmachine-minimum.yaml").read_text())
     spec = example["spec"]["template"]["spec"]
@@ -272,7 +273,7 @@ def test_a_machine_that_asks_for_a_gpu_waits_on_both(simulated: Place, real: Pla
 
 
 def refused(place: Place) -> list[Json]:
-    """The instances that no node takes."""
+    """Return the instances that no node takes."""
     found = place.planet.get("instances", "-l", f"compute.datumapis.com/workload-name={NAME}")["items"]
     told = [each for each in found if each.get("status", {}).get("conditions")]
     return [each for each in told if reasons_of(each)["Ready"][1] in ("InsufficientCapacity", "DeviceUnsupported")]
@@ -299,7 +300,7 @@ def workload(image: str) -> Json:
 
 
 def rolls_out(place: Place) -> Seen:
-    """A good release, one whose image cannot be had, and the way back."""
+    """A good release, one with an unavailable image, and the rollback."""
     found: Seen = {}
     works = "registry.local/tarmac/busybox:1"
     releases = {"first": works, "bad": "registry.invalid/tarmac/none:1", "good again": works}
@@ -330,5 +331,5 @@ def test_a_release_goes_the_same_way_on_both(simulated: Place, real: Place) -> N
 
 
 def reasons_of(found: Json) -> dict[str, list[str]]:
-    """Status and reason by type."""
+    """Return status and reason by type."""
     return {each["type"]: [each["status"], each["reason"]] for each in found["status"]["conditions"]}

@@ -1,4 +1,4 @@
-"""A firewall that drops a tunnel's packets in one direction is seen on the Nodes, in `tarmac status` and `why`."""
+"""A firewall that drops a tunnel's packets in one direction shows on the Nodes, in `tarmac status` and `why`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def network(name: str, encryption: str) -> Json:
 
 @pytest.fixture
 def instances(planet: Planet) -> Iterator[dict[str, str]]:
-    """The names of two instances by city, on a Network that is not encrypted."""
+    """Yield the names of two instances by city, on a Network that is not encrypted."""
     planet.apply(network("bare", "Never"), workload("pair", ["DFW", "LHR"], ["bare"]))
     try:
         planet.wait("workload/pair", "condition=Available", 120)
@@ -46,7 +46,7 @@ def instances(planet: Planet) -> Iterator[dict[str, str]]:
 
 @contextmanager
 def firewall(planet: Planet, city: str, port: int) -> Generator[None]:
-    """One that drops what comes to a port of a city, while the block lasts."""
+    """Drop packets to a port of a city, while the block lasts."""
     where = f"--net={city_of(city, underlay_of(planet.data_dir), planet.data_dir).host.namespace}"
     subprocess.run(["nsenter", where, "nft", FIREWALL % port], check=True, timeout=10)
     try:
@@ -62,7 +62,7 @@ def tarmac(planet: Planet, *words: str) -> tuple[int, str]:
 
 
 def said(planet: Planet, node: str) -> tuple[str, str]:
-    """Status and message of the Node's condition."""
+    """Return status and message of the Node's condition."""
     conditions = planet.get("node", node)["status"]["conditions"]
     found = next((each for each in conditions if each["type"] == "TunnelsReachable"), {})
     return found.get("status", ""), found.get("message", "")

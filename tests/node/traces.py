@@ -18,9 +18,9 @@ from tarmac.volumes.linux.mountinfo import mounts
 
 
 def traces(data_dir: Path, underlay: HostUnderlay, cities: list[CityLayout]) -> set[str]:
-    """Processes, mounts, namespaces, links, rules, routes, loops, cgroups, disks and what machines leave.
+    """Return processes, mounts, namespaces, links, rules, routes, loops, cgroups, disks and files of machines.
 
-    Without what changes by itself.
+    State that changes by itself is left out.
     """
     found = {f"mount {each.path}" for root in (data_dir, underlay.run) for each in mounts(str(root))}
     found |= {f"loop {loop.file}" for loop in loops.loops(str(data_dir))}
@@ -42,7 +42,7 @@ def _of_city(city: CityLayout) -> Iterator[str]:
 
 
 def _of_machines(city: CityLayout) -> Iterator[str]:
-    """Their processes, which are nobody's children; their folders, disks and taps."""
+    """Yield the machines' processes, which have no parent of ours, and their folders, disks and taps."""
     yield from (f"process {_program(pid)}" for pid in mounted().inhabitants(city.cgroup))
     agent = city.run / "agent"
     for folder in (agent / "vm", city.agent / "machines", city.agent / "disks"):
@@ -53,7 +53,7 @@ def _of_machines(city: CityLayout) -> Iterator[str]:
 
 
 def _held(pid: int) -> Iterator[str]:
-    """What an agent has open of machines."""
+    """Yield the agent's open files of machines."""
     try:
         for each in Path(f"/proc/{pid}/fd").iterdir():
             target = os.readlink(each)
@@ -76,7 +76,7 @@ def _inside(city: CityLayout, command: str) -> list[str]:
 
 
 def _of_namespace(namespace: Path, command: str) -> list[str]:
-    """Nothing of one that has just gone."""
+    """Yield lines of a command in a namespace; none if the namespace has just gone."""
     done = subprocess.run(_enter(namespace, command), capture_output=True, text=True, check=False)
     return done.stdout.splitlines()
 
@@ -86,7 +86,7 @@ def _enter(namespace: Path, command: str) -> list[str]:
 
 
 def _steady(command: str, line: str) -> str:
-    """A link's name stays when its number does not."""
+    """Replace a link's number, which changes, by its name."""
     return line.split()[1].partition("@")[0] if command == "ip -o link" else line.strip()
 
 

@@ -1,4 +1,4 @@
-"""A server over a store in memory, and a client that speaks to `handle` directly."""
+"""A server over a store in memory, and a client that calls `handle` directly."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ADMIN = User("admin", groups=("system:masters",))
 
 
 class OpenGates:
-    """Everybody is let through and nothing is written down; `refused` verbs are not."""
+    """Gates that allow every request but those with `refused` verbs, without an audit log."""
 
     def __init__(self) -> None:
         self.refused: set[str] = set()
@@ -69,7 +69,7 @@ class OpenGates:
 
 
 class Reply:
-    """An answer, read."""
+    """A decoded response."""
 
     def __init__(self, response: Response) -> None:
         self.status = response.status
@@ -126,7 +126,7 @@ class Watching:
 
     @property
     def events(self) -> list[tuple[str, Any]]:
-        """What has arrived, emptied by looking."""
+        """Return the events since the last call."""
         lines, self.lines = self.lines, []
         return [(event["type"], event["object"]) for event in map(json.loads, lines)]
 

@@ -1,4 +1,4 @@
-"""A Pod with something secret in every place a Pod has, and what may be known of it elsewhere."""
+"""A Pod with a secret value in every field, and the values that other clients may read."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ STATUS: dict[str, Any] = {
 
 
 def endpoint(name: str, uid: str, version: str, node: str = "n1") -> dict[str, Any]:
-    """All that is shown of it once it runs."""
+    """The PodEndpoints object of a running Pod."""
     return {
         "apiVersion": "networking.datumapis.com/v1alpha",
         "kind": "PodEndpoint",

@@ -1,4 +1,4 @@
-"""Bytes that are no UTF-8, where JSON is expected in a report of a node, are a bad request."""
+"""A node's report with bytes that are no UTF-8 is a bad request."""
 
 from __future__ import annotations
 

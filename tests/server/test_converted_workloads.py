@@ -1,4 +1,4 @@
-"""`tarmac convert`: the Workload is accepted by a server, and what has no equivalent is named."""
+"""`tarmac convert`: a server accepts the Workload, and the output names fields without an equivalent."""
 
 from __future__ import annotations
 

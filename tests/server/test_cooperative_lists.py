@@ -1,4 +1,4 @@
-"""Lists and initial states that are made in cooperative, while others write: each is still of one revision."""
+"""Lists and initial states that are built cooperatively, during other writes: each is still of one revision."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ COUNT = 40
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if every object took a whole turn."""
+    """Make every object take a whole turn."""
     monkeypatch.setattr(cooperative, "_SLICE_SECONDS", 0.0)
     monkeypatch.setattr(batches, "_MAX_BATCH", 1)
 
 
 @pytest.fixture
 def worked_out(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """Every object that a row was made of."""
+    """Collect every object that a row is made of."""
     made: list[bytes] = []
     work_out = TablePrinter.work_out
 
@@ -58,7 +58,7 @@ async def filled(api: Client) -> None:
 
 
 async def meddle(api: Client, task: asyncio.Future[Any]) -> int:
-    """Change, delete and create while the task goes on; how often that was possible."""
+    """Change, delete and create while the task runs; return the number of rounds."""
     rounds = 0
     while not task.done():
         name = f"{CONFIGMAPS}/m{COUNT - 1 - rounds % COUNT:02}"
@@ -122,7 +122,7 @@ async def test_events_during_the_initial_state_of_a_watch_follow_it(api: Client,
 
 
 def followed(watching: Watching, table: bool) -> dict[str, str]:
-    """What a client that applies every event, each once and in order, comes to know."""
+    """Return the state of a client that applies every event, each once and in order."""
     known: dict[str, str] = {}
     for number, (kind, obj) in enumerate(watching.events):
         if table:
@@ -168,7 +168,7 @@ def test_derived_data_is_freed_with_its_version() -> None:
 
 
 def test_a_large_list_is_sent_in_its_chunks_also_as_yaml() -> None:
-    """A document beyond the limit of conversion stays JSON, which is valid YAML: joining it would hold the loop."""
+    """A document beyond the limit of conversion stays JSON, which is valid YAML: joining it would block the loop."""
     chunks = [b"[", *[b"1" * 40_000] * 2, b"]"]
     answer = finish(chunks, AnswerShape(yaml=True))
     assert answer.body == chunks

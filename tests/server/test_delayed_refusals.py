@@ -1,4 +1,4 @@
-"""A refusal rests on writes that may still fail: it is told when they are visible, and not at all when they are not."""
+"""An error that depends on unfinished writes waits until they are visible, and changes when they fail."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 class SlowStore(MemoryStore):
-    """Batches become durable, or fail, when the test says so."""
+    """A store whose batches become durable, or fail, on request."""
 
     slow = False
 
@@ -28,7 +28,7 @@ class SlowStore(MemoryStore):
             super()._commit(batch)
 
     def end(self, why: str = "") -> None:
-        """Of the batch under way."""
+        """End the batch in progress."""
         self.slow = False
         if why:
             self._failed(self.under_way, why)
@@ -54,7 +54,7 @@ async def test_a_refusal_comes_when_its_cause_can_be_read(api: Client, store: Sl
     store.slow = True
     first, second = (asyncio.create_task(api.post(MAPS, {"metadata": {"name": "one"}})) for _ in range(2))
     await _turns()
-    assert not second.done(), "told before anybody could read it"
+    assert not second.done(), "answered before a reader could see the write"
     assert (await api.get(f"{MAPS}/one")).status == 404
     store.end()
     assert [(await first).status, (await second).status] == [201, 409]
@@ -62,7 +62,7 @@ async def test_a_refusal_comes_when_its_cause_can_be_read(api: Client, store: Sl
 
 @pytest.mark.parametrize("verb", ["put", "patch", "delete", "unchanged"])
 async def test_refusals_based_on_a_failed_write_become_503(api: Client, store: SlowStore, verb: str) -> None:
-    """Nobody knows what to answer then: 503, as the write itself gets, and none waits for ever."""
+    """The right answer is unknown then: 503, as the write itself gets, and no request waits for ever."""
     made = await api.configmap("one", key="a")
     stale = {"metadata": made["metadata"], "data": {"key": "c"}}
     asked = {

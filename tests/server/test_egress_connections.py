@@ -1,4 +1,4 @@
-"""Live connections of an ExternalService: nodes are asked, joined, and believed about what is their own."""
+"""Live connections of an ExternalService: the server asks nodes, joins their reports, and trusts each for its own."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TRANSIT = "240.0.0.7"
 
 
 class Nodes(NoNodes):
-    """Nodes that answer as they are told to; those that are not mentioned cannot be reached."""
+    """Nodes with given responses; all other nodes are unreachable."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
@@ -59,7 +59,7 @@ async def client(store: MemoryStore, gates: OpenGates, clock: ManualClock, nodes
 
 @pytest.fixture(autouse=True)
 async def objects(store: MemoryStore) -> None:
-    """A service with a pod on dfw-0, whose address dfw-1 carries; a service of a longer name beside it."""
+    """A service with a pod on dfw-0 and its address on dfw-1; beside it a service with a longer name."""
 
     async def put(bucket: str, name: str, **obj: Any) -> None:
         own = name.rpartition("/")
@@ -130,7 +130,7 @@ async def test_a_node_that_cannot_be_heard_is_named_and_the_others_are_shown(cli
 async def test_extreme_values_of_a_node_hide_its_own_word_only(
     client: Client, nodes: Nodes, extreme: dict[str, Any]
 ) -> None:
-    """A time in the year 33658 would otherwise fail the whole answer."""
+    """Without a check, a time in the year 33658 would fail the whole response."""
     hostile = {**msgspec.to_builtins(forwarded()), **extreme}
     nodes.answers = {"dfw-0": json.dumps({"forwarded": [hostile]}).encode(), "dfw-1": NodeConnections([], [carried()])}
     reply = await client.get(PATH)

@@ -1,4 +1,4 @@
-"""Events go an hour after they were last written, whatever happens to the clock."""
+"""Events expire an hour after their last write, also when the clock is changed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def names(store: MemoryStore) -> list[str]:
 async def test_a_clock_that_was_set_keeps_none_and_loses_none(
     seconds: float, api: Client, store: MemoryStore, clock: ManualClock
 ) -> None:
-    """Neither those of before, which may be stamped with a time to come, nor those of after."""
+    """Neither earlier events, which may have a time in the future, nor later ones."""
     expiry = EventExpiry(store, clock)
     expiry.start()
     await tell(api, "before")

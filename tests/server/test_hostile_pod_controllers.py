@@ -1,4 +1,4 @@
-"""Values of Deployments, Jobs and their like that break parsers: an answer below 500, and soon."""
+"""Values of Deployments, Jobs and similar kinds that break parsers: a status below 500, and soon."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ZONES = (
 
 @pytest.mark.parametrize("zone", ZONES, ids=lambda zone: ascii(zone[:10]))
 async def test_a_hostile_time_zone_is_rejected(server: Server, zone: str) -> None:
-    """A name is a path to the database, and without it the name of a module, which Python imports part by part."""
+    """Without the database a time zone is the path of a module, which Python imports part by part."""
     reply = await server.send("POST", CRON_JOBS, cron_job(timeZone=zone))
     assert reply.status == 422, reply.body[:300]
     assert b"unknown time zone" in reply.body

@@ -1,4 +1,4 @@
-"""List: pages of one moment, selectors, versions, shapes."""
+"""List: pages of one revision, selectors, versions, shapes."""
 
 from __future__ import annotations
 

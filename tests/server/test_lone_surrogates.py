@@ -1,4 +1,4 @@
-"""Text that is no Unicode, in names of fields, values and documents of every format of a patch."""
+"""Lone surrogates, in names of fields, values and documents of every patch format."""
 
 from __future__ import annotations
 

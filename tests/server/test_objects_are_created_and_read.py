@@ -1,4 +1,4 @@
-"""Create and get: what the system sets, what it refuses, what it remembers."""
+"""Create and get: fields that the system sets, invalid objects, and stored ones."""
 
 from __future__ import annotations
 

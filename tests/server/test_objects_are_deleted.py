@@ -1,4 +1,4 @@
-"""Delete: at once, after a grace period, or when the last hold is gone."""
+"""Delete: at once, after a grace period, or when the last finalizer is removed."""
 
 from __future__ import annotations
 

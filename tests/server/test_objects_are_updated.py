@@ -1,4 +1,4 @@
-"""Update and patch: nobody's write is lost, and nothing is written that changes nothing."""
+"""Update and patch: no write is lost, and a write without a change stores nothing."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ async def test_a_deleted_object_is_not_brought_back_by_somebody_who_knew_it(api:
 
 
 async def test_an_object_grows_no_larger_than_every_store_takes(api: Client) -> None:
-    large = {"b": "\x01" * 300_000}  # six characters each where it is stored
+    large = {"b": "\x01" * 300_000}  # six characters each in the store
     assert (await api.post(CONFIGMAPS, {"metadata": {"name": "a"}, "data": {"a": "x" * 700_000}})).status == 201
     grown = await api.patch(f"{CONFIGMAPS}/a", {"data": large})
     assert (grown.status, grown.json["reason"]) == (413, "RequestEntityTooLarge")
@@ -169,7 +169,7 @@ async def test_an_object_grows_no_larger_than_every_store_takes(api: Client) -> 
 
 
 async def test_labels_in_the_short_form_can_be_changed_by_client_side_apply(api: Client) -> None:
-    """It sends the short form alone, laid over the stored full form; the same again writes nothing."""
+    """It sends the short form alone, merged into the stored full form; the same again writes nothing."""
     url = "/apis/compute.datumapis.com/v1alpha/namespaces/default/workloads"
     container = {"name": "app", "image": "ghcr.io/acme/app:1"}
     runtime = {"resources": {"instanceType": "datumcloud/d1-standard-2"}, "sandbox": {"containers": [container]}}

@@ -1,4 +1,4 @@
-"""Paths, refusals and failures: whatever is asked, something sensible is answered."""
+"""Paths, errors and failures: every request gets a sensible response."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def test_a_deprecated_kind_says_so_whatever_is_asked(api: Client) -> None:
         await api.post(endpoints, {"metadata": {"name": "e"}}),
         await api.get(f"{endpoints}/e"),
         await api.get(f"{endpoints}?labelSelector=none"),
-        await api.get(f"{endpoints}?labelSelector=none"),  # the same answer again, out of the cache
+        await api.get(f"{endpoints}?labelSelector=none"),  # the same response again, from the cache
         await api.patch(f"{endpoints}/e", {"metadata": {"labels": {"a": "b"}}}),
         await api.delete(f"{endpoints}/e"),
     ]
@@ -274,7 +274,7 @@ async def test_a_table_comes_in_the_version_that_was_asked_for(api: Client, path
 
 
 async def test_metrics_tell_each_series_once(api: Client) -> None:
-    """Also where two kinds of requests differ in nothing that labels show."""
+    """Also where two kinds of requests have the same labels."""
     await api.configmap("a")
     for url in (CONFIGMAPS, "/api/v1/configmaps"):
         assert (await api.get(f"{url}?fieldSelector=metadata.name%3Da")).status == 200

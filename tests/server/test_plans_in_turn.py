@@ -1,4 +1,4 @@
-"""Plans wait for plans of the same user; no other user, no explanation and no file of the dashboard waits for them."""
+"""Plans wait for plans of the same user; other users, explanations and files of the dashboard do not."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WORKLOAD = {
     "metadata": {"name": "w"},
     **BASES["workloads"],
 }
-TIMEOUT = 10.0  # seconds until a request counts as held up
+TIMEOUT = 10.0  # seconds after which a request counts as blocked
 ALICE, BOB, CAROL = (User(name, groups=("system:masters",)) for name in ("alice", "bob", "carol"))
 
 
@@ -91,7 +91,7 @@ async def test_a_plan_of_another_user_runs_beside_those_of_the_first(server: Ser
 
 
 class Work:
-    """Requests that are answered by hand, in the order in which they were admitted."""
+    """Requests that a test answers in the order of their admission."""
 
     def __init__(self) -> None:
         self.admitted: list[str] = []

@@ -1,4 +1,4 @@
-"""PodEndpoints: what is shown of Pods, nothing else of them, and only when it changes."""
+"""PodEndpoints: an allowed subset of Pods, updated only when it changes."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ async def test_a_batch_that_shows_nothing_is_no_loss_and_a_loss_is_one(api: Clie
     await change(api, "web", HIDDEN)
     assert (watching.lines, watching.closed) == ([], False)
     for subscriber in store._buckets["core/pods"].subscribers.copy().values():
-        subscriber([])  # what a store that lost events says
+        subscriber([])  # the signal of a store that lost events
     assert [kind for kind, _ in watching.events] == ["ERROR"]
     assert watching.closed
 
@@ -242,7 +242,7 @@ async def test_an_event_is_projected_once_for_all_who_watch(store: MemoryStore) 
     assert (len(batches), projection.made) == (600, 2)
     assert len({id(event) for batch in batches for event in batch}) == 2
     assert len(projection.since("", entry.revision - 1)) == 2
-    assert projection.made == 2, "whoever resumes gets what was made"
+    assert projection.made == 2, "a client that resumes gets cached events"
 
 
 async def test_a_list_of_one_namespace_looks_at_no_other(store: MemoryStore) -> None:
@@ -279,7 +279,7 @@ async def test_a_first_list_of_thousands_holds_nobody_up(api: Client, store: Mem
         given["metadata"]["namespace"] = "default"
         await store.create("core/pods", f"default/p{number:04}", msgspec.json.encode({**given, "status": STATUS}))
     gc.collect()
-    gc.freeze()  # as the product does once it has loaded: what the collector does with a test's past is not meant
+    gc.freeze()  # as the server does after loading: objects of earlier tests must not be collected
     turns: list[float] = []
 
     async def others() -> None:
@@ -296,5 +296,5 @@ async def test_a_first_list_of_thousands_holds_nobody_up(api: Client, store: Mem
         assert (await api.get(f"{ALL_ENDPOINTS}?{query}")).raw.count(b'"PodEndpoint"') == 5000
     await asyncio.sleep(0)
     beside.cancel()
-    assert len(turns) > 30, "made in pieces"
+    assert len(turns) > 30, "built in steps"
     assert max(turns) < 0.05, sorted(turns)[-3:]

@@ -1,6 +1,6 @@
-"""Kubernetes' own kinds answer as kube-apiserver 1.35.8 did when `vectors/kinds.json` was recorded.
+"""Kubernetes' own kinds respond as kube-apiserver 1.35.8 did when `vectors/kinds.json` was recorded.
 
-A vector is a list of requests with their answers. `$NS`, `$UID`, `$TIME` and `$RV` stand for values that differ from
+A vector is a list of requests with their responses. `$NS`, `$UID`, `$TIME` and `$RV` stand for values that differ from
 run to run; `pick` limits the comparison to some paths.
 """
 

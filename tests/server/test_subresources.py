@@ -1,4 +1,4 @@
-"""Subresources: binding, eviction, scale, and the other narrow doors."""
+"""Subresources: binding, eviction, scale and more."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ async def test_approval_changes_conditions_and_nothing_else(api: Client) -> None
 @pytest.mark.parametrize("subresource", ["log", "exec", "attach", "portforward"])
 async def test_without_a_connection_to_the_node_the_answer_says_so(api: Client, subresource: str) -> None:
     unbound = await api.get(f"{PODS}/p/{subresource}")
-    if subresource == "log":  # nothing has run, so nothing was said
+    if subresource == "log":  # no container has run, so there is no log
         assert (unbound.status, unbound.raw) == (204, b"")
     else:
         assert (unbound.status, unbound.message) == (400, "pod p does not have a host assigned")
@@ -313,7 +313,7 @@ async def test_scale_shows_and_sets_replicas(api: Client) -> None:
         (7, "spec.replicas: 7 is more than maxReplicas, so 6 will run"),
     ):
         beyond = await api.patch(f"{url}/d/scale", {"spec": {"replicas": asked}})
-        assert (beyond.status, beyond.json["spec"].get("replicas", 0)) == (200, asked), "kept as asked for"
+        assert (beyond.status, beyond.json["spec"].get("replicas", 0)) == (200, asked), "kept as requested"
         assert beyond.warnings == [f'299 - "{warning}"']
     nonsense = await api.patch(f"{url}/d/scale", {"spec": {"replicas": "many"}})
     assert "cannot unmarshal string into Go struct field ScaleSpec.spec.replicas of type int32" in nonsense.message

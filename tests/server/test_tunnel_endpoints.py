@@ -1,4 +1,4 @@
-"""TunnelEndpoints: what is shown of Nodes, nothing else of them, and only when it changes."""
+"""TunnelEndpoints: an allowed subset of Nodes, updated only when it changes."""
 
 from __future__ import annotations
 

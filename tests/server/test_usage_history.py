@@ -1,4 +1,4 @@
-"""Samples of the last thirty minutes: in order, of pods that are there, within the memory that is promised."""
+"""Samples of the last thirty minutes: in order, of existing pods, within the memory limit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BYTES_PER_POD = 400
 
 
 class Source:
-    """Pods with so many millicores each."""
+    """Pods with a given usage in millicores."""
 
     def __init__(self) -> None:
         self.used: dict[str, int] = {}
@@ -41,7 +41,7 @@ async def recorded(history: UsageHistory, clock: ManualClock, times: int = 1) ->
 
 
 def cores(history: UsageHistory, name: str, namespace: str = "shop") -> list[int]:
-    """Millicores, oldest first."""
+    """Return millicores, oldest first."""
     samples = history.shown(name, namespace)["samples"]
     return [int(each["usage"]["cpu"].removesuffix("m")) for each in samples]
 
@@ -73,7 +73,7 @@ async def test_a_gap_is_left_out_and_a_pod_that_is_gone_for_the_whole_time_is_fo
     assert cores(history, "a") == [3]
     await recorded(history, clock, 3)
     assert cores(history, "a") == []
-    source.used = {"c": 7}  # takes the row of the forgotten one
+    source.used = {"c": 7}  # reuses the row of the removed pod
     await recorded(history, clock)
     assert (cores(history, "a"), cores(history, "c")) == ([], [7])
     assert cores(history, "b")[-1] == 4

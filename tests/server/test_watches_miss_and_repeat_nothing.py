@@ -1,4 +1,4 @@
-"""Watch: every change once and in order, from wherever the client was."""
+"""Watch: every change once and in order, from any start."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ async def test_a_forgotten_version_ends_the_watch_with_410(api: Client, store: M
 
 
 async def test_a_version_that_never_was_ends_the_watch_with_410(api: Client, store: MemoryStore) -> None:
-    """It is another store's, and what happens up to that number would be left out in silence."""
+    """Such a version is another store's; changes up to that number would be skipped silently."""
     watching = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={store.revision + 1}")
     await api.configmap("a")
     ((kind, status),) = watching.events
@@ -150,7 +150,7 @@ async def test_a_version_that_never_was_ends_the_watch_with_410(api: Client, sto
 async def test_lost_events_end_the_watch_with_410(api: Client, store: MemoryStore) -> None:
     watching = await api.watch(f"{CONFIGMAPS}?watch=1")
     for subscriber in store._buckets["core/configmaps"].subscribers.copy().values():
-        subscriber([])  # what a store that lost events says
+        subscriber([])  # the signal of a store that lost events
     assert [kind for kind, _ in watching.events] == ["ERROR"]
     assert watching.closed
 

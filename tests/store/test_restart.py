@@ -21,7 +21,7 @@ class Rot:
 
     @property
     def opened_first(self) -> tuple[tuple[str, str], ...]:
-        """Return whether this key sealed the value."""
+        """No object has to be opened before the rest."""
         return ()
 
     def seal(self, bucket: str, name: str, value: bytes) -> bytes:

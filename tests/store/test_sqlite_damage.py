@@ -184,7 +184,7 @@ async def test_damage_under_a_running_store_is_found(tmp_path: Path) -> None:
 
 
 async def test_the_daily_pass_runs_daily(tmp_path: Path) -> None:
-    """Only history from a day after the start on; the start verified everything."""
+    """The first pass runs a day after the start, which verified everything."""
     clock = ManualClock()
     store = SqliteStore(tmp_path / "store.db", clock=clock, wal_pages=16)
     await store.start()

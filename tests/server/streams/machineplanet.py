@@ -1,4 +1,4 @@
-"""A server and one node in this process, on which a virtual machine runs in the imaginary runtime."""
+"""A server and one node in this process, with a virtual machine in the simulated runtime."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _SANDBOX_RUNTIME = {"resources": {"instanceType": "datumcloud/d1-standard-2"},
 
 @dataclass
 class MachinePods(StagePods):
-    """Containers have the ids that the runtime gave them."""
+    """Names containers by the ids that the runtime gave them."""
 
     ids: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -56,7 +56,7 @@ class MachinePods(StagePods):
 
 @dataclass
 class Session:
-    """A console as a program sees it."""
+    """A console session of a program."""
 
     socket: WebSocket
     output: bytes = b""
@@ -67,7 +67,7 @@ class Session:
         await self.socket.send(bytes((Channel.STDIN,)), keys)
 
     async def until(self, true: Callable[[Session], bool]) -> None:
-        """Read until it is so."""
+        """Read until the condition holds."""
         async with asyncio.timeout(10):
             while not true(self):
                 message = await self.socket.receive()
@@ -91,7 +91,7 @@ class Session:
 
 @dataclass
 class MachinePlanet:
-    """Everything there is: an Instance `vm` that is a machine, and `box` that is none."""
+    """A server with an Instance `vm` that is a machine, and `box` that is none."""
 
     running: Running
     client: Client
@@ -112,7 +112,7 @@ class MachinePlanet:
         return self.machine.guest
 
     def config(self, user: str = "admin", *groups: str) -> HttpConfig:
-        """As somebody with a certificate."""
+        """Return the client configuration of a user with a certificate."""
         pair = self.pki.authority.issue_client(user, list(groups or ("system:masters",)), SystemClock().now())
         return HttpConfig(
             self.running.url, ca=self.pki.ca_file.read_text(), certificate=pair.certificate.decode(),
@@ -127,7 +127,7 @@ class MachinePlanet:
         return Session(await open_websocket(config or self.config(), target, [V5], Randomness()))
 
     async def grant(self, role: str, user: str) -> None:
-        """A role in the namespace `default`."""
+        """Grant a role in the namespace `default`."""
         bindings = self.client.resource(dynamic("rbac.authorization.k8s.io/v1", "rolebindings", "RoleBinding"))
         await bindings.create({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",

@@ -31,7 +31,7 @@ from tests.support.kubectl import kubectl_path
 
 @dataclass
 class Said:
-    """What a command printed."""
+    """Exit code and output of a command."""
 
     code: int
     out: bytes
@@ -40,7 +40,7 @@ class Said:
 
 @dataclass
 class Planet:
-    """Everything there is."""
+    """The server, its node and the pods there."""
 
     running: Running
     client: Client
@@ -63,7 +63,7 @@ class Planet:
         )
 
     async def kubectl(self, *arguments: str, stdin: bytes | None = None, timeout: float = 20) -> Said:
-        """Run to its end, whatever the exit code."""
+        """Run to its end, with any exit code."""
         process = await self.start(*arguments)
         try:
             async with asyncio.timeout(timeout):
@@ -92,7 +92,7 @@ async def add_node(client: Client, name: str = "n1", address: str = "", port: in
 
 
 async def add_pod(client: Client, pods: StagePods, name: str = "web", node: str = "n1", **container: object) -> None:
-    """A Pod that runs on the node, known to the server and to the node."""
+    """Add a Pod that runs on the node to the server and to the node."""
     spec = {"nodeName": node, "containers": [{"name": "main", "image": "busybox", **container}]}
     body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
     made = await client.resource(PODS).create(body)
@@ -111,7 +111,7 @@ async def planet(
     controllers: str = "serviceaccount,namespace",
     external: ExternalConnections | None = None,
 ) -> AsyncGenerator[Planet]:
-    """Serve until the block ends. `external` is what the node says of connections of external services."""
+    """Serve until the block ends. `external` is the node's report of connections of external services."""
     layout = layout_in(folder)
     runtime = ProcessRuntime({"main": "running"})
     (folder / "logs").mkdir()

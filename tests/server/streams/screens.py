@@ -1,4 +1,4 @@
-"""A VNC server with a screen of two colours, for those who look."""
+"""A VNC server with a screen of two colours, for tests of viewers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class TwoColours:
-    """Left red, right blue. Keeps what viewers send after the opening."""
+    """A screen with a red left half and a blue right half. Records the viewers' messages after the handshake."""
 
     def __init__(self, width: int = 40, height: int = 10) -> None:
         self.width = width

@@ -1,4 +1,4 @@
-"""Content of pods and nodes under the API server's origin: browsers give it no power over that origin."""
+"""Content of pods and nodes under the API server's origin: browsers give it no rights of that origin."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HOSTILE = (
 
 @pytest.fixture
 async def serve() -> AsyncGenerator[Serve]:
-    """Start a server in the pod that gives one answer to all, with its own port for `{port}`."""
+    """Start a server in the pod that sends one response to every request, with its own port for `{port}`."""
     servers: list[asyncio.Server] = []
 
     async def begin(answer: bytes) -> int:
@@ -52,7 +52,7 @@ def answer(*headers: str, status: str = "200 OK", body: str = "<script>alert(1)<
 
 
 async def get(world: Planet, path: str, **headers: str) -> tuple[int, dict[str, str], str]:
-    """Ask as the administrator, whose browser holds the certificate; status, headers and body."""
+    """Send a request as the administrator, whose browser has the certificate; return status, headers and body."""
     context = ssl.create_default_context(cafile=str(world.pki.ca_file))
     user = yaml.safe_load(world.kubeconfig.read_text())["users"][0]["user"]
     for name in ("certificate", "key"):

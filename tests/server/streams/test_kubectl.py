@@ -40,7 +40,7 @@ async def test_exec_of_what_is_not_there(world: Planet) -> None:
 
 
 async def test_exec_in_a_terminal(world: Planet) -> None:
-    """A person's session: kubectl itself needs a terminal for that."""
+    """A user's session: kubectl itself needs a terminal for that."""
     outer, inner = os.openpty()
     command, environment = world.command("exec", "-it", "web", "--", "sh", "-c", "stty size; read x; echo got $x; tty")
     process = await asyncio.create_subprocess_exec(
@@ -117,7 +117,7 @@ async def test_attach(world: Planet) -> None:
 
 @pytest.mark.parametrize("websockets", ["true", "false"])
 async def test_port_forward(world: Planet, websockets: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both of kubectl's ways: SPDY inside a WebSocket, and raw SPDY of those before it."""
+    """Both protocols of kubectl: SPDY inside a WebSocket, and the raw SPDY of older versions."""
     monkeypatch.setenv("KUBECTL_PORT_FORWARD_WEBSOCKETS", websockets)
 
     async def shout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

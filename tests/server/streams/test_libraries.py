@@ -1,4 +1,4 @@
-"""Streams of client libraries, which come by older protocols than kubectl's."""
+"""Streams of client libraries, which use older protocols than kubectl."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def test_the_official_client_reads_logs(world: Planet) -> None:
     assert text == "line\n"
 
 
-# The library's thread may be about to select on the socket that is shut down below, and fails on its own.
+# The library's thread may be about to select on the socket that is shut down below, and fails then.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 async def test_the_official_client_forwards_ports(world: Planet) -> None:
     async def shout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""Into virtual machines through server, tunnel and node: who may, who is there, and what is written down of it."""
+"""Consoles of virtual machines through server, tunnel and node: rights, other viewers, and recordings."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def recordings(client: Client, query: str = "") -> tuple[int, bytes]:
 
 
 async def raw(config: HttpConfig, url: str, path: str, *headers: tuple[str, str]) -> tuple[int, str]:
-    """A WebSocket asked for with headers that no honest client sends; refused or hung up on at once."""
+    """A WebSocket request with headers that no honest client sends; rejected or disconnected at once."""
     host, port = url.removeprefix("https://").split(":")
     upgrade = [("Connection", "Upgrade"), ("Upgrade", "websocket"), ("Sec-WebSocket-Version", "13")]
     more = [("Sec-WebSocket-Key", "x" * 22 + "=="), ("Sec-WebSocket-Protocol", "v5.channel.k8s.io"), *headers]
@@ -63,7 +63,7 @@ async def until(true: Any) -> None:
             await asyncio.sleep(0.005)
 
 
-# ---- several people
+# ---- several users
 
 
 async def test_two_watchers_and_a_writer_see_the_same_bytes_and_who_is_there(planet: MachinePlanet) -> None:
@@ -113,7 +113,7 @@ async def test_a_stuck_watcher_does_not_slow_the_guest_or_others(planet: Machine
     stuck, reading = await planet.console(""), await planet.console("")
     await reading.until(lambda each: bool(each.notices))
     stuck.socket._transport.pause_reading()  # pyright: ignore[reportPrivateUsage]
-    piece, number = b"z" * 100_000, 400  # forty megabytes: more than all the sockets on the way hold
+    piece, number = b"z" * 100_000, 400  # forty megabytes: more than all sockets of the path buffer
     for _ in range(number):
         planet.guest.write(piece)
         await reading.until(lambda each: len(each.output) >= len(piece))
@@ -135,7 +135,7 @@ async def test_a_session_in_which_nothing_passes_is_cut_off_over_a_tunnel_too(tm
         await until(lambda: len(planet.told) == 2)
 
 
-# ---- who may
+# ---- rights
 
 
 async def test_a_viewer_gets_no_console_an_editor_no_recordings_and_an_administrator_both(
@@ -208,10 +208,10 @@ async def test_tenants_cannot_turn_off_console_recording(planet: MachinePlanet) 
     await planet.turn_recording("off")
     with pytest.raises(Forbidden, match="consolerecordings"):
         await owner.patch("default", {"metadata": {"annotations": {"compute.datumapis.com/console-recording": None}}})
-    await owner.patch("default", {"metadata": {"labels": {"a": "b"}}})  # what else there is may be changed
+    await owner.patch("default", {"metadata": {"labels": {"a": "b"}}})  # other fields may be changed
 
 
-# ---- refusals
+# ---- errors
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -228,7 +228,7 @@ async def test_a_machine_that_is_nowhere_cannot_be_reached(planet: MachinePlanet
         await planet.console()
     body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "vm", "namespace": "default"},
             "spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]}}  # fmt: skip
-    await planet.client.resource(PODS).create(body)  # somebody's own, of the same name
+    await planet.client.resource(PODS).create(body)  # a user's own Pod, of the same name
     with pytest.raises(ServiceUnavailable, match="has no Pod yet"):
         await planet.console()
 
@@ -252,10 +252,10 @@ async def test_invalid_console_requests_name_the_error(planet: MachinePlanet) ->
     with pytest.raises(ApiError, match="binary is spoken here"):
         await open_websocket(planet.config(), f"{BASE}/vm/vnc", ["base64"], Randomness())
     with pytest.raises(ApiError, match="the machine's screen cannot be reached"):
-        await open_websocket(planet.config(), f"{BASE}/vm/vnc", [], Randomness())  # nothing listens there
+        await open_websocket(planet.config(), f"{BASE}/vm/vnc", [], Randomness())  # no server listens there
 
 
-# ---- what is written down
+# ---- recordings
 
 
 async def test_a_recording_replays_and_names_the_user(planet: MachinePlanet) -> None:

@@ -17,7 +17,7 @@ SERVICES = "/api/v1/namespaces/default/services"
 
 @pytest.fixture
 async def port() -> AsyncGenerator[int]:
-    """A server in the pod that tells what it was asked."""
+    """A server in the pod that returns the request that it got."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -103,7 +103,7 @@ async def test_refusals(world: Planet, path: str, message: str) -> None:
 
 
 async def test_a_slow_reader_costs_no_memory(world: Planet) -> None:
-    """A hundred megabytes for a client that does not read stay where they are made."""
+    """The agent does not buffer a hundred megabytes for a client that does not read."""
     sent = 0
 
     async def pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -131,7 +131,7 @@ async def test_a_slow_reader_costs_no_memory(world: Planet) -> None:
 
 @pytest.mark.parametrize("path", ["exec/default/web/main", "/exec/default/web/main", "run/default/web/main"])
 async def test_commands_behind_nodes_proxy_need_the_right_to_create(world: Planet, path: str) -> None:
-    """WebSockets come by GET; whoever may only look must not get in that way."""
+    """WebSockets use GET; a user with the right to read only must not get in by them."""
     look = ("create", "clusterrole", "look", "--verb=get", "--resource=nodes/proxy")
     assert (await world.kubectl(*look)).code == 0
     assert (await world.kubectl("create", "clusterrolebinding", "look", "--clusterrole=look", "--user=eve")).code == 0

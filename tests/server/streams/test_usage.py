@@ -1,4 +1,4 @@
-"""`kubectl top`: what nodes tell, made into metrics.k8s.io."""
+"""`kubectl top`: usage reported by nodes as metrics.k8s.io."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MANY_PODS = 9_000
 
 
 def summary(at: float, cpu: float, received: int) -> JsonObject:
-    """A node whose one pod has used `cpu` core-seconds."""
+    """The report of a node whose one pod has used `cpu` core-seconds."""
     time = rfc3339_micro(at)
 
     def usage(share: float) -> JsonObject:
@@ -56,7 +56,7 @@ async def test_top_shows_what_is_used_between_two_scrapes(world: Planet) -> None
     now = SystemClock().now()
     world.figures.shown = summary(now - 15, 10.0, 1000)
     await scraper(world).scrape()
-    assert (await world.kubectl("top", "pod")).code == 1  # one measurement tells no rate
+    assert (await world.kubectl("top", "pod")).code == 1  # one measurement is no rate
     world.figures.shown = summary(now, 13.0, 31_000)
     await scraper(world).scrape()
     shown = (await world.kubectl("top", "pod", "--no-headers")).out.split()
@@ -123,7 +123,7 @@ def test_numbers_and_times_that_nobody_can_count_with_are_left_out() -> None:
 
 
 def hostile(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
-    """The node that is asked next answers so."""
+    """Make the next node's response hostile."""
     monkeypatch.setattr("tarmac.agent.http.api.resource_metrics", lambda _: "\n".join(lines))
 
 
@@ -137,7 +137,7 @@ def figures(pod: str, cpu: object, at: float | str) -> list[str]:
 
 
 async def test_a_node_tells_nothing_of_pods_of_other_nodes(world: Planet, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An autoscaler would follow it: a stolen node would scale the Workloads of anybody."""
+    """An autoscaler would follow it: a stolen node would scale Workloads of every tenant."""
     container = {"name": "main", "image": "busybox"}
     other: JsonObject = {"metadata": {"name": "theirs", "namespace": "default"}}
     other["spec"] = {"nodeName": "n2", "containers": [container]}

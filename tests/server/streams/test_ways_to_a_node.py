@@ -1,4 +1,4 @@
-"""A node is reached over the tunnel that it opened, or at its address; by nobody who is not entitled to it."""
+"""The server reaches a node over the tunnel that it opened, or at its address; other callers need rights."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def test_a_node_without_a_tunnel_is_dialled(dialled: Planet) -> None:
 
 
 async def test_a_node_asks_the_server_who_calls(dialled: Planet, tmp_path: Path) -> None:
-    """Certificates and tokens are known to the server, rights too; the anonymous are nobody."""
+    """The server knows certificates, tokens and rights; anonymous callers get 401."""
     node = await dialled.client.resource(NODES).get("n1")
     port = node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"]
     url = f"https://127.0.0.1:{port}"

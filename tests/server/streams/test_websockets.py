@@ -30,7 +30,7 @@ def encoded(token: str) -> str:
 
 @pytest.fixture
 async def token(world: Planet) -> str:
-    """Of an account that may do everything."""
+    """The token of an account with all rights."""
     rbac = "rbac.authorization.k8s.io"
     binding = {
         "apiVersion": f"{rbac}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "page"},
@@ -143,12 +143,12 @@ async def test_a_token_that_is_not_as_it_should_be_is_refused(world: Planet, tok
     ):
         assert await refused(world, WATCH, protocols) == 401, protocols
     for protocols in (["page"], ["page", PREFIX]):
-        assert await refused(world, WATCH, protocols) == 403  # nobody may watch
+        assert await refused(world, WATCH, protocols) == 403  # anonymous users may not watch
     context = ssl.create_default_context(cafile=str(world.pki.ca_file))
     async with aiohttp.ClientSession() as session:
         url = f"{world.running.url}/api/v1/namespaces/default/configmaps"
         async with session.get(url, ssl=context, headers={"Sec-WebSocket-Protocol": f"page, {good}"}) as answer:
-            assert answer.status == 403  # no upgrade: not looked at, so nobody asks
+            assert answer.status == 403  # without an upgrade the protocols are ignored, so the request is anonymous
 
 
 async def test_a_page_of_another_origin_gets_no_connection(world: Planet, token: str) -> None:

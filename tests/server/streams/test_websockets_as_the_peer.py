@@ -1,4 +1,4 @@
-"""Watches by WebSocket, asked of a real kube-apiserver and of ours by a stock client: the same comes back."""
+"""Watches over WebSocket by a stock client, on a real kube-apiserver and on ours: the results are equal."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CASES = {
 
 
 def asked(url: str, ca: str, token: str, protocols: list[str], path: str = NAMESPACES) -> tuple[object, ...]:
-    """What a stock client gets: the subprotocol and the first event, or how it was refused."""
+    """Return the subprotocol and first event that a stock client gets, or its error."""
     offered = [encoded(token) if each == "TOKEN" else each for each in protocols]
     try:
         trust = {"context": ssl.create_default_context(cadata=ca)}

@@ -1,4 +1,4 @@
-"""Workers hear of each other, of each other's nodes and readiness; tokens and sockets in the hands of an attacker."""
+"""Workers learn of each other, of each other's nodes and readiness; attacks with tokens and sockets."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NODE = User("system:node:n1", groups=("system:nodes", "system:authenticated"))
 
 
 class FakeTunnel:
-    """What a worker holds of a node: remembers the tokens it was asked for."""
+    """A worker's tunnel to a node: records the tokens of its requests."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -62,7 +62,7 @@ class Worker:
         return tunnel
 
     async def brought(self, token: str, user: User = NODE, node: str = "n1") -> UpgradeResponse:
-        """What a node is answered that brings a stream here."""
+        """Return the response to a node that opens a stream here."""
         request = Request("GET", f"/tarmac/v1/nodes/{node}/tunnel/{token}", "", {"upgrade": STREAM}, b"", user=user)
         answer = self.tunnels.answer(request)
         found = await answer if isinstance(answer, Awaitable) else answer
@@ -130,7 +130,7 @@ async def test_a_worker_that_is_not_ready_is_noticed_by_the_others(
 async def test_figures_and_usage_are_asked_of_the_others_and_the_silent_are_left_out(tmp_path: Path) -> None:
     async with workers(tmp_path / "run") as (zero, one, two):
         zero.figures |= {"/metrics": lambda: [1], "/usage/nodes": lambda: [{"metadata": {"name": "n1"}}]}
-        assert await two.peers.gathered("/metrics") == {0: [1]}  # the other has nothing to say
+        assert await two.peers.gathered("/metrics") == {0: [1]}  # the other worker has no metrics
         one.figures |= {"/metrics": lambda: [2]}
         assert await two.peers.gathered("/metrics") == {0: [1], 1: [2]}
         assert await two.peers.usage("nodes") == [{"metadata": {"name": "n1"}}]
@@ -162,7 +162,7 @@ async def test_a_stream_comes_in_by_a_third_worker(tmp_path: Path) -> None:
 
 
 async def asked(holder: Worker, asker: Worker) -> tuple[str, asyncio.Future[Any]]:
-    """A token that a worker has a node asked for, and what waits for the stream."""
+    """Return the token of a worker's request to a node, and the future of its stream."""
     tunnel = holder.hold("n1")
     await until(lambda: asker.peers.holder("n1") == holder.peers.index)
     dial = asker.tunnels.dial("n1")
@@ -241,7 +241,7 @@ async def test_sockets_are_for_our_own_user_at_both_ends(tmp_path: Path) -> None
         assert (stat.S_IMODE(path.stat().st_mode), stat.S_IMODE(folder.stat().st_mode)) == (0o600, 0o700)
         if served:
             assert await (await send_request(unix(path), head, 5)).read(100) == b"secret"
-            with pytest.raises(PermissionError):  # somebody else listens where a worker should
+            with pytest.raises(PermissionError):  # the socket belongs to another process
                 await send_request(unix(path, lambda _: False), head, 5)
         else:
             with pytest.raises((ConnectionBroken, OSError)):

@@ -1,4 +1,4 @@
-"""Figures of several processes as one: counts are added, what all know alike is told once."""
+"""Metrics of several processes as one: counts are added, values that all share appear once."""
 
 from __future__ import annotations
 
