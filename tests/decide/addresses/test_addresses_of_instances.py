@@ -1,4 +1,4 @@
-"""Every live instance has addresses of its own, and what goes is used again."""
+"""Every live instance has its own addresses, and released ones are used again."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ BOTH: Pools = {"IPv4": [SubnetPool.of("10.128.0.0/28")], "IPv6": [SubnetPool.of(
 
 
 def texts(verdict: Verdict[Assignment]) -> list[str]:
-    """The addresses as written."""
+    """Return the assigned addresses as text."""
     assert verdict.value is not None
     return [each.address for each in verdict.value.addresses]
 
 
 def test_an_interface_gets_one_address_of_each_family() -> None:
-    """With prefix length and gateway."""
+    """Each has a prefix length and a gateway."""
     verdict = assign(BOTH, ["IPv4", "IPv6"])
     assert verdict.value is not None
     assert verdict.value.addresses == (
@@ -37,19 +37,19 @@ def test_an_interface_gets_one_address_of_each_family() -> None:
 
 
 def test_existing_allocations_are_respected() -> None:
-    """However they are written, in whatever order."""
+    """In any notation and any order."""
     pool = SubnetPool.of("10.128.0.0/28", ["10.128.0.3/28", "10.128.0.2"])
     assert texts(assign({"IPv4": [pool]}, ["IPv4"])) == ["10.128.0.4/28"]
 
 
 def test_released_addresses_are_used_again() -> None:
-    """Lowest first."""
+    """The lowest one comes first."""
     pools: Pools = {"IPv4": [SubnetPool.of("10.128.0.0/28", ["10.128.0.2", "10.128.0.3", "10.128.0.4"])]}
     assert texts(assign(release(pools, ["10.128.0.3/28"]), ["IPv4"])) == ["10.128.0.3/28"]
 
 
 def test_an_address_can_be_kept_over_a_replacement() -> None:
-    """The old one when it is free, another when it is not, and never one that is not handed out."""
+    """A replacement keeps a free address, gets another one otherwise, and never gets a reserved one."""
     assert texts(assign(BOTH, ["IPv4"], preferred=["10.128.0.9/28"])) == ["10.128.0.9/28"]
     taken: Pools = {"IPv4": [SubnetPool.of("10.128.0.0/28", ["10.128.0.9"])]}
     assert texts(assign(taken, ["IPv4"], preferred=["10.128.0.9/28"])) == ["10.128.0.2/28"]
@@ -58,13 +58,13 @@ def test_an_address_can_be_kept_over_a_replacement() -> None:
 
 
 def test_the_next_subnet_serves_when_the_first_is_full() -> None:
-    """In order."""
+    """Subnets are used in order."""
     full = SubnetPool.of("10.128.0.0/28", [f"10.128.0.{last}" for last in range(2, 15)])
     assert texts(assign({"IPv4": [full, SubnetPool.of("10.128.16.0/28")]}, ["IPv4"])) == ["10.128.16.2/28"]
 
 
 def test_exhaustion_names_the_range_and_the_change() -> None:
-    """And takes nothing of the other family."""
+    """Nothing of the other family is taken."""
     full: Pools = {"IPv4": [SubnetPool.of("10.0.0.0/28", [f"10.0.0.{last}" for last in range(2, 15)])], **_only("IPv6")}
     verdict = assign(full, ["IPv6", "IPv4"])
     assert verdict.value is None
@@ -80,7 +80,7 @@ def _only(family: str) -> Pools:
 
 
 def test_a_family_that_the_network_does_not_carry_is_said() -> None:
-    """With the one that it does carry."""
+    """The message names the family that it carries."""
     verdict = assign(_only("IPv4"), ["IPv6"])
     assert [refusal.reason for refusal in verdict.refusals] == [reasons.ADDRESS_FAMILY_NOT_CARRIED]
     assert "IPv4" in verdict.refusals[0].message
@@ -88,7 +88,7 @@ def test_a_family_that_the_network_does_not_carry_is_said() -> None:
 
 @pytest.mark.parametrize(("subnet", "usable"), [("10.0.0.0/28", 13), ("10.0.0.0/20", 4093), ("fd20::/124", 14)])
 def test_a_subnet_is_used_to_the_last_address(subnet: str, usable: int) -> None:
-    """All but the first two, and in IPv4 the last; each once."""
+    """All but the first two, and in IPv4 the last, are assigned once each."""
     pool, found = SubnetPool.of(subnet), list[str]()
     assert pool.free == usable
     while (taken := pool.take()) is not None:
@@ -105,7 +105,7 @@ def test_a_subnet_is_used_to_the_last_address(subnet: str, usable: int) -> None:
 
 @pytest.mark.parametrize("subnet", ["fd20::/64", "10.0.0.0/8"])
 def test_a_large_subnet_hands_out_a_bounded_part(subnet: str) -> None:
-    """An address far above is nobody's concern."""
+    """An address far above the part does not count."""
     pool = SubnetPool.of(subnet, ["fd20::ffff:ffff:ffff"] if ":" in subnet else ["10.200.0.0"])
     assert 65_000 < pool.free <= 65_536
 
@@ -120,7 +120,7 @@ def test_hardware_addresses_are_local_unicast_and_follow_from_the_address() -> N
 
 @given(st.lists(st.integers(2, 14), unique=True), st.lists(st.integers(2, 14)))
 def test_taking_and_releasing_is_the_same_as_starting_from_what_is_left(taken: list[int], gone: list[int]) -> None:
-    """The pool depends on what is in use and not on how that came to be."""
+    """The pool depends on the addresses in use, not on its history."""
     pools: Pools = {"IPv4": (SubnetPool.of("10.0.0.0/28", [f"10.0.0.{last}" for last in taken]),)}
     left = [last for last in taken if last not in gone]
     fresh: Pools = {"IPv4": (SubnetPool.of("10.0.0.0/28", [f"10.0.0.{last}" for last in left]),)}
@@ -142,7 +142,7 @@ class Instances(RuleBasedStateMachine):
 
     @rule(target=live_ones, families=st.sampled_from([("IPv4",), ("IPv6",), ("IPv4", "IPv6"), ("IPv6", "IPv4")]))
     def start(self, families: tuple[str, ...]) -> list[str]:
-        """One more instance, if there is room."""
+        """Start an instance, if there is room."""
         wanted: list[IPFamily] = [family for family in self.pools if family in families]
         verdict = assign(self.pools, wanted)
         if verdict.value is None:
@@ -156,7 +156,7 @@ class Instances(RuleBasedStateMachine):
 
     @rule(addresses=consumes(live_ones))
     def stop(self, addresses: list[str]) -> None:
-        """It goes, and its addresses are free."""
+        """Stop an instance and release its addresses."""
         if addresses:
             self.pools = release(self.pools, addresses)
             self.live.remove(addresses)
@@ -164,7 +164,7 @@ class Instances(RuleBasedStateMachine):
     @precondition(lambda self: bool(self.live))
     @rule()
     def restart_of_the_controller(self) -> None:
-        """Everything that is known is read again from what is live."""
+        """Rebuild the pools from the live instances."""
         used = [address for addresses in self.live for address in addresses]
         self.pools = {
             family: tuple(
@@ -176,14 +176,14 @@ class Instances(RuleBasedStateMachine):
 
     @invariant()
     def no_two_share_an_address(self) -> None:
-        """Nor is one of them reserved."""
+        """Live addresses are unique and not reserved."""
         used = [ip_interface(address) for addresses in self.live for address in addresses]
         assert len(set(used)) == len(used)
         for each in used:
             self.check(each)
 
     def check(self, used: IPv4Interface | IPv6Interface) -> None:
-        """Neither network, gateway nor broadcast."""
+        """Assert that an address is neither network, gateway nor broadcast."""
         assert used.ip not in (used.network.network_address, used.network.network_address + 1)
         assert used.version == 6 or used.ip != used.network.broadcast_address
 

@@ -1,4 +1,4 @@
-"""Networks that have addresses in common are not attached together; all others are."""
+"""Networks with common addresses are not attached together; all others are."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NETWORKS = {
 
 
 def interfaces(*names: str) -> list[NetworkInterface]:
-    """`network`, `namespace/network` or `network:IPv6`."""
+    """Return interfaces on `network`, `namespace/network` or `network:IPv6`."""
     found: list[NetworkInterface] = []
     for index, name in enumerate(names):
         key, _, family = name.partition(":")

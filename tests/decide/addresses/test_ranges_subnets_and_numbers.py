@@ -1,4 +1,4 @@
-"""Ranges of networks, subnets carved from them, numbers on the wire."""
+"""Ranges of networks, their subnets, and network numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tarmac.decide.addresses.interfaces import FIRST_VNI, LAST_VNI
 
 
 def test_the_default_ranges() -> None:
-    """One for all in IPv4, a /48 of its own in IPv6."""
+    """One range for all in IPv4, a /48 for each network in IPv6."""
     assert default_range("IPv4", "uid-1") == "10.128.0.0/9"
     first = default_range("IPv6", "uid-1")
     assert ip_network(first).subnet_of(ip_network("fd20::/20"))  # pyright: ignore[reportArgumentType]
@@ -43,7 +43,7 @@ def test_the_size_of_a_subnet_follows_from_its_range(whole: str, prefix: int) ->
 
 
 def test_subnets_come_one_after_the_other() -> None:
-    """Gaps first."""
+    """Gaps are filled first."""
     taken: list[str] = []
     for expected in ("10.128.0.0/20", "10.128.16.0/20", "10.128.32.0/20"):
         found = carve("10.128.0.0/9", taken).value
@@ -55,7 +55,7 @@ def test_subnets_come_one_after_the_other() -> None:
 
 
 def test_a_subnet_can_be_asked_for_by_place_and_size() -> None:
-    """When it is free."""
+    """If it is free."""
     assert carve("10.0.0.0/16", [], start="10.0.64.0").value == "10.0.64.0/20"
     assert carve("10.0.0.0/16", ["10.0.0.0/20"], prefix=24).value == "10.0.16.0/24"
     for start, prefix in (("10.0.0.0", None), ("10.1.0.0", None), ("10.0.1.0", 20), ("fd20::", 64)):
@@ -69,7 +69,7 @@ def test_a_subnet_can_be_asked_for_by_place_and_size() -> None:
     [("10.0.0.0/20", ["10.0.0.0/20"], "ipv4Range"), ("fd20::/64", ["fd20::/64"], "ipv6Range")],
 )
 def test_a_full_range_names_itself_and_the_change(whole: str, taken: list[str], field: str) -> None:
-    """Ranges cannot be changed, so another network is what helps."""
+    """Ranges are immutable, so the change is another network."""
     (refusal,) = carve(whole, taken).refusals
     assert refusal.reason == reasons.ADDRESS_RANGE_EXHAUSTED
     assert whole in refusal.message
@@ -83,7 +83,7 @@ subnets = st.tuples(st.integers(0, 255), st.integers(24, 28)).map(
 
 @given(st.lists(subnets, max_size=40), st.integers(16, 28))
 def test_a_carved_subnet_overlaps_nothing_and_is_the_lowest(taken: list[str], prefix: int) -> None:
-    """Compared with looking at every place there is."""
+    """Compared with a search of all positions."""
     used = [ip_network(each) for each in taken]
     places = ip_network("10.0.0.0/16").subnets(new_prefix=prefix)
     free = next((str(place) for place in places if not any(place.overlaps(each) for each in used)), None)
@@ -92,13 +92,13 @@ def test_a_carved_subnet_overlaps_nothing_and_is_the_lowest(taken: list[str], pr
 
 @given(st.sets(st.integers(0, 12_000)))
 def test_a_network_number_is_the_lowest_that_is_free(taken: set[int]) -> None:
-    """From 4097 on."""
+    """Numbers start at 4097."""
     expected = next(number for number in range(FIRST_VNI, LAST_VNI) if number not in taken)
     assert allocate_vni(vni_numbers(taken)).value == expected
 
 
 def test_numbers_can_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last is used, then it says so."""
+    """The last one is used, then the refusal says so."""
     monkeypatch.setattr(interfaces, "LAST_VNI", FIRST_VNI + 2)
     assert allocate_vni(vni_numbers([FIRST_VNI, FIRST_VNI + 1])).value == FIRST_VNI + 2
     (refusal,) = allocate_vni(vni_numbers(range(FIRST_VNI, FIRST_VNI + 3))).refusals

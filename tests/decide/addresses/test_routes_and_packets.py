@@ -1,4 +1,4 @@
-"""Interfaces lead somewhere without cutting each other off, and packets fit into what carries them."""
+"""Interfaces have routes that do not hide each other, and MTUs that fit their tunnels."""
 
 from __future__ import annotations
 

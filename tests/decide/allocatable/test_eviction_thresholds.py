@@ -1,4 +1,4 @@
-"""Thresholds as a kubelet's configuration writes them."""
+"""Thresholds in the format of a kubelet's configuration."""
 
 from __future__ import annotations
 

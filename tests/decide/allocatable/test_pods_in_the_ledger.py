@@ -1,4 +1,4 @@
-"""What a pod counts in its node's ledger, read from the object as a server gives it."""
+"""The amounts of a pod in its node's ledger, read from the server's object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every number of a node, where it comes from, and that it survives the way through a Node's status."""
+"""Every number of a node and its source, which survive encoding into a Node's status."""
 
 from __future__ import annotations
 

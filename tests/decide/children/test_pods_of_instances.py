@@ -1,4 +1,4 @@
-"""The Pod and the claims that follow from an Instance."""
+"""The Pod and the claims of an Instance."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_several_containers_share_what_the_pod_as_a_whole_has() -> None:
     assert spec["resources"] == {"requests": amounts, "limits": amounts}
     first, second = spec["containers"]
     assert first["resources"] == {"requests": {"cpu": "500m"}, "limits": {"cpu": "1", "memory": "1Gi"}}
-    assert "resources" not in second, "bounded by the pod alone"
+    assert "resources" not in second, "only the pod's limits apply"
 
 
 def test_a_device_goes_to_the_container_that_asks_for_it() -> None:
@@ -105,7 +105,7 @@ def test_probes_hooks_and_how_a_container_starts_and_ends_are_carried_as_written
     }
     spec = spec_of(instance(container(**stated), sandbox={"terminationGracePeriodSeconds": 0}))
     assert {name: spec["containers"][0][name] for name in stated} == stated
-    assert spec["terminationGracePeriodSeconds"] == 0, "none at all is not the same as unsaid"
+    assert spec["terminationGracePeriodSeconds"] == 0, "zero differs from unset"
 
 
 def test_omitted_fields_are_left_to_kubernetes() -> None:

@@ -1,4 +1,4 @@
-"""The Pod of a virtual machine: it says everything that a node must know."""
+"""The Pod of a virtual machine contains everything that a node needs to know."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_volumes_of_files_are_mounted_and_without_a_path_get_a_default() -> None
     made = machine(settings, keys, attached=[{"name": "settings", "mountPath": "/etc/app"}, {"name": "keys"}])
     mounts = [(each["name"], each["mountPath"]) for each in only(made)["volumeMounts"]]
     assert mounts == [("settings", "/etc/app"), ("keys", "/.tarmac/keys")]
-    assert notes(made).get("mounts") is None, "the guest finds those among the mounts"
+    assert notes(made).get("mounts") is None, "the guest reads them from the mounts"
 
 
 def test_the_images_are_in_the_pod_as_the_catalogue_has_them_and_nobody_else_writes_them() -> None:

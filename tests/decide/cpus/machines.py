@@ -1,4 +1,4 @@
-"""Machines whose processors are given out."""
+"""CPU topologies of test machines."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from tarmac.decide.cpus.topology import CpuPosition, Topology
 
 
 def siblings() -> Topology:
-    """16 processors: 2 sockets, each a NUMA node, of 4 cores with the siblings c and c+8."""
+    """Return 16 processors: 2 sockets, each a NUMA node, of 4 cores with the siblings c and c+8."""
     return Topology({cpu: CpuPosition(cpu % 8 // 4, cpu % 8 // 4, cpu % 8) for cpu in range(16)})
 
 
 def sub_numa() -> Topology:
-    """16 processors without siblings: 2 sockets of 2 NUMA nodes of 4."""
+    """Return 16 processors without siblings: 2 sockets of 2 NUMA nodes of 4."""
     return Topology({cpu: CpuPosition(cpu // 4, cpu // 8, cpu) for cpu in range(16)})

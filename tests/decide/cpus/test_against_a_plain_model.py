@@ -1,4 +1,4 @@
-"""The choice of processors against the rules written down once more, slowly and without any structure."""
+"""The selection of processors against a slow model of the same rules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tarmac.decide.cpus.topology import CpuPosition, Topology
 
 
 def plain(machine: Topology, free: set[int], count: int) -> set[int]:
-    """Every step counts everything anew."""
+    """Select processors; every step counts everything anew."""
     free, taken = set(free), set[int]()
     node = {cpu: place.node for cpu, place in machine.places.items()}
     socket = {cpu: place.socket for cpu, place in machine.places.items()}
@@ -54,7 +54,7 @@ def plain(machine: Topology, free: set[int], count: int) -> set[int]:
 
 
 def machine(nodes: int, sockets: int, cores: int, threads: int) -> Topology:
-    """A regular one: nodes are within sockets, or sockets within nodes; siblings are far apart."""
+    """Draw a regular machine: nodes within sockets, or sockets within nodes; siblings are far apart."""
     places: dict[int, CpuPosition] = {}
     groups = max(nodes, sockets)
     for number in range(groups * cores):

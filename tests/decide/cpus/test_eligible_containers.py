@@ -1,4 +1,4 @@
-"""Which containers have processors to themselves, how many, and which ones they use after one another."""
+"""Containers with exclusive processors, their numbers, and the reuse of processors by later containers."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_sidecar_keeps_its_processors() -> None:
 
 
 def test_a_pod_holds_no_more_than_it_needs_at_one_time() -> None:
-    """kubelet would give the second container 1 and 9, beside a whole socket that nobody uses any more."""
+    """kubelet would give the second container 1 and 9, beside a whole free socket."""
     assert assigned(pod(container("a", "2"), init=(container("i", "8"),))) == {"i": "4-7,12-15", "a": "4,12"}
 
 

@@ -1,4 +1,4 @@
-"""Which processors are reserved, how many are left for exclusive use, and what the others share."""
+"""Reserved processors, the number left for exclusive use, and the shared ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The choice of processors, against what kubelet's own code gives and against a plain model."""
+"""The selection of processors, against results of kubelet's code and against a plain model."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_eight_processors_with_siblings_reserve_a_whole_core() -> None:
 
 @st.composite
 def machines(draw: st.DrawFn) -> Topology:
-    """Any machine, also an irregular one with processors offline."""
+    """Draw any machine, also an irregular one with offline processors."""
     sockets, nodes = draw(st.integers(1, 3)), draw(st.integers(1, 3))
     cores, threads = draw(st.integers(1, 4)), draw(st.integers(1, 2))
     places: dict[int, CpuPosition] = {}

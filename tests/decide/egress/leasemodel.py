@@ -30,11 +30,11 @@ MAJORITY = 2
 
 
 class Voter(NamedTuple):
-    """`holder` is who has or had the promise of `epoch`; it is `held` until it lapses or is given back.
+    """`holder` has or had the promise of `epoch`; it is `held` until it lapses or is given back.
 
-    Of a voter that is `silent`, since it has started anew, `holder` is who had the promise that it has forgotten.
+    A voter is `silent` after a restart; `holder` then had the promise that the voter has forgotten.
 
-    `counted` and `kernel` are the candidates, as bits, whose holders and kernels rely on this voter.
+    `counted` and `kernel` are the candidates, as bits, with holders and kernels that rely on this voter.
     """
 
     epoch: int = 0
@@ -49,7 +49,7 @@ class Voter(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A candidate: the epoch it is or wants to be elected with, the ballot it asks with, and what it ever sent."""
+    """A candidate: the epoch of its election, its current ballot, and the ballots of all messages it ever sent."""
 
     phase: Literal["idle", "asking", "owning"] = "idle"
     epoch: int = 0
@@ -59,32 +59,32 @@ class Node(NamedTuple):
 
 
 class State(NamedTuple):
-    """Voters in no particular order, candidates, and the highest epoch that was ever elected."""
+    """Unordered voters, candidates, and the highest epoch that was ever elected."""
 
     voters: tuple[Voter, ...]
     nodes: tuple[Node, ...]
     elected: int = 0
-    ordered: bool = True  # whether each owner had a higher epoch than those before it
+    ordered: bool = True  # each owner had a higher epoch than those before it
 
     def live(self, node: int) -> bool:
-        """Whether a node's kernel carries the address."""
+        """Return True if a node's kernel carries the address."""
         return sum(voter.kernel >> node & 1 for voter in self.voters) >= MAJORITY
 
 
 def start(candidates: int) -> State:
-    """Nobody has promised anything."""
+    """Return the state without any promise."""
     return State((Voter(),) * VOTERS, (Node(),) * candidates)
 
 
 def broken(state: State) -> str:
-    """The invariant that a state breaks; empty when it keeps all of them."""
+    """Return the invariant that a state breaks; empty when it keeps all of them."""
     if sum(map(state.live, range(len(state.nodes)))) > 1:
         return "two kernels carry the address"
     return "" if state.ordered else "an owner of an epoch that is not higher than an earlier one"
 
 
 def steps(state: State, most: int) -> Iterator[tuple[str, State]]:
-    """All that can happen next, with ballots up to `most`."""
+    """Yield all possible next steps, with ballots up to `most`."""
     for number, node in enumerate(state.nodes):
         yield from _lead(state, number, node, most)
     for index, voter in enumerate(state.voters):
@@ -96,7 +96,7 @@ def steps(state: State, most: int) -> Iterator[tuple[str, State]]:
 
 
 def _lead(state: State, number: int, node: Node, most: int) -> Iterator[tuple[str, State]]:
-    """What a candidate does of itself."""
+    """Yield the steps that a candidate takes by itself."""
     untried = range(node.asked.bit_length(), most + 1)
     if node.phase == "idle":
         for ballot in untried:
@@ -105,7 +105,7 @@ def _lead(state: State, number: int, node: Node, most: int) -> Iterator[tuple[st
         return
     idle = node._replace(phase="idle", epoch=0, ballot=0)
     yield "crash", _without(_with(state, number, idle), number, kernel=False)
-    # The kernel is silent before anything is given back.
+    # The kernel must be silent before promises are given back.
     given_back = idle._replace(released=node.released | 1 << node.ballot)
     yield "give up", _without(_with(state, number, given_back), number, kernel=True)
     if node.phase == "owning":
@@ -118,13 +118,13 @@ def _asking(node: Node) -> Node:
 
 
 def _rely(state: State, index: int, voter: Voter) -> Iterator[tuple[str, State]]:
-    """A holder counts a promise that has arrived, with a majority of them it is elected; or it stops counting."""
+    """Yield the steps of holders: count a promise, be elected with a majority, renew, or stop counting."""
     for number, node in enumerate(state.nodes):
         bit = 1 << number
         if voter.relied_on(number):
             rest = voter._replace(counted=voter.counted & ~bit, kernel=voter.kernel & ~bit)
             yield "expire", _voting(state, index, rest)
-        # A promise may be on its way when its voter is started anew.
+        # A promise may still arrive after the restart of its voter.
         if node.phase == "idle" or voter.holder != number or not (voter.held or voter.silent):
             continue
         if not node.epoch <= voter.epoch <= node.ballot:
@@ -142,7 +142,7 @@ def _rely(state: State, index: int, voter: Voter) -> Iterator[tuple[str, State]]
 
 
 def canonical(state: State) -> State:
-    """Return the one of the states with exchanged candidates that stands for all of them."""
+    """Return the representative of all states that differ only in the order of candidates."""
     nodes = tuple(sorted(state.nodes))
     orders = [each for each in _orders(len(nodes)) if tuple(state.nodes[number] for number in each) == nodes]
     if len(orders) == 1 and nodes == state.nodes:
@@ -173,7 +173,7 @@ def _vote(nodes: tuple[Node, ...], voter: Voter) -> tuple[tuple[str, Voter], ...
 
 
 def _votes(nodes: tuple[Node, ...], voter: Voter) -> Iterator[tuple[str, Voter]]:
-    """What a voter does of itself, or when a message arrives."""
+    """Yield the steps that a voter takes by itself, or when a message arrives."""
     if voter.silent:
         if not voter.counted | voter.kernel:
             yield "speak", voter._replace(holder=NOBODY, silent=False)
@@ -198,14 +198,14 @@ def _ballots(bits: int) -> Iterator[int]:
 
 
 def _carried(state: State, number: int) -> State:
-    """The kernel of a node is told to rely on what its holder relies on."""
+    """Let the kernel of a node rely on the voters that its holder counts."""
     bit = 1 << number
     voters = (each._replace(kernel=each.kernel & ~bit | each.counted & bit) for each in state.voters)
     return state._replace(voters=tuple(sorted(voters)))
 
 
 def _without(state: State, number: int, *, kernel: bool) -> State:
-    """A holder relies on nothing any more, nor does its kernel, if that is told."""
+    """Let a holder rely on no voter, and its kernel too if `kernel` is set."""
     rest = ~(1 << number)
     voters = (
         each._replace(counted=each.counted & rest, kernel=each.kernel & rest if kernel else each.kernel)

@@ -43,17 +43,17 @@ TICK = 0.05
 
 
 class Node:
-    """One machine: a voter, a candidate, a kernel that goes silent by itself."""
+    """One machine: a voter, a candidate, and a kernel with addresses that expire."""
 
     def __init__(self, name: str, world: World, dice: random.Random) -> None:
         self.name, self._world = name, world
         self._ahead, self._rate = dice.uniform(-1e6, 1e6), 1 + dice.uniform(-0.0004, 0.0004)
-        self.silent_at = float("-inf")  # of the kernel, on the node's clock; a new agent finds it as it is
-        self.relies_on: dict[str, float] = {}  # the promises by which the kernel lives: voter -> when they end
+        self.silent_at = float("-inf")  # when the kernel drops the address, on the node's clock; survives the agent
+        self.relies_on: dict[str, float] = {}  # voter -> end of the promise on which the kernel relies
         self.frozen_until = float("-inf")
-        self.asked_with: dict[str, int] = {}  # the epoch of each candidacy
+        self.asked_with: dict[str, int] = {}  # address -> epoch of the candidacy
         self.voted: dict[str, int] = {}
-        self.stranger = False  # somebody else has the address on the wire
+        self.stranger = False  # a foreign host has the address on the wire
         self.candidates, self.voters = world.candidates, world.voters
         self.start()
 
@@ -79,7 +79,7 @@ class Node:
         return self.candidacies[ADDRESS]
 
     def follow(self, candidates: Sequence[str], voters: Sequence[str]) -> None:
-        """A new generation of the Gateway, which also says who was its last owner."""
+        """Apply a new generation of the Gateway, which also has the epoch of the last owner."""
         self.candidate.announced(max((epoch for _, _, epoch in self._world.owners), default=0))
         self.candidates, self.voters = candidates, voters
         self.voter.serve(dict.fromkeys(self.candidacies, candidates))
@@ -138,7 +138,7 @@ class Node:
                     self.silent_at, self.relies_on = float("-inf"), {}
 
     def counted(self) -> dict[str, float]:
-        """The promises that this node's holder counts, by voter, and when they end for it."""
+        """Return the end of each promise that this node's holder counts, by voter."""
         holder = self.candidate._holder
         return {each: holder._counted(each) + LASTS for each in holder._voters} if holder is not None else {}
 
@@ -169,7 +169,7 @@ class World:
         self.owners: list[tuple[float, str, int]] = []
         self._order = count()
         self._queue: list[tuple[float, int, str, str, Message | Together]] = []
-        self.said: Counter[str] = Counter()  # kinds of messages between nodes
+        self.said: Counter[str] = Counter()  # kind -> number of messages between nodes
         names = [f"n{number}" for number in range(nodes)]
         self.candidates, self.voters = tuple(names[: max(1, nodes - 1)]), tuple(names)
         self.nodes = {name: Node(name, self, self.dice) for name in names}
@@ -184,7 +184,7 @@ class World:
             heapq.heappush(self._queue, (self.now + takes, next(self._order), sender, to, message))
 
     def owned(self, node: str, epoch: int) -> None:
-        assert all(epoch > earlier for _, _, earlier in self.owners), "epochs never go back"
+        assert all(epoch > earlier for _, _, earlier in self.owners), "epochs decrease"
         self.owners.append((self.now, node, epoch))
 
     def check(self, node: str) -> None:
@@ -214,12 +214,12 @@ class World:
                     self.observe()
 
     def observe(self) -> None:
-        """Called after every step of a node, and whenever time has passed."""
+        """Hook after every step of a node, and after every advance of time."""
 
     @property
     def owner(self) -> str | None:
         return next((each.name for each in self.nodes.values() if each.live), None)
 
     def epochs(self, address: str) -> list[int]:
-        """The highest that each voter has promised."""
+        """Return the highest epoch that each voter has promised."""
         return [self.nodes[name].voter.epochs.get(address, 0) for name in self.voters]

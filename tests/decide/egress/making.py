@@ -1,4 +1,4 @@
-"""Objects for the tests of external services, as short as they can be."""
+"""Minimal objects for the tests of ExternalServices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _metadata(name: str, namespace: str = "", **more: Any) -> JsonObject:
 def address_class(
     name: str = "partner", *, ranges: Any = "192.0.2.0/28", status: Any = None, **spec: Any
 ) -> SourceIPClass:
-    """A class that the namespace `team` may use."""
+    """Return a class for the namespace `team`."""
     written = [{"cidr": ranges}] if isinstance(ranges, str) else ranges
     full = {"ranges": written, "allowedNamespaces": {"names": ["team"]}, **spec}
     return decode(SourceIPClass, {"metadata": _metadata(name), "spec": full, "status": status or {}})
@@ -28,20 +28,20 @@ def address_class(
 def claim(
     name: str = "c", namespace: str = "team", *, status: Any = None, created: str = "", **spec: Any
 ) -> SourceIPClaim:
-    """A claim of the class `partner`."""
+    """Return a claim of the class `partner`."""
     metadata = _metadata(name, namespace, **({"creationTimestamp": created} if created else {}))
     full = {"className": "partner", **spec}
     return decode(SourceIPClaim, {"metadata": metadata, "spec": full, "status": status or {}})
 
 
 def bound(name: str, address: str, namespace: str = "team", **spec: Any) -> SourceIPClaim:
-    """A claim that holds an address."""
+    """Return a claim that holds an address."""
     names = [address] if "." in address else []
     return claim(name, namespace, status={"phase": "Bound", "addresses": [address], "sourceIPNames": names}, **spec)
 
 
 def source_ip(address: str, holder: SourceIPClaim | None = None, *, status: Any = None, **spec: Any) -> SourceIP:
-    """A SourceIP of the class `partner`."""
+    """Return a SourceIP of the class `partner`."""
     full: JsonObject = {"address": address, "className": "partner", **spec}
     if holder is not None:
         own = holder.metadata
@@ -51,7 +51,7 @@ def source_ip(address: str, holder: SourceIPClaim | None = None, *, status: Any 
 
 
 def service(name: str = "db", namespace: str = "team", *, created: str = "", **spec: Any) -> ExternalService:
-    """An ExternalService with one source, the Service `web` under the claim `c`."""
+    """Return an ExternalService with one source, the Service `web` under the claim `c`."""
     source = {"service": {"name": "web"}, "sourceIPClaim": {"name": "c"}}
     full = {"targetIP": "203.0.113.9", "sources": [source], "ports": [{"port": 5432, "targetPort": 8000}], **spec}
     metadata = _metadata(name, namespace, **({"creationTimestamp": created} if created else {}))

@@ -25,11 +25,11 @@ ABOUT_ONE_ADDRESS = (Ask, Grant, Refuse, Release, Vacant)
 
 
 class Leak(AssertionError):
-    """The handler of a message has touched another address."""
+    """The handler of a message accesses another address."""
 
 
 class Watch:
-    """The address that the message being handled is about; empty outside. `touched` counts accesses meanwhile."""
+    """`only` is the address of the message in progress; empty outside. `touched` counts accesses meanwhile."""
 
     def __init__(self) -> None:
         self.only = ""
@@ -42,7 +42,7 @@ class Watch:
 
 
 class ByAddress(dict[str, Any]):
-    """A dictionary by address of which the handler of a message may touch one entry."""
+    """A dictionary by address; the handler of a message may access one entry."""
 
     def __init__(self, watch: Watch, content: Mapping[str, Any] | None = None) -> None:
         super().__init__(content or {})
@@ -95,7 +95,7 @@ class ByAddress(dict[str, Any]):
 
 @pytest.fixture
 def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
-    """Voters, groups of promises and joints whose dictionaries by address are watched, and nodes that say of which."""
+    """Watch dictionaries by address in voters, groups and joints, and set `only` in nodes."""
     watch = Watch()
 
     class WatchedVoter(voting.Voter):
@@ -120,7 +120,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
                 watch.only = ""
 
         def act(self, effects: Any) -> None:
-            only, watch.only = watch.only, ""  # the test's own accounts are of all addresses
+            only, watch.only = watch.only, ""  # the test's own records cover all addresses
             super().act(effects)
             watch.only = only
 

@@ -66,13 +66,13 @@ def test_a_cordoned_owner_goes_on_while_nobody_else_can_take_it() -> None:
 
 
 def test_the_partner_of_a_cordoned_owner_is_first_in_line() -> None:
-    """Also where the order of the address, and the pairs of those that are left, would have it otherwise."""
+    """Also where the order of the address, or the pairs of the remaining nodes, would differ."""
     nodes = [node(f"dfw-{n}", n) for n in range(4)]
     for owner, partner in partners(nodes).items():
         line = [replace(each, cordoned=each.name == owner) for each in nodes]
         assert names(line, owner=owner, shares=partner)[0] == partner
         assert owner not in names(line, owner=owner, shares=partner)
-        assert owner not in names(line, owner=owner, shares=None), "it does not come back once it has left the line"
+        assert owner not in names(line, owner=owner, shares=None), "once removed, it does not return"
 
 
 def test_a_cordoned_owner_waits_until_its_partner_knows_its_connections() -> None:
@@ -82,7 +82,7 @@ def test_a_cordoned_owner_waits_until_its_partner_knows_its_connections() -> Non
     assert "dfw-0" in names(line, owner="dfw-0", shares="dfw-1")
     assert names(line, owner="dfw-0", shares="dfw-2") == ["dfw-2"]
     alone = [replace(each, facts=structs.replace(each.facts or NodeFacts(), state_sync=False)) for each in line]
-    assert names(alone, owner="dfw-0", shares="") == ["dfw-2"], "nobody could ever know them"
+    assert names(alone, owner="dfw-0", shares="") == ["dfw-2"], "without state sync no partner ever knows them"
 
 
 def test_an_owner_that_cannot_encrypt_does_not_wait_as_a_cordoned_one_does() -> None:
@@ -132,7 +132,7 @@ def test_places_selectors_and_fullness_are_the_classs() -> None:
 def test_the_order_is_spread_over_addresses_and_the_partner_is_first() -> None:
     nodes = [node(f"dfw-{n}", n) for n in range(4)]
     first = {names(nodes)[0], *(candidates(SPEC, f"192.0.2.{n}", nodes).value[0].name for n in range(2, 14))}  # type: ignore[index]
-    assert len(first) > 1, "not all on one node"
+    assert len(first) > 1, "first choices differ"
     assert names(nodes, owner="dfw-2")[0] == "dfw-3"
     assert names(nodes, owner="dfw-0")[0] == "dfw-1"
 
@@ -149,7 +149,7 @@ def test_partners_are_gateways_that_can_share_connections() -> None:
     pairs = partners([node("dfw-0"), mute, node("dfw-2")])
     assert pairs == {"dfw-0": "dfw-2", "dfw-2": "dfw-0"}
     bare = node("ams-0", encryption="none")
-    assert partners([bare, node("dfw-0")]) == {}, "nothing about connections goes between cities in the clear"
+    assert partners([bare, node("dfw-0")]) == {}, "connection state between cities must be encrypted"
     assert partners([bare, node("dfw-0"), node("lhr-0")]) == {"dfw-0": "lhr-0", "lhr-0": "dfw-0"}
 
 
@@ -180,7 +180,7 @@ def test_one_gateway_shares_connections_with_one_other_and_both_agree() -> None:
     assert sync_pairs([*twice, gateway(b="c", c="b"), gateway(c="d", d="c")]) == {
         "a": "b", "b": "a", "c": "d", "d": "c",
     }  # fmt: skip
-    assert sync_pairs([gateway(a="b", b="c", c="")]) == {}, "not what only one of them says"
+    assert sync_pairs([gateway(a="b", b="c", c="")]) == {}, "both must name each other"
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_voters_change_one_at_a_time_and_wait_to_be_acknowledged() -> None:
 
 
 def test_voters_wait_for_a_candidate_that_left_without_a_word_until_it_has_heard_or_is_removed() -> None:
-    """It may be cut off with a majority of those that it knows, and go on: two steps further they would outvote it."""
+    """A cut-off candidate may continue with its majority: two further steps would outvote it."""
     nodes = [node(name) for name in ("a", "b", "c", "d", "e")]
 
     def step(known: Gateway | None, able: str, there: str = "abcde", heard: str = "") -> Gateway:
@@ -268,16 +268,16 @@ def test_voters_wait_for_a_candidate_that_left_without_a_word_until_it_has_heard
     before = step(None, "abc", heard="abc")
     assert seen(before) == ("abc", "")
     cut_off = step(before, "de", heard="de")
-    assert seen(cut_off) == ("abcd", "abc"), "one step, whose majorities share a voter with those of before"
+    assert seen(cut_off) == ("abcd", "abc"), "one step, so new and old majorities share a voter"
     assert seen(step(cut_off, "de", heard="de")) == ("abcd", "abc")
     partly = step(cut_off, "de", heard="abde")
     assert seen(step(partly, "de", heard="de")) == ("abcd", "c")
-    assert seen(step(partly, "de", there="abde", heard="de")) == ("abcde", ""), "without its Node it is gone for good"
+    assert seen(step(partly, "de", there="abde", heard="de")) == ("abcde", ""), "a removed Node does not come back"
     back = step(step(partly, "de", heard="cde"), "de", heard="de")
     assert seen(back)[1] == ""
     assert len(back.spec.voters) == 5
     again = step(partly, "cde", heard="cde")
-    assert seen(again) == ("abcd", ""), "whoever is a candidate again is asked as one"
+    assert seen(again) == ("abcd", ""), "a returning candidate acknowledges as one"
 
 
 def test_the_outside_interface_is_the_named_one_or_the_one_on_the_segment() -> None:
@@ -296,8 +296,8 @@ def test_a_gateway_that_cannot_encrypt_is_no_candidate_where_there_are_others_an
     good, bad = node("dfw-0"), node("dfw-1", 2, encryption="none")
     far = node("lhr-0", 3, labels={})
     assert names([good, bad, far]) == ["dfw-0"]
-    assert sorted(names([good, bad])) == ["dfw-0", "dfw-1"], "in one city nobody encrypts"
-    assert names([bad, far]) == ["dfw-1"], "better than nobody"
+    assert sorted(names([good, bad])) == ["dfw-0", "dfw-1"], "one city needs no encryption"
+    assert names([bad, far]) == ["dfw-1"], "the only candidate"
     unwanted = node("dfw-1", 2, encryption="off")
     assert sorted(names([good, unwanted, far])) == ["dfw-0", "dfw-1"]
 

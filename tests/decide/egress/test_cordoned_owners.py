@@ -1,4 +1,4 @@
-"""A cordoned owner has a minute until its partner knows its connections; then the address moves without them."""
+"""A cordoned owner waits up to a minute until its partner knows its connections; then the address moves anyway."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def a_node(number: int, *, cordoned: bool = False, **taint: Any) -> JsonObject:
 
 
 def snapshot(now: float, *, others: int = 1, owner: JsonObject | None = None, synced: bool = False) -> Objects:
-    """The owner is cordoned; it says that it carries the address, and no word of connections."""
+    """Return objects with a cordoned owner that reports the address, and no sync unless `synced`."""
     own = owner or a_node(0, cordoned=True, timeAdded=rfc3339(CORDONED))
     nodes = {each["metadata"]["name"]: each for each in (own, *(a_node(number + 1) for number in range(others)))}
     entry = {"name": OWNER, "owner": True, "epoch": 3}
@@ -80,7 +80,7 @@ def test_the_only_gateway_keeps_the_address_after_that_minute() -> None:
 @pytest.mark.parametrize(
     ("taint", "wanted"),
     [
-        ({}, None),  # the node controller has not been there yet
+        ({}, None),  # the node controller has not set the taint yet
         ({"timeAdded": rfc3339(CORDONED)}, CORDONED),
         ({"value": "by hand"}, 0.0),
         ({"timeAdded": "soon"}, 0.0),
@@ -88,7 +88,7 @@ def test_the_only_gateway_keeps_the_address_after_that_minute() -> None:
 )
 def test_the_minute_begins_with_the_taint_of_the_cordon(taint: JsonObject, wanted: float | None) -> None:
     assert node_view(a_node(0, cordoned=True, **taint)).cordoned_at == wanted
-    assert node_view(a_node(0, **taint)).cordoned_at is None, "the cordon is over, and its taint is about to go"
+    assert node_view(a_node(0, **taint)).cordoned_at is None, "uncordoned, its taint about to be removed"
 
 
 def test_an_explanation_names_the_wait_and_its_end() -> None:

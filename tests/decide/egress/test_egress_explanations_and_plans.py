@@ -1,4 +1,4 @@
-"""Explanations name the reason and the smallest change; plans say beforehand what would happen."""
+"""Explanations name the reason and the smallest change; plans show the effects beforehand."""
 
 from __future__ import annotations
 

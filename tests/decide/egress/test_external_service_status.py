@@ -1,4 +1,4 @@
-"""Sources, rules and status of one ExternalService: what is granted, claimed and there works, and nothing else."""
+"""Sources, rules and status of one ExternalService: only granted, claimed and existing sources take effect."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_pods_of_the_service_reach_the_target_from_the_claimed_address_and_it_re
         ("10.128.0.2", 8000, "203.0.113.9", 5432)
     )
     assert (first.pod, first.network, first.gateway_ip, first.mark) == ("uid-a", "team/default", "192.0.2.5", 7)
-    assert first.transit_ip == second.transit_ip, "one for the node, Network and address"
+    assert first.transit_ip == second.transit_ip, "one for each node, Network and address"
     back = spec.ingress_rules[0]
     assert (back.source_ip, back.target_port, back.destination_ip, back.destination_port) == (
         ("203.0.113.9", 80, "10.128.0.2", 8080)
@@ -211,7 +211,7 @@ def test_the_target_reaches_ready_endpoints_or_those_that_still_serve() -> None:
     world.services["team/web"] = replace(web(), endpoints=(replace(one, ready=False), other), client_affinity=True)
     (into,) = compiled(service(), world).gateways["192.0.2.5"].ingress
     assert (into.weight, into.affinity) == (1, "ClientIP")
-    assert len(compiled(service(), world).forwarders["dfw-0"].egress_rules) == 2, "sources are so whether ready or not"
+    assert len(compiled(service(), world).forwarders["dfw-0"].egress_rules) == 2, "sources need not be ready"
     ending = (replace(one, ready=False, serving=False), replace(other, ready=False))
     world.services["team/web"] = replace(web(), endpoints=ending)
     (rule,) = compiled(service(), world).forwarders["dfw-0"].ingress_rules
@@ -351,9 +351,9 @@ def test_ports_of_endpoints_are_found_by_name() -> None:
 
 def test_where_an_address_is_carried_is_not_known_before_a_pod_runs_at_a_location_of_its_class() -> None:
     world, two = Plain(), address_class(locations=[{"name": "ams"}, {"name": "dfw"}])
-    assert first_place(service(), two, world) == "dfw", "where its pods are"
+    assert first_place(service(), two, world) == "dfw", "the place of its pods"
     assert first_place(service(), address_class(locations=[{"name": "ams"}, {"name": "lhr"}]), world) == ""
     world.services["team/web"] = replace(web(), endpoints=())
     assert first_place(service(), two, world) == ""
-    assert first_place(service(), address_class(locations=[{"name": "ams"}]), world) == "ams", "there is no other"
-    assert first_place(service(gateway={"location": "lhr"}), two, world) == "lhr", "as it wants"
+    assert first_place(service(), address_class(locations=[{"name": "ams"}]), world) == "ams", "the only place"
+    assert first_place(service(gateway={"location": "lhr"}), two, world) == "lhr", "the requested place"

@@ -13,11 +13,11 @@ from tests.decide.egress.leases import ADDRESS, World
 from tests.soak import SOAK
 
 WEATHER = [(0.0, 0.005, 0.0), (0.1, 0.05, 0.2), (0.3, 0.1, 0.0), (0.05, 0.005, 0.5)]
-"""Share of messages that are lost, usual delay in seconds, and share of those that come far too late."""
+"""Share of lost messages, usual delay in seconds, and share of messages that come far too late."""
 
 
 def trouble(world: World) -> None:
-    """One thing goes wrong: a node stands still, starts anew, loses its links, is cordoned, or gets them back."""
+    """Disturb a node: pause it, restart it, cut it off, reconnect it, cordon it or make it give up."""
     node = world.nodes[world.dice.choice(sorted(world.nodes))]
     match world.dice.randrange(6):
         case 0:
@@ -42,7 +42,7 @@ def test_never_two_holders_in_any_weather() -> None:
 
 
 def live_through(seed: int) -> None:
-    """One random history; the seed says which."""
+    """Run one random history, determined by the seed."""
     loss, delay, late = WEATHER[seed % len(WEATHER)]
     world = World(seed, nodes=1 + seed % 5, loss=loss, delay=delay, late=late)
     for _ in range(30):
@@ -69,7 +69,7 @@ def test_never_two_holders_while_voters_change_one_at_a_time(seed: int) -> None:
         world.voters = tuple(sorted(voters))
         order = names[:]
         world.dice.shuffle(order)
-        for name in order:  # the next change comes when every candidate has acknowledged this one
+        for name in order:  # the next change waits until every candidate has acknowledged this one
             world.run(world.dice.choice([0.0, 0.0, 0.05, 0.3]))
             world.nodes[name].follow(world.candidates, world.voters)
     world.cut = set()
@@ -104,7 +104,7 @@ def test_an_owner_that_says_goodbye_is_replaced_at_once_by_the_next_in_line() ->
     owner.candidate.allow(False)
     since = world.now
     owner.act(owner.candidate.give_up())
-    assert not owner.live, "dropped before anybody hears of it"
+    assert not owner.live, "dropped before the release is sent"
     world.run(0.5)
     when, new, _ = world.owners[-1]
     assert new != owner.name
@@ -149,7 +149,7 @@ def test_a_foreign_holder_keeps_the_address_from_being_carried() -> None:
     assert not world.owners
     node.stranger = False
     world.run(20)
-    assert not world.owners, "looked for again after a minute only"
+    assert not world.owners, "the next probe comes after a minute"
     world.run(15)
     assert world.owner == "n0"
 
@@ -174,7 +174,7 @@ def test_a_request_that_its_own_release_has_overtaken_is_not_promised() -> None:
     assert isinstance(voter.asked("a", Ask(ADDRESS, 3, 2), 2.2).message, Refuse)
     assert isinstance(voter.asked("b", Ask(ADDRESS, 4, 1), 2.2).message, Grant)
     assert isinstance(voter.asked("b", Ask(ADDRESS, 4, 2), 2.2).message, Grant)
-    assert voter.released("a", Release(ADDRESS, 3), 2.3) == [], "a late release takes nothing from another"
+    assert voter.released("a", Release(ADDRESS, 3), 2.3) == [], "a late release affects no other promise"
     assert isinstance(voter.asked("a", Ask(ADDRESS, 9, 3), 2.4).message, Refuse)
 
 
@@ -200,7 +200,7 @@ def test_a_promise_counts_from_when_it_was_asked_for_however_late_it_comes() -> 
 
 
 def elected() -> Candidate:
-    """The owner by the votes of a and b at 10, and of c later."""
+    """Return the owner by the votes of a and b at 10, before the vote of c."""
     candidate = Candidate("a", ADDRESS, ["a", "b"], ["a", "b", "c"], epoch=4)
     candidate.vacant("b", Vacant(ADDRESS, 4), 10.0)
     candidate.granted("a", Grant(ADDRESS, 5, 1), 10.0)
@@ -237,14 +237,14 @@ def test_an_agent_that_started_anew_and_fails_to_be_elected_is_silent_before_it_
 @pytest.mark.parametrize("how", ["its owner says goodbye", "its owner is no candidate any more"])
 def test_the_next_candidate_campaigns_at_once_when_the_owner_leaves(how: str) -> None:
     second = Candidate("b", ADDRESS, ["a", "b"], ["a", "b", "c"], epoch=1)
-    assert second.vacant("c", Vacant(ADDRESS, 1), 0.0) == [], "a voter's word has come first"
+    assert second.vacant("c", Vacant(ADDRESS, 1), 0.0) == [], "a voter's message came first"
     asked = second.given_up("a", 0.01) if how.endswith("goodbye") else second.change(["b"], ["a", "b", "c"], 0.01)
     assert [(each.to, each.message.epoch) for each in asked if isinstance(each, Send)] == [("a", 2), ("b", 2), ("c", 2)]
-    assert second.given_up("a", 0.02) == [], "once"
+    assert second.given_up("a", 0.02) == [], "asked once"
 
 
 def test_a_voter_that_promised_to_a_candidate_that_lost_promises_to_the_owner_again() -> None:
-    """It knows a higher number than the owner was elected with: the owner asks with a higher one still."""
+    """The voter knows a higher epoch than the owner's: the owner asks with a higher one still."""
     world = World(8, nodes=4)
     world.run(3)
     owner, loser = world.nodes[world.owner or ""], world.nodes[world.candidates[1]]
@@ -255,8 +255,8 @@ def test_a_voter_that_promised_to_a_candidate_that_lost_promises_to_the_owner_ag
         voter.voter.released(loser.name, Release(ADDRESS, owner.candidate.epoch + 3), loser.now)
     world.cut.clear()
     world.run(20)
-    assert [each for _, each, _ in world.owners] == [owner.name], "one election"
-    assert len(set(world.epochs(ADDRESS))) == 1, "each voter promises to the owner"
+    assert [each for _, each, _ in world.owners] == [owner.name], "a single election"
+    assert len(set(world.epochs(ADDRESS))) == 1, "each voter promised to the owner"
 
 
 def test_elections_end_when_a_voter_was_away_for_longer_than_a_lease() -> None:
@@ -272,21 +272,21 @@ def test_elections_end_when_a_voter_was_away_for_longer_than_a_lease() -> None:
     before = max(world.epochs(ADDRESS))
     world.run(10)
     assert (world.owner, len(world.owners)) == (owner, first)
-    assert set(world.epochs(ADDRESS)) == {before}, "nobody asks any more but the owner"
+    assert set(world.epochs(ADDRESS)) == {before}, "only the owner still asks"
 
 
 def test_an_owner_whose_clock_stood_still_is_silent_when_its_first_request_is_refused() -> None:
-    """A virtual machine that was paused: by its own clock and its kernel's, the lease goes on."""
+    """A paused virtual machine: by its own clock and its kernel's, the lease continues."""
     candidate = elected()
     (ask, *_) = candidate.tick(10.3)
     assert isinstance(ask, Send)
     assert isinstance(ask.message, Ask)
-    assert candidate.refused("c", Refuse(ADDRESS, 6, ask.message.nonce), 10.31) == [], "c had promised nothing"
+    assert candidate.refused("c", Refuse(ADDRESS, 6, ask.message.nonce), 10.31) == [], "c had not promised"
     assert candidate.refused("b", Refuse(ADDRESS, 6, ask.message.nonce), 10.31)[0] == Drop(ADDRESS)
 
 
 def test_a_message_from_before_a_pause_does_not_hide_the_refusals_after_it() -> None:
-    """Datagrams wait in the socket of a paused machine: the voters' messages that the address was free for a while."""
+    """Datagrams wait in the socket of a paused machine: old messages of voters that the address was free."""
     candidate = elected()
     first, second = (
         send
@@ -296,8 +296,8 @@ def test_a_message_from_before_a_pause_does_not_hide_the_refusals_after_it() -> 
     )
     assert isinstance(first.message, Ask)
     assert isinstance(second.message, Ask)
-    assert first.message.epoch == 5, "b has promised under this ballot"
-    assert second.message.epoch == 6, "c has not"
+    assert first.message.epoch == 5, "b promised with this ballot"
+    assert second.message.epoch == 6, "c did not"
     assert candidate.refused("b", Refuse(ADDRESS, 6, first.message.nonce), 10.31)[0] == Drop(ADDRESS)
 
 
@@ -312,7 +312,7 @@ def test_a_voter_that_has_just_started_takes_no_promise_back_by_refusing() -> No
 
 
 def test_a_voter_that_claims_an_absurd_number_does_not_move_the_owners_ballot() -> None:
-    """A stolen node would otherwise push every voter beyond the numbers that messages can carry."""
+    """Otherwise a stolen node would push every voter beyond the largest epoch of messages."""
     holder = LeaseHolder(ADDRESS, 5, ["a", "b", "c"])
     holder.ask(10.0)
     holder.granted("b", Grant(ADDRESS, 5, 1))

@@ -1,4 +1,4 @@
-"""Objects of other namespaces that are not granted: status, plan and explanation treat them as missing."""
+"""Objects of other namespaces without a grant: status, plan and explanation treat them as missing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ THEIRS = {"service": {"name": "web", "namespace": "shop"}, "sourceIPClaim": {"na
 
 
 def shop(granted: str | None = "") -> Plain:
-    """A world with a Service of the namespace `shop` and its pod; None: without."""
+    """Return a world with a Service of the namespace `shop` and its pod; None: without."""
     world = Plain()
     if granted is not None:
         world.services["shop/web"], world.granted["shop/web"] = web("x", namespace="shop"), granted
@@ -29,7 +29,7 @@ def shop(granted: str | None = "") -> Plain:
 
 
 def everything_told(wanted: ExternalService, world: Plain) -> Any:
-    """Status, conditions, plan and explanation of an ExternalService."""
+    """Return status, conditions, plan and explanation of an ExternalService."""
     found, seen = resolve(wanted, world), Observed()
     told = (
         roll_up(found, Compiled(), "", seen),

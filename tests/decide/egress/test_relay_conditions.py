@@ -1,4 +1,4 @@
-"""Whether rules are in force, as a Forwarder and a Gateway say it."""
+"""Conditions of a Forwarder and a Gateway: rules in force or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A released address goes silent, rests, and is free again; whatever is interrupted goes on where it was."""
+"""A released address goes silent, rests, and is free again; an interrupted release continues."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_held_address_is_bound_and_stays_so() -> None:
     assert step(held(), alive=True) == SourceIPRelease()
     resting = held(status={"phase": "Quarantined", "quarantinedUntil": "2026-11-17T12:00:00Z"})
     again = step(resting, alive=True).status
-    assert again is not None, "whoever had it last has it back"
+    assert again is not None, "the last claim regains it"
     assert (again.phase, again.quarantined_until) == ("Bound", None)
 
 

@@ -33,7 +33,7 @@ def values(spec: ForwarderSpec | GatewaySpec) -> int:
 
 
 def gateway(rules: int, *own: str) -> Gateway:
-    """A Gateway with rules of another ExternalService, and one rule for each of our Forwarders."""
+    """Return a Gateway with rules of another ExternalService, and one rule for each of our Forwarders."""
     names = [*(f"team.other.{n:08x}" for n in range(rules)), *own]
     made = [
         GatewayRule("TCP", f"240.0.{n >> 8}.{n & 255}", destination_ip="203.0.113.8", destination_port=1,
@@ -44,7 +44,7 @@ def gateway(rules: int, *own: str) -> Gateway:
 
 
 def full(room: int, *own: str) -> Gateway:
-    """A Gateway with room for so many more values."""
+    """Return a Gateway with room for this many more values."""
     rules = 1000
     while values(gateway(rules, *own).spec) < MAX_SPEC_VALUES - room:
         rules += 5
@@ -52,7 +52,7 @@ def full(room: int, *own: str) -> Gateway:
 
 
 def on_nodes(count: int, each: int = 1) -> Plain:
-    """A Service with so many pods on each of so many nodes."""
+    """Return a Service with this many pods on each of this many nodes."""
     pods = [f"p{n:03}" for n in range(count * each)]
     world = Plain(services={"team/web": web(*pods)})
     world.nodes |= {f"dfw-{n}": node(f"dfw-{n}", n % 250, labels={}) for n in range(2, count)}

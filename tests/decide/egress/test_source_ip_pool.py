@@ -1,4 +1,4 @@
-"""Claims get addresses of their class: those they hold, ask for, or any; never what is reserved, held or resting."""
+"""Claims get addresses of their class: held, requested or any; never reserved, foreign or resting ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def given(pool: SourceIPPool, wanted: SourceIPClaim) -> list[str]:
 def refused(pool: SourceIPPool, wanted: SourceIPClaim) -> str:
     verdict = pool.bind(wanted)
     assert verdict.value is None
-    assert verdict.refusals[0].change, "every no says what would help"
+    assert verdict.refusals[0].change, "every refusal names a change"
     return verdict.refusals[0].reason
 
 
@@ -74,7 +74,7 @@ def test_an_address_that_others_hold_is_refused_unless_the_class_shares() -> Non
     )
     assert given(SourceIPPool(address_class(sharing="Class"), [theirs]), claim(address="192.0.2.5")) == ["192.0.2.5"]
     fresh = given(SourceIPPool(address_class(sharing="Class"), [theirs]), claim())
-    assert fresh != ["192.0.2.5"], "without a number each gets one of its own"
+    assert fresh != ["192.0.2.5"], "without a request each claim gets its own"
 
 
 def resting(namespace_uid: str) -> SourceIP:
@@ -94,7 +94,7 @@ def test_a_resting_address_goes_back_to_the_namespace_that_had_it_and_to_nobody_
     pool = SourceIPPool(address_class(ranges="192.0.2.4/31"), [resting("uid-team")], uid_of="uid-{}".format)
     assert given(pool, claim(address="192.0.2.5")) == ["192.0.2.5"]
     assert refused(pool, claim(namespace="shop", address="192.0.2.5")) == "AddressQuarantined"
-    assert given(pool, claim()) == ["192.0.2.4"], "never without being asked for"
+    assert given(pool, claim()) == ["192.0.2.4"], "only on request"
     pool.lose(ip_address("192.0.2.4"))
     assert refused(pool, claim()) == "PoolExhausted"
 

@@ -1,8 +1,8 @@
 """The code of leases takes only steps that the model allows.
 
 The real voters, candidates and holders run through a random history in virtual time. After every step of a node, and
-whenever time has passed, their state is read as a state of the model. A way of steps of the model must lead from the
-state before to the state after.
+whenever time has passed, their state is read as a state of the model. Steps of the model must lead from the state
+before to the state after.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Deviation(AssertionError):
 
 
 class Watched(World):
-    """Three voters of whom two are candidates, and the model beside them."""
+    """Three voters, two of them candidates, and the model beside them."""
 
     def __init__(self, seed: int, addresses: Sequence[str] = (ADDRESS,), **weather: float) -> None:
         self._asked, self._released = [0, 0], [0, 0]
-        self._held: dict[str, int] = {}  # voter -> who has its promise, or had it when it was started anew
+        self._held: dict[str, int] = {}  # voter -> holder of its promise, or of the one before its restart
         self.model: State | None = None
         self.reached: set[str] = set()
         super().__init__(seed, 3, addresses=addresses, **weather)
@@ -47,13 +47,13 @@ class Watched(World):
     def send(self, sender: str, to: str, message: Message | Together) -> None:
         if sender in self.candidates and isinstance(message, Ask | Release) and message.address == ADDRESS:
             number = self.candidates.index(sender)
-            # A holder that is refused for good gives back the ballot that it would have asked with next.
+            # A holder with a final refusal gives back the ballot of its next request.
             self._asked[number] |= 1 << message.epoch
             self._released[number] |= (1 << message.epoch) * isinstance(message, Release)
         super().send(sender, to, message)
 
     def observe(self) -> None:
-        """Find the way in the model from the last state to this one."""
+        """Find a path in the model from the last state to this one."""
         assert self.model is not None
         elected = max((epoch for _, _, epoch in self.owners), default=0)
         after = self._read(elected, ordered=True)
@@ -99,7 +99,7 @@ class Watched(World):
 
 
 def _way(before: State, after: State) -> list[str] | None:
-    """The names of steps that lead from one state to another, each of them closer; None when there are none.
+    """Return the names of steps from one state to another, each of them closer; None when there are none.
 
     An expiry may be as far: a kernel that relied on an older promise than its holder counts is silent by an expiry of
     both, after which the holder counts the newer promise.
@@ -124,7 +124,7 @@ def _way(before: State, after: State) -> list[str] | None:
 
 
 def _distance(one: State, other: State) -> int:
-    """In how many facts two states differ; voters are in no particular order."""
+    """Count the differences of two states; voters are unordered."""
     voters = min(sum(map(_apart, one.voters, order)) for order in permutations(other.voters))
     return voters + sum(map(_apart, one.nodes, other.nodes)) + (one[2:] != other[2:])
 
@@ -140,7 +140,7 @@ def _apart(one: Voter | Node, other: Voter | Node) -> int:
 
 
 def live_through(world: World, dice: random.Random, troubles: int) -> None:
-    """A history of lost, late, repeated and reordered messages, pauses, restarts and hand-overs."""
+    """Run a history of lost, late, repeated and reordered messages, pauses, restarts and hand-overs."""
     for _ in range(troubles):
         node = world.nodes[dice.choice(sorted(world.nodes))]
         match dice.choice(["restart", "pause", "cut", "give up", "none", "none"]):
@@ -159,7 +159,7 @@ def live_through(world: World, dice: random.Random, troubles: int) -> None:
 
 
 def histories(number: int, *addresses: str) -> set[str]:
-    """The steps of the model that the first address came to in some histories."""
+    """Return the steps of the model that the first address took in some histories."""
     reached: set[str] = set()
     for seed in range(number):
         dice = random.Random(f"weather {seed}")
@@ -173,7 +173,7 @@ def histories(number: int, *addresses: str) -> set[str]:
 @pytest.mark.soak(minutes=10)
 @pytest.mark.timeout(0 if SOAK else 120)
 def test_every_step_of_the_code_is_one_of_the_model() -> None:
-    assert histories(2000 if SOAK else 30) == ALL_STEPS, "each sort of step occurs"
+    assert histories(2000 if SOAK else 30) == ALL_STEPS, "not every kind of step occurs"
 
 
 @pytest.mark.soak(minutes=10)
@@ -185,7 +185,7 @@ def test_a_second_address_of_the_same_nodes_adds_no_step_to_those_of_the_first(a
 
 
 def renews_addresses_that_are_in_no_group(patch: pytest.MonkeyPatch) -> None:
-    """A joint renewal counts for an address that joined after it was sent."""
+    """Let a joint renewal count for an address that joined after it was sent."""
     patch.setattr(Joint, "sent", lambda self, _address: self.granted)
 
 
@@ -198,12 +198,12 @@ def test_a_promise_that_one_address_owes_to_another_is_a_step_that_the_model_doe
 
 
 def lapses_too_early(patch: pytest.MonkeyPatch) -> None:
-    """A voter promises for less than holders count on."""
+    """Let a voter promise for less time than holders count on."""
     patch.setattr(voting, "LEASE", 1.0)
 
 
 def speaks_too_early(patch: pytest.MonkeyPatch) -> None:
-    """A voter that has started anew promises at once."""
+    """Let a restarted voter promise at once."""
     begin = voting.Voter.__init__
 
     def early(self: voting.Voter, started: float, epochs: dict[str, int] | None = None) -> None:
@@ -213,18 +213,18 @@ def speaks_too_early(patch: pytest.MonkeyPatch) -> None:
 
 
 def gives_back_while_live(patch: pytest.MonkeyPatch) -> None:
-    """An owner gives its promises back and lets its kernel go on."""
+    """Let an owner give its promises back while its kernel continues."""
     end = Candidate._end
     patch.setattr(Candidate, "_end", lambda self: [each for each in end(self) if not isinstance(each, Drop)])
 
 
 def counts_for_too_long(patch: pytest.MonkeyPatch) -> None:
-    """A holder counts a promise for longer than a voter keeps it."""
+    """Let a holder count a promise for longer than the voter keeps it."""
     patch.setattr(holding, "LASTS", LASTS + 0.5)
 
 
 def renews_whatever_it_is_asked_for(patch: pytest.MonkeyPatch) -> None:
-    """A voter does not look at the digest, nor at whether it may speak."""
+    """Let a voter ignore the digest, and its silence after a restart."""
     patch.setattr(voting.Voter, "renewed", lambda _self, _sender, asked, _now: Renewed(asked.digest, asked.nonce))
 
 

@@ -1,4 +1,4 @@
-"""Every state that the lease protocol can reach keeps its invariants, and an owner can gather all votes again."""
+"""Every reachable state of the lease protocol keeps its invariants, and an owner can gather all votes again."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ Steps = Iterator[tuple[str, State]]
 
 
 class Found(Exception):
-    """A state that breaks an invariant, and the way there."""
+    """A state that breaks an invariant, and the path to it."""
 
 
 def explore(candidates: int, ballots: int, more: Callable[[State], Steps] = lambda _: iter(())) -> set[State]:
-    """Every state that can be reached, but for an exchange of candidates. Raises Found."""
+    """Return every reachable state, up to an exchange of candidates. Raises Found."""
     first = start(candidates)
     came_from: dict[State, tuple[str, State] | None] = {first: None}
     reached = [first]
-    for state in reached:  # grows meanwhile
+    for state in reached:  # the loop extends the list
         for name, after in ((name, canonical(after)) for name, after in (*steps(state, ballots), *more(state))):
             if after not in came_from:
                 came_from[after] = name, state
@@ -48,7 +48,7 @@ def _way(came_from: dict[State, tuple[str, State] | None], state: State) -> list
 )
 def test_no_two_kernels_carry_an_address_and_epochs_grow(candidates: int, ballots: int, states: int) -> None:
     reached = explore(candidates, ballots)
-    assert len(reached) == states, "the model is the one whose figures are published"
+    assert len(reached) == states, "the size differs from the published one"
     assert any(state.live(number) for state in reached for number in range(candidates))
     assert max(state.elected for state in reached) == ballots
     for state in reached:
@@ -56,7 +56,7 @@ def test_no_two_kernels_carry_an_address_and_epochs_grow(candidates: int, ballot
 
 
 def _check_that_an_owner_gathers_all_votes(state: State, most: int) -> None:
-    """Elections end: while the others are quiet, every voter comes to promise to the owner, whatever it promised."""
+    """Assert that elections end: while other nodes are quiet, every voter comes to promise to the owner."""
     owner = next((number for number, node in enumerate(state.nodes) if state.live(number) and _owns(node)), None)
     if owner is None:
         return
@@ -75,21 +75,21 @@ def _owns(node: Node) -> bool:
 
 
 def _take(state: State, most: int, wanted: Callable[[State], bool]) -> State:
-    """The first step that does it."""
+    """Return the state after the first step with the wanted effect."""
     found = next((after for _, after in steps(state, most) if wanted(after)), None)
     assert found is not None, f"nothing brings {state} further"
     return found
 
 
 def _is_quiet(now: State, after: State, owner: int) -> bool:
-    """A voter promises to the owner, speaks again, or is done with somebody else; and nobody else does anything."""
+    """Return True if a step only brings a voter closer to a promise to the owner."""
     if now.nodes != after.nodes:
         return False
     return _left(after, owner) < _left(now, owner)
 
 
 def _left(state: State, owner: int) -> int:
-    """How many small steps each voter is from promising to the owner."""
+    """Return the number of steps until all voters have promised to the owner."""
     return sum(_distance(voter, owner) for voter in state.voters)
 
 
@@ -101,21 +101,21 @@ def _distance(voter: Voter, owner: int) -> int:
 
 
 def speaks_too_early(state: State) -> Steps:
-    """A voter that has started anew promises at once."""
+    """Let a restarted voter promise at once."""
     for index, voter in enumerate(state.voters):
         if voter.silent:
             yield "too early", _changed(state, index, voter._replace(silent=False))
 
 
 def lapses_too_early(state: State) -> Steps:
-    """A voter counts from when the request was sent, and the holder from when the answer came."""
+    """Let a voter count from the request, while the holder counts from the response."""
     for index, voter in enumerate(state.voters):
         if voter.held:
             yield "too early", _changed(state, index, voter._replace(held=False))
 
 
 def gives_back_while_live(state: State) -> Steps:
-    """An owner gives its promises back before its kernel is silent."""
+    """Let an owner give its promises back before its kernel is silent."""
     for number, node in enumerate(state.nodes):
         if _owns(node):
             idle = Node(asked=node.asked, released=node.released | 1 << node.ballot)
@@ -123,7 +123,7 @@ def gives_back_while_live(state: State) -> Steps:
 
 
 def forgets_epochs(state: State) -> Steps:
-    """A voter whose disk was lost."""
+    """Let a voter lose its disk."""
     for index, voter in enumerate(state.voters):
         if voter.silent:
             yield "forgotten", _changed(state, index, voter._replace(epoch=0))
@@ -134,9 +134,9 @@ def _changed(state: State, index: int, voter: Voter) -> State:
 
 
 def test_an_exchange_of_candidates_loses_no_state() -> None:
-    """All states of the smallest model, with and without the exchange."""
+    """Compare all states of the smallest model with and without the exchange."""
     reached, queue = {start(2)}, [start(2)]
-    for state in queue:  # grows meanwhile
+    for state in queue:  # the loop extends the list
         after = {each for _, each in steps(state, 1)} - reached
         reached |= after
         queue += after

@@ -1,4 +1,4 @@
-"""A world of plain values, for what decides about external services."""
+"""A world of plain values for decisions about ExternalServices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GATEWAY = {"submariner.io/gateway": "true"}
 
 
 def node(name: str, number: int = 1, *, encryption: str = "kernel", **more: object) -> NodeView:
-    """A Ready gateway in the city that its name begins with, on the segment 192.0.2.0/24."""
+    """Return a Ready gateway in the city of its name's prefix, on the segment 192.0.2.0/24."""
     facts = NodeFacts([OutsideInterface("outside0", [f"192.0.2.{200 + number}/24"])], encryption, True, f"key-{name}")  # type: ignore[arg-type]
     city = name.partition("-")[0]
     plain = {"address": f"198.18.0.{number}", "city": city, "location": city, "labels": GATEWAY, "facts": facts}
@@ -26,7 +26,7 @@ def node(name: str, number: int = 1, *, encryption: str = "kernel", **more: obje
 
 
 def web(*pods: str, namespace: str = "team", name: str = "web", **more: object) -> ServiceView:
-    """A Service on port 80, whose pods answer on 8080, with endpoints of these pods."""
+    """Return a Service on port 80 with endpoints of these pods on port 8080."""
     ports = (PortView("http", "TCP", 8080),)
     endpoints = tuple(EndpointView(f"10.128.0.{n}", pod, f"uid-{pod}", f"{namespace}/default", ports=ports)
                       for n, pod in enumerate(pods, 2))  # fmt: skip
@@ -48,8 +48,8 @@ class Plain:
     classes: dict[str, SourceIPClass] = field(
         default_factory=lambda: {"partner": address_class(inbound={"policy": "FromTarget"})}
     )
-    granted: dict[str, str] = field(default_factory=dict[str, str])  # the annotation of a Service, by its key
-    looked_into: list[str] = field(default_factory=list[str])  # keys of the Services whose endpoints were read
+    granted: dict[str, str] = field(default_factory=dict[str, str])  # key of a Service -> its annotation
+    looked_into: list[str] = field(default_factory=list[str])  # keys of Services with endpoints that were read
     locations: set[str] = field(default_factory=lambda: {"dfw", "ams"})
     others: list[ExternalService] = field(default_factory=list[ExternalService])
     held: dict[Address, str] = field(default_factory=dict[Address, str])
