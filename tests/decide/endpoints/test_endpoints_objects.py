@@ -1,4 +1,4 @@
-"""The v1 Endpoints object of a Service: subsets, readiness, truncation, labels, annotations, and when it stays."""
+"""The v1 Endpoints object of a Service: subsets, readiness, truncation, labels, annotations, unchanged objects."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_the_time_of_a_change_is_that_of_the_pods_it_is_about() -> None:
     assert second["metadata"]["annotations"] == {TRIGGER_TIME: "2026-11-15T10:02:00Z"}
     third = made(wanted, one, two, known=second)
     assert third is not None
-    assert third["metadata"]["annotations"] == {}, "nobody became anything: somebody went"
+    assert third["metadata"]["annotations"] == {}, "an endpoint only disappeared"
 
 
 def many(count: int, start: int = 0, **more: Any) -> list[EndpointPod]:
@@ -154,7 +154,7 @@ def test_beyond_a_thousand_it_is_cut_off_and_says_so() -> None:
     ready, not_ready, _ = listed(known["subsets"][0])
     assert (len(ready), len(not_ready)) == (900, 100)
     assert known["metadata"]["annotations"][OVER_CAPACITY] == "truncated"
-    assert made(service(), *pods, known=known) is None, "written once"
+    assert made(service(), *pods, known=known) is None, "truncated once"
     fewer = made(service(), *pods[:1000], known=known)
     assert fewer is not None
     assert OVER_CAPACITY not in fewer["metadata"]["annotations"]
@@ -177,7 +177,7 @@ def test_beyond_two_thousand_ports_it_is_cut_off_and_says_so() -> None:
     assert [len(each["subsets"]) for each in (whole, cut)] == [2, 2]
     assert OVER_CAPACITY not in whole["metadata"]["annotations"]
     assert cut["metadata"]["annotations"][OVER_CAPACITY] == "truncated"
-    assert made(wanted, *pods, known=cut) is None, "it says so already"
+    assert made(wanted, *pods, known=cut) is None, "already marked as truncated"
 
 
 def test_each_subset_keeps_its_share() -> None:
@@ -198,7 +198,7 @@ OFFERS = st.lists(
 
 
 def meant(offers: list[SubsetAddresses]) -> dict[tuple[ResolvedPort | None, Any], bool]:
-    """Who answers where, and whether ready: not when anybody says not."""
+    """Return each port and address with its readiness; one unready entry makes it unready."""
     found: dict[tuple[ResolvedPort | None, Any], bool] = {}
     for offer in offers:
         for port in offer.ports or (None,):
@@ -218,7 +218,7 @@ def test_repacking_keeps_who_answers_where(offers: list[SubsetAddresses]) -> Non
     assert {key: ready for key, ready in meant(again).items() if key[0] is not None} == without
     ports = [port for each in found for port in each.ports]
     assert len(ports) == len(set(ports)), "a port is in one subset"
-    assert finished(repacked(again, 1000)) == found, "canonical"
+    assert finished(repacked(again, 1000)) == found, "stable"
 
 
 @given(st.lists(st.tuples(st.integers(0, 700), st.integers(0, 700)), min_size=1, max_size=6))
@@ -236,7 +236,7 @@ def test_truncation_keeps_ready_ones_first_and_never_more_than_there_is_room_for
 
 
 def test_ports_times_addresses_are_bounded() -> None:
-    """Two thousand ports that each pod resolves in its own way: more than anybody can list."""
+    """Two thousand ports that resolve differently in each pod would exceed any object."""
     addresses = {(str(number), ""): True for number in range(2000)}
     offers = [
         SubsetAddresses(
@@ -250,7 +250,7 @@ def test_ports_times_addresses_are_bounded() -> None:
 
 
 def test_others_have_their_turn_between_the_pieces() -> None:
-    """Ten thousand pods that all answer at the same port, and ten thousand that each answer at another."""
+    """Ten thousand pods on one port, and ten thousand on a port of their own each."""
     for pods in (many(10_000), [pod(str(n), f"10.0.{n // 256}.{n % 256}", port=n + 1) for n in range(10_000)]):
         listing = EndpointsBuilder(service())
         for each in pods:

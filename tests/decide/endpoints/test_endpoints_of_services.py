@@ -1,4 +1,4 @@
-"""Which pods are behind a Service, at which ports, on which network; and in which slice each one is."""
+"""The pods behind a Service, their ports and networks, and the assignment of endpoints to slices."""
 
 from __future__ import annotations
 

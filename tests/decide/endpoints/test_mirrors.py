@@ -1,4 +1,4 @@
-"""What EndpointSlices say of Endpoints that somebody wrote."""
+"""EndpointSlices of Endpoints that a user wrote."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_of_a_subset_a_thousand_are_mirrored_the_ready_ones_first() -> None:
 
 
 def test_shared_ports_do_not_multiply_without_end() -> None:
-    """Five thousand ports that are all in one large subset and each in one more: 25 million in all."""
+    """Five thousand ports, all in one large subset and each in a second one: 25 million entries in all."""
     ports = [{"name": f"p{number}", "port": number + 1} for number in range(5000)]
     shared = {"addresses": ips(5000), "ports": ports}
     own = [

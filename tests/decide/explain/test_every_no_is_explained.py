@@ -1,4 +1,4 @@
-"""Explanations: one sentence, what it follows from by city and node, and the smallest change that would help."""
+"""Explanations: one sentence, its reasons by city and node, and the smallest change that would help."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_a_limit_that_is_named_has_room_for_all_cities_and_for_what_an_ordered_o
     raised = "Raise pods of ResourceQuota limits to {} and cpu of ResourceQuota limits to {}, or scale"
     assert why(scene, WORKLOADS.resource, "web").change.startswith(raised.format(6, 6))
     city = why(scene, DEPLOYMENTS.resource, deployments["LHR"].metadata.name)
-    assert city.change == "Raise pods of ResourceQuota limits to 4, or scale something else down.", "the city alone"
+    assert city.change == "Raise pods of ResourceQuota limits to 4, or scale something else down.", "only this city"
 
 
 @pytest.mark.parametrize(
@@ -327,7 +327,7 @@ def test_a_workload_shows_every_city_and_the_worst_of_them_in_the_sentence() -> 
 
 
 def test_a_fault_in_several_cities_names_the_change_for_each() -> None:
-    """And what is one change for all of them is named once."""
+    """A change that helps all of them is named once."""
     scene = Scene()
     for city in ("DFW", "LHR"):
         scene.place(city, nodes=1, cpu="1")
@@ -351,7 +351,7 @@ def test_a_workload_whose_network_does_not_exist_says_so_first() -> None:
 
 
 def test_a_network_that_is_being_deleted_is_told_to_those_who_use_it() -> None:
-    """Even while all they have runs: it cannot be made again before they leave it."""
+    """Even while all of it runs: the Network cannot be created again before they leave it."""
     scene = Scene()
     scene.place("DFW")
     deployment = scene.deploy(workload("DFW", replicas=1))["DFW"]
@@ -421,7 +421,7 @@ def test_a_machine_whose_image_cannot_be_had_says_what_to_set() -> None:
 
 
 def machine_of(scene: Scene, state: JsonObject, ready: tuple[str, str] = ("", "")) -> None:
-    """A machine `vm` on a node whose container is so; `ready` are reason and message of its Pod not being ready."""
+    """Add a machine `vm` with this container state; `ready` are reason and message of its Pod's condition Ready."""
     scene.place("DFW")
     scene.pod("vm", node="dfw-0")
     pod = PODS.get(scene.world, "default/vm")
@@ -434,7 +434,7 @@ def machine_of(scene: Scene, state: JsonObject, ready: tuple[str, str] = ("", ""
 
 
 def ended(reason: str, code: int = 1, message: str = "") -> JsonObject:
-    """A container that has ended before, and waits to be started again."""
+    """Return the state of a container that has ended and waits for its restart."""
     waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}}
     return {"state": waiting, "lastState": {"terminated": {"exitCode": code, "reason": reason, "message": message}}}
 

@@ -1,4 +1,4 @@
-"""The smallest change for a Workload that waits for a GPU: it names a pod whose deletion helps, and no other."""
+"""The smallest change for a Workload that waits for a GPU: it names a pod to delete, and no unrelated one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GPU = "datumcloud.com/nvidia-h200"
 
 
 def wants_a_gpu(name: str, replicas: int = 1, **metadata: Any) -> JsonObject:
-    """A Workload in one city, of instances that ask for one GPU each and name no class."""
+    """Return a Workload in one city, with instances that request one GPU each and name no class."""
     found = workload("DFW", name=name, replicas=replicas)
     found["metadata"].update(metadata)
     found["spec"]["template"]["spec"]["runtime"]["resources"]["requests"][GPU] = "1"
@@ -24,7 +24,7 @@ def wants_a_gpu(name: str, replicas: int = 1, **metadata: Any) -> JsonObject:
 
 @pytest.fixture
 def scene() -> Scene:
-    """One node with one GPU."""
+    """Return a scene of one node with one GPU."""
     made = Scene()
     made.place("DFW", nodes=0)
     labels = {"kubernetes.io/hostname": "dfw-0", LOCATION: "dfw"}

@@ -1,4 +1,4 @@
-"""Who makes room for a pod, whom a budget keeps on a node that is being drained, and what can be done about it."""
+"""Pods that make room for other pods, pods that a budget keeps on a draining node, and possible changes."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def explain(scene: Scene, resource: str, key: str) -> Explanation:
 
 
 def line(scene: Scene, resource: str, key: str, rule: str) -> ExplanationLine | None:
-    """What one rule says."""
+    """Return the line of one rule."""
     return next((each for each in explain(scene, resource, key).verdicts if each.rule == rule), None)
 
 
 def drained(ready: bool = True) -> Scene:
-    """A pod on a node that takes no more."""
+    """Return a scene with a pod on a cordoned node."""
     scene = Scene()
     scene.place("LHR", nodes=0)
     scene.node("lhr-0", "lhr", unschedulable=True)
@@ -95,16 +95,16 @@ def test_two_budgets_over_one_pod_say_that_one_has_to_go() -> None:
 def test_a_budget_is_not_spoken_of_when_it_keeps_nobody() -> None:
     scene = drained()
     budget(scene, healthy=3)
-    assert line(scene, PODS.resource, "default/web", "disruptionbudget") is None, "one may go"
+    assert line(scene, PODS.resource, "default/web", "disruptionbudget") is None, "the budget allows one"
     scene = drained(ready=False)
     budget(scene)
-    assert line(scene, PODS.resource, "default/web", "disruptionbudget") is None, "it is not what is protected"
+    assert line(scene, PODS.resource, "default/web", "disruptionbudget") is None, "budgets protect healthy pods"
     budget(scene, healthy=1)
-    assert line(scene, PODS.resource, "default/web", "disruptionbudget") is not None, "even it may be needed"
+    assert line(scene, PODS.resource, "default/web", "disruptionbudget") is not None, "unhealthy pods may be needed"
     scene = drained()
     budget(scene)
     scene.node("lhr-0", "lhr")
-    assert line(scene, PODS.resource, "default/web", "disruptionbudget") is None, "nobody drains the node"
+    assert line(scene, PODS.resource, "default/web", "disruptionbudget") is None, "the node is not drained"
 
 
 def test_an_instance_that_is_kept_by_a_budget_says_so() -> None:

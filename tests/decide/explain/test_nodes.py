@@ -1,4 +1,4 @@
-"""`why node/NAME`: which condition is wrong, since when, in the node's words, and what to do."""
+"""`why node/NAME`: the failing condition, since when, in the node's words, and the remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deployments, Jobs and their like are explained by their controller, their conditions and their pods."""
+"""Deployments, Jobs and similar kinds are explained by their controller, their conditions and their pods."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def why(scene: Scene, kind: str, name: str) -> Explanation:
 
 @pytest.fixture
 def scene() -> Scene:
-    """A city, and a kube-controller-manager that leads."""
+    """Return a city, and a kube-controller-manager that leads."""
     made = Scene()
     made.place("LHR", nodes=1)
     made.put(LEASES.resource, {**LEASE, "spec": {"renewTime": rfc3339(NOW - 5)}})

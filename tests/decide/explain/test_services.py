@@ -71,7 +71,7 @@ def why(scene: Scene) -> Explanation:
 
 
 def told(found: Explanation) -> dict[str, tuple[str, str]]:
-    """Answer and reason by rule, the last of each."""
+    """Return answer and reason by rule, the last of each."""
     return {line.rule: (line.answer, line.reason) for line in found.verdicts}
 
 

@@ -1,4 +1,4 @@
-"""What a container's end, an image, a node or a metric says is told, and the change is one that helps."""
+"""Explanations of container ends, images, nodes and metrics name the cause and a change that helps."""
 
 from __future__ import annotations
 

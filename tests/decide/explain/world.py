@@ -1,4 +1,4 @@
-"""A small world as objects, in few words: places, nodes, and what the platform made of a Workload."""
+"""A small world of objects: places, nodes, and the platform's objects of a Workload."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CITY, LOCATION = "topology.datum.net/city-code", "topology.datum.net/location"
 
 
 class Scene:
-    """Objects under construction."""
+    """Objects in construction."""
 
     def __init__(self) -> None:
         self._objects: dict[str, dict[str, Encoded]] = {}
@@ -57,7 +57,7 @@ class Scene:
 
     @property
     def world(self) -> Objects:
-        """What there is."""
+        """Return the current objects."""
         return Objects(NOW, self._objects)
 
     def put(self, resource: str, obj: JsonObject) -> None:
@@ -67,11 +67,11 @@ class Scene:
         self._objects.setdefault(resource, {})[key] = msgspec.json.encode(obj, enc_hook=str)
 
     def remove(self, resource: str, key: str) -> None:
-        """Take an object away."""
+        """Remove an object."""
         del self._objects[resource][key]
 
     def place(self, city: str, nodes: int = 2, cpu: str = "4", *, ready: bool = True, name: str = "") -> None:
-        """A Location and its nodes."""
+        """Add a Location and its nodes."""
         name = name or city.lower()
         condition = condition_of("Ready", ready, "NodesReady" if ready else "NoReadyNodes")
         spec = {"locationClassName": "self-managed", "topology": {CITY: city}, "provider": {"nodes": {}}}
@@ -81,32 +81,32 @@ class Scene:
             self.node(f"{name}-{index}", name, cpu)
 
     def node(self, name: str, location: str, cpu: str = "4", **spec: Any) -> None:
-        """A node with plenty of memory."""
+        """Add a node with plenty of memory."""
         labels = {"kubernetes.io/hostname": name, LOCATION: location}
         status = {"allocatable": {"cpu": cpu, "memory": "64Gi", "pods": "110"}}
         self.put(NODES.resource, {"metadata": {"name": name, "labels": labels}, "spec": spec, "status": status})
 
     def pod(self, name: str, cpu: str = "1", node: str = "", **spec: Any) -> None:
-        """A pod that no Instance has."""
+        """Add a pod without an Instance."""
         container = {"name": "main", "image": "example.com/app:1", "resources": {"requests": {"cpu": cpu}}}
         metadata = {"name": name, "namespace": "default", "uid": name}
         placed = {"nodeName": node} if node else {}
         self.put(PODS.resource, {"metadata": metadata, "spec": {"containers": [container], **placed, **spec}})
 
     def quota(self, **hard: str) -> None:
-        """A ResourceQuota; underscores stand for slashes and dots are as they are."""
+        """Add a ResourceQuota with these limits."""
         metadata = {"name": "limits", "namespace": "default"}
         self.put(QUOTAS.resource, {"metadata": metadata, "spec": {"hard": hard}})
 
     def claim(self, name: str, node: str) -> None:
-        """A claim whose disk is on a node."""
+        """Add a claim with its disk on a node."""
         self.put(CLAIMS.resource, {"metadata": {"name": name, "namespace": "default"}, "spec": {"volumeName": name}})
         terms = [{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}]
         spec = {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}
         self.put(VOLUMES.resource, {"metadata": {"name": name}, "spec": spec})
 
     def deploy(self, obj: JsonObject, located: bool = True) -> dict[str, WorkloadDeployment]:
-        """Store a Workload and a deployment for each of its cities; returned by city."""
+        """Store a Workload and a deployment for each of its cities; return these by city."""
         obj = {**obj, "metadata": {**obj["metadata"], "uid": f"uid-{obj['metadata']['name']}"}}
         self.put(WORKLOADS.resource, obj)
         workload, found = decode(Workload, obj), dict[str, WorkloadDeployment]()
@@ -122,7 +122,7 @@ class Scene:
         return found
 
     def say(self, deployment: WorkloadDeployment, condition: JsonObject) -> None:
-        """Have a deployment say something of itself."""
+        """Set the condition of a deployment."""
         body = encode(deployment)
         body["status"]["conditions"] = [condition]
         self.put(DEPLOYMENTS.resource, body)
@@ -138,7 +138,7 @@ class Scene:
         ready: bool = True,
         gates: tuple[str, ...] = (),
     ) -> Instance:
-        """An Instance, and unless it is gated its Pod."""
+        """Store an Instance, and unless it is gated its Pod."""
         location = LocationReference(deployment.spec.city_code.lower())
         hashed = CityGoal.of(deployment.spec).template_hash
         made = instance_document(deployment, location, ordinal, hashed, gates, {})
@@ -172,7 +172,7 @@ class Scene:
 
 
 def condition_of(type: str, holds: bool, reason: str, message: str = "") -> JsonObject:
-    """A condition that has held for an hour."""
+    """Return a condition that has held for an hour."""
     since = rfc3339(NOW - 3600)
     status = "True" if holds else "False"
     return {"type": type, "status": status, "reason": reason, "message": message, "lastTransitionTime": since}
@@ -181,7 +181,7 @@ def condition_of(type: str, holds: bool, reason: str, message: str = "") -> Json
 def workload(
     *cities: str, replicas: int = 2, cpu: str = "1", image: str = "example.com/app:1", name: str = "web", **spec: Any
 ) -> JsonObject:
-    """A Workload with one placement; further keywords are fields of the placement, or of the spec if it has them."""
+    """Return a Workload with one placement; further keywords are fields of the placement, or else of the spec."""
     runtime = {
         "resources": {"instanceType": "datumcloud/d1-custom", "requests": {"cpu": cpu, "memory": "1Gi"}},
         "sandbox": {"containers": [{"name": "main", "image": image}]},
@@ -202,7 +202,7 @@ def workload(
 
 
 def machines(*cities: str) -> JsonObject:
-    """A Workload of one machine in each city."""
+    """Return a Workload of one machine in each city."""
     obj = workload(*cities, replicas=1)
     spec = obj["spec"]["template"]["spec"]
     del spec["runtime"]["sandbox"]

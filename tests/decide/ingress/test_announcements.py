@@ -1,4 +1,4 @@
-"""Announcements as nodes report them, and what Services, Workloads, pools and peers show of them."""
+"""Announcements as nodes report them, and their effect on Services, Workloads, pools and peers."""
 
 from __future__ import annotations
 
@@ -167,5 +167,5 @@ def test_a_peer_is_established_when_all_its_nodes_have_a_session() -> None:
     assert peer_finding(peer("dfw-0", "sea-0"), NODES).holds
     assert peer_finding(peer("dfw-0", locations=["dfw"]), NODES).holds
     assert peer_finding(peer(locations=["mars"]), NODES).reason == reasons.NO_GATEWAY
-    # A session that a node should not have is no session, and its entry goes.
+    # A session on a node outside the peer's Locations does not count, and its entry is removed.
     assert [each.name for each in current_sessions(peer("dfw-0", "gone-0", locations=["sea"]), NODES)] == []

@@ -21,7 +21,7 @@ def pool(**spec: Any) -> AddressPool:
 
 
 def address(*heard: str, **spec: Any) -> PublicAddress:
-    """Held by a Service; the nodes `heard` have acknowledged its newest generation."""
+    """Return an address that a Service holds; the nodes `heard` have acknowledged its newest generation."""
     spec = {"address": "192.0.2.5", "poolName": "public", "claimRef": HOLDER, **spec}
     nodes = [{"name": name, "appliedGeneration": 3} for name in heard]
     status = {"phase": "Bound", "nodes": nodes}
@@ -29,7 +29,7 @@ def address(*heard: str, **spec: Any) -> PublicAddress:
 
 
 def step(known: PublicAddress, nodes: list[NodeView], *heard: str, offered: AddressPool | None = None) -> PublicAddress:
-    """The address after the controller's next write."""
+    """Return the address after the controller's next write."""
     chosen = address_members(known, offered or pool(), nodes)
     fields = {field: [encode(each) for each in getattr(chosen, field)] for field in chosen._fields}
     holder = encode(known.spec.claim_ref) if known.spec.claim_ref is not None else None
@@ -90,7 +90,7 @@ def test_voters_change_by_one_and_only_when_all_candidates_have_acknowledged() -
     every = [each.name for each in NODES]
     known = step(address(), NODES[:3], *every[:3])
     assert seen(known) == ({*"012"}, {*"012"}, set())
-    # Two new gateways: five voters are wanted, and come one by one.
+    # Two new gateways: five voters are wanted, and join one by one.
     known = step(known, NODES)
     assert (seen(known)[0], len(seen(known)[1])) == ({*"01234"}, 4)
     for heard in ([], every[:4]):
@@ -110,7 +110,7 @@ def test_a_former_candidate_is_waited_for_until_it_acknowledges_or_its_node_is_g
     known = step(address(*rest, **members(known)), [replace(NODES[0], labels={}), *NODES[1:3]])
     assert seen(known) == ({*"12"}, {*"012"}, {"0"})
     unheard = step(address(*rest, **members(known)), [replace(NODES[0], labels={}), *NODES[1:]])
-    assert seen(unheard)[1:] == ({*"012"}, {"0"}), "its majority may still elect it"
+    assert seen(unheard)[1:] == ({*"012"}, {"0"}), "the former candidate's majority may still elect it"
     heard = step(address(*rest, "dfw-0", **members(known)), [replace(NODES[0], labels={}), *NODES[1:3]])
     assert seen(heard)[2] == set()
     gone = step(address(*rest, **members(known)), NODES[1:3])

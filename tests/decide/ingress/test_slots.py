@@ -1,4 +1,4 @@
-"""The slots of gateways: equal everywhere, fair by weight, and stable when nodes come and go."""
+"""The slots of gateways: equal on all gateways, fair by weight, and stable when nodes come and go."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nodes that a gateway sends connections to, and when it announces an address."""
+"""The nodes that receive connections from a gateway, and the conditions of its announcements."""
 
 from __future__ import annotations
 

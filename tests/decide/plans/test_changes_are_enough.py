@@ -1,4 +1,4 @@
-"""The change that an answer names is enough, for all instances at once, and no larger than it has to be."""
+"""The change that an answer names is sufficient for all instances, and minimal."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_size_to_ask_for_fits_and_nothing_larger_does(nodes: list[int], cpu:
 
 
 def test_those_that_run_keep_what_they_have_until_those_that_wait_are_ready() -> None:
-    """Three of 20 processors run on nodes of 32; a rollout to 16 would wait for ever, one to 12 does not."""
+    """Three of 20 processors run on nodes of 32; a rollout to 16 would wait forever, one to 12 does not."""
     scene = _city([33, 33, 33])
     deployment = scene.deploy(workload("LHR", cpu="20", replicas=5, policy="OrderedReady"))["LHR"]
     for ordinal in range(3):
@@ -60,7 +60,7 @@ def test_one_that_is_left_over_is_told_what_the_nearest_node_lacks() -> None:
 
 
 def test_a_rollout_that_would_wait_for_itself_is_refused_although_its_end_has_room() -> None:
-    """Two of 20 run on nodes of 32, a third waits: three of 16 would fit, but none that is ready may go for them."""
+    """Two of 20 run on nodes of 32, a third waits: three of 16 would fit, but no ready one may be removed for them."""
     scene = _city([33, 33])
     deployment = scene.deploy(workload("LHR", cpu="20", replicas=3, policy="OrderedReady"))["LHR"]
     for ordinal in (0, 1):
@@ -71,7 +71,7 @@ def test_a_rollout_that_would_wait_for_itself_is_refused_although_its_end_has_ro
     assert smaller.refused[0].change == "Ask for at most 12.5 CPUs, or free 3.5 CPUs on lhr-0."
     assert not plan(scene, workload("LHR", cpu="12", replicas=3, policy="OrderedReady"))["LHR"].refused
     generous = workload("LHR", cpu="16", replicas=3, rollout={"maxUnavailable": 2})
-    assert not plan(scene, generous)["LHR"].refused, "with leave to take one that is ready"
+    assert not plan(scene, generous)["LHR"].refused, "one ready instance may be removed"
 
 
 def test_a_surge_needs_room_beside_those_that_run() -> None:

@@ -1,4 +1,4 @@
-"""Plans and explanations know classes and processors of one's own: what is refused, and the change that helps."""
+"""Plans and explanations cover classes and exclusive processors: refusals and changes that help."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ DEFAULT = "blockio.resources.alpha.kubernetes.io/default"
 
 
 def classed(*cities: str, name: str = "slow", **more: Any) -> JsonObject:
-    """A Workload whose containers are in a class."""
+    """Return a Workload with containers in a class."""
     made = workload(*cities, **more)
     made["spec"]["template"]["metadata"] = {"annotations": {DEFAULT: name}}
     return made
 
 
 def planet(cpu: str = "16", own: str = "", **classes: int | None) -> Scene:
-    """LHR with two nodes that offer these classes, DFW with two that offer none."""
+    """Return LHR with two nodes that offer these classes, and DFW with two that offer none."""
     scene = Scene()
     scene.place("LHR", cpu=cpu)
     scene.place("DFW", cpu=cpu)
@@ -91,7 +91,7 @@ def test_whole_processors_are_refused_where_none_are_left_to_give_away() -> None
     assert refused.change.startswith("Ask for at most 1 CPU, or ")
     assert not plan(scene, workload("LHR", cpu="1", replicas=5))["LHR"].refused
     assert not plan(scene, workload("LHR", cpu="2", replicas=2))["LHR"].refused
-    assert not plan(scene, workload("DFW", cpu="2", replicas=5))["DFW"].refused, "there all are shared"
+    assert not plan(scene, workload("DFW", cpu="2", replicas=5))["DFW"].refused, "all processors are shared there"
 
 
 def _running(scene: Scene, in_effect: dict[str, str], cpus: str = "") -> None:

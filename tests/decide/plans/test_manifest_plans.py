@@ -1,4 +1,4 @@
-"""Plans: what a manifest would make, replace, delete and be refused, in every city."""
+"""Plans: creations, replacements, deletions and refusals of a manifest in every city."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Numbers = tuple[int, int, int, int]
 
 
 def plan(scene: Scene, obj: JsonObject, *without: str) -> dict[str, CityPlan]:
-    """The plan by city. A Workload that is stored keeps its uid, as an update would."""
+    """Return the plan by city. A stored Workload keeps its uid, as in an update."""
     metadata = obj["metadata"]
     known = WORKLOADS.get(scene.world, f"default/{metadata['name']}")
     typed = decode(Workload, {**obj, "metadata": {**metadata, "uid": known.metadata.uid if known else ""}})
@@ -42,12 +42,12 @@ def plan(scene: Scene, obj: JsonObject, *without: str) -> dict[str, CityPlan]:
 
 
 def numbers(city: CityPlan) -> Numbers:
-    """Create, replace, delete, keep."""
+    """Return the counts of create, replace, delete and keep."""
     return city.create, city.replace, city.delete, city.keep
 
 
 def running(scene: Scene, obj: JsonObject, per_city: int) -> None:
-    """The Workload, with so many ready instances in each city, one node after the other."""
+    """Deploy the Workload with this many ready instances in each city, on alternating nodes."""
     for city, deployment in scene.deploy(obj).items():
         for ordinal in range(per_city):
             scene.instance(deployment, ordinal, f"{city.lower()}-{ordinal % 2}")
@@ -223,7 +223,7 @@ def test_a_type_that_does_not_exist_is_refused() -> None:
 
 @given(st.data())
 def test_every_wanted_instance_is_accounted_for(data: st.DataObject) -> None:
-    """What is made, replaced and kept is what is wanted, and what runs elsewhere or nowhere is said."""
+    """Created, replaced and kept instances add up to the wanted ones, and the plan reports all others."""
     scene = Scene()
     cities = ["DFW", "LHR", "SEA"]
     for city in cities:
@@ -241,7 +241,7 @@ def test_every_wanted_instance_is_accounted_for(data: st.DataObject) -> None:
 
 
 def important(scene: Scene, *cities: str, **more: Any) -> JsonObject:
-    """A Workload of a class that outranks pods without one."""
+    """Return a Workload of a class above the default priority."""
     policy = more.pop("preemptionPolicy", "PreemptLowerPriority")
     scene.put(PRIORITY_CLASSES.resource, {"metadata": {"name": "high"}, "value": 10, "preemptionPolicy": policy})
     obj = workload(*cities, **more)
@@ -307,7 +307,7 @@ def test_a_machine_without_an_image_or_a_node_that_runs_machines_is_refused_befo
 
 
 def with_overhead(scene: Scene, memory: str) -> None:
-    """Machines take so much memory beside their own, and can be had."""
+    """Set the memory overhead of machines, and add the image that they need."""
     overhead = {"podFixed": {"memory": memory}}
     scene.put(RUNTIME_CLASSES.resource, {"metadata": {"name": "vm"}, "handler": "vm", "overhead": overhead})
     spec = {"size": "1Gi", "format": "raw", "source": {"file": "tiny.img"}, "checksum": "sha256:" + "0" * 64}
@@ -335,7 +335,7 @@ def test_machines_that_would_be_stopped_or_started_are_counted_and_stay() -> Non
     scene.pod("full", cpu="1", node="dfw-0")
     assert plan(scene, stopped)["DFW"].refused == []
     (refused,) = plan(scene, machines("DFW"))["DFW"].refused
-    assert refused.reason == "InsufficientCapacity", "a machine that starts needs its room again"
+    assert refused.reason == "InsufficientCapacity", "a starting machine needs its room again"
 
 
 def test_boot_disks_that_would_be_made_again_are_counted() -> None:
@@ -361,7 +361,7 @@ def test_boot_disks_that_would_be_made_again_are_counted() -> None:
         made_from(**other)
         found = plan(scene, changed)["DFW"]
         assert (found.replace, found.boot_disks) == (1, 1)
-    assert plan(scene, machines("DFW"))["DFW"].boot_disks == 0, "what stays keeps its disk"
+    assert plan(scene, machines("DFW"))["DFW"].boot_disks == 0, "kept instances keep their disks"
     changed["spec"]["template"]["spec"]["volumes"][0]["disk"]["template"]["spec"]["retain"] = True
     assert plan(scene, changed)["DFW"].boot_disks == 0
 
@@ -399,4 +399,4 @@ def test_a_machine_takes_the_overhead_of_its_class_from_quotas() -> None:
     (refused,) = plan(scene, machines("DFW"))["DFW"].refused
     assert refused.reason == "QuotaExhausted"
     assert refused.change == "Raise memory of ResourceQuota limits to 1224Mi, or scale something else down."
-    assert plan(scene, workload("DFW", replicas=1))["DFW"].refused == [], "a sandbox has none"
+    assert plan(scene, workload("DFW", replicas=1))["DFW"].refused == [], "a sandbox has no overhead"

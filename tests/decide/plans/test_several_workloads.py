@@ -1,4 +1,4 @@
-"""Workloads of one file are planned beside each other: what one would have, the next one does not find."""
+"""Workloads of one file are planned in order: each sees the effects of those before it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CATALOG = build_catalog()
 
 
 def plans(scene: Scene, *manifests: dict[str, Any]) -> list[CityPlan]:
-    """Of each in LHR, as if those before it had been made."""
+    """Return the plan of each in LHR, after those before it."""
     world = scene.world
     read = read_workloads(world, manifests, CATALOG, "default")
     return [plan_workload(carried_out(world, read[:number]), each)[0] for number, each in enumerate(read)]
@@ -57,4 +57,4 @@ def test_whom_the_first_would_end_makes_no_room_twice() -> None:
     ended = [name for plan in (first, second) for ending in plan.endings for name in ending.pods]
     assert sorted(ended) == ["a", "b"]
     assert refused([first, second]) == [0, 1]
-    assert PODS.get(scene.world, "default/a") is not None, "nothing is made"
+    assert PODS.get(scene.world, "default/a") is not None, "planning created an object"

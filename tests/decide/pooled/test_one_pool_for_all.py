@@ -1,4 +1,4 @@
-"""Addresses of a pool, whichever objects hold them: reservations, families that are not required, sharing."""
+"""Addresses of a pool for holders of any kind: reservations, optional families, sharing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classes of block I/O: what a file of them says, and what the kernel is told."""
+"""Classes of block I/O: the format of their file, and the resulting kernel parameters."""
 
 from __future__ import annotations
 

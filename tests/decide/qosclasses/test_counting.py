@@ -1,4 +1,4 @@
-"""How many places of a class a pod takes: once for a pod, once for each container, the peak over init steps."""
+"""The places of a class that a pod takes: one for a pod, one for each container, the peak over init steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a node can put a pod into the classes that it asks for, in the words that the pod is told."""
+"""Admission of a pod to its classes on a node, with the message that the pod gets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OFFERED = OfferedClasses(
 
 
 def pod(*containers: dict[str, str], pod: dict[str, str] | None = None) -> dict[str, Any]:
-    """Containers c0, c1, … in classes."""
+    """Return a pod with containers c0, c1, … in classes."""
     named = [{"name": f"c{index}", "resources": {"classes": each}} for index, each in enumerate(containers)]
     return {
         "metadata": {},
@@ -100,7 +100,7 @@ def test_other_classes_while_a_pod_runs() -> None:
         "Infeasible",
         "classes of type rdt cannot be changed on n1 while a container runs",
     )
-    assert postponement(pod({"blockio": "fast"}), before, here()) is not None, "taking it away is a change too"
+    assert postponement(pod({"blockio": "fast"}), before, here()) is not None, "removing a class is a change too"
 
 
 def test_a_class_that_has_vanished_does_not_stand_in_the_way_of_other_changes() -> None:

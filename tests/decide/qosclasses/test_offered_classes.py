@@ -1,4 +1,4 @@
-"""Which types and classes a node offers, out of what was found on it."""
+"""The types and classes that a node offers, selected from those that it discovered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The question is answered as datapaths behave: 3,000 pairs of random towns, 100,000 in a soak."""
+"""Computed reachability agrees with datapaths: 3,000 pairs of random towns, 100,000 in a soak."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LABELS = ("a", "b", "c")
 PORTS = (80, 443, 5432)
 PAIRS = 300
 TRIED = 10
-"""Towns that are always tried; each of them has pairs that reach each other and pairs that do not."""
+"""Towns that are always tested; each of them has pairs that reach each other and pairs that do not."""
 TOWNS = 334 if SOAK else TRIED
 
 
@@ -101,12 +101,12 @@ def test_the_answer_is_what_the_fake_datapath_does(seed: int) -> None:
         sender, target = chance.choice(members), chance.choice(targets)
         port, protocol = chance.choice(PORTS), chance.choice(("TCP", "TCP", "UDP"))
         tried = nodes[sender.node].reaches(f"{sender.namespace}/{sender.name}", target, port, protocol) is not None
-        asked = world if number % 2 else ReachWorld(snapshot)  # one that has read everything, and one that has not
+        asked = world if number % 2 else ReachWorld(snapshot)  # one world with loaded objects, and a fresh one
         path = next(PathWalk(asked, lambda _: True, sender, protocol).to(target, port))
         inside = path.answer == "Yes" and path.lines[-1].rule != "outside"
         assert inside == tried, f"seed {seed}: {sender.name} to {target}:{port}/{protocol}: {path}"
         answers[tried] = answers.get(tried, 0) + 1
-    assert len(answers) == 2 or seed >= TRIED, "a town in which everything or nothing is reached shows little"
+    assert len(answers) == 2 or seed >= TRIED, "all pairs of the town have the same answer"
 
 
 def _large_town() -> ReachTown:
@@ -125,7 +125,7 @@ def _large_town() -> ReachTown:
 def test_ten_thousand_pods_and_a_thousand_policies_are_answered_soon() -> None:
     snapshot = _large_town().snapshot()
     question = question_of("pod/p1000", "80", "", "shop")
-    begun = time.process_time()  # of this process alone: others share the machine
+    begun = time.process_time()  # of this process alone: other processes share the machine
     found = reachability(snapshot, ReachTarget("pod", "shop", "p1001"), question, lambda _: True)
     seconds = time.process_time() - begun
     assert found.answer == "Yes"
@@ -134,12 +134,12 @@ def test_ten_thousand_pods_and_a_thousand_policies_are_answered_soon() -> None:
 
 
 def test_an_answered_question_leaves_no_garbage() -> None:
-    """Collecting it would hold the server's loop: all that was read goes with the answer."""
+    """A collection would block the server's loop: objects of a question must be freed with the answer."""
     town = random_town(Random(1))
     town.policy("all", {"selector": {}, "ingress": [{"from": [{"podSelector": {}, "namespaceSelector": {}}]}]})
     snapshot, sender = town.snapshot(), ReachTarget("pod", *next(iter(town.objects[PODS])).split("/"))
     for target in ("10.1.0.1", "10.1.0.2", "10.96.0.1"):
-        reachability(snapshot, sender, question_of(target, "80", "", "shop"), lambda _: True)  # what is kept for good
+        reachability(snapshot, sender, question_of(target, "80", "", "shop"), lambda _: True)  # fills caches
         gc.collect()
         reachability(snapshot, sender, question_of(target, "80", "", "shop"), lambda _: True)
         assert gc.collect() == 0, target

@@ -1,4 +1,4 @@
-"""NetworkPolicies of `networking.k8s.io` limit what reaches whom on the default Network, and no other."""
+"""NetworkPolicies of `networking.k8s.io` apply to the default Network, and to no other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DB = {"matchLabels": {"app": "db"}}
 
 @pytest.fixture
 def town() -> ReachTown:
-    """Two pods on one network, on different nodes."""
+    """Return two pods on one network, on different nodes."""
     made = ReachTown()
     made.network()
     made.pod("web", interface("10.1.0.5"), labels={"app": "web"})

@@ -1,4 +1,4 @@
-"""Every rule of the network question: its Yes, its No, and what it names."""
+"""Every rule of the network question: its Yes, its No, and its message."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DB = {"matchLabels": {"app": "db"}}
 
 @pytest.fixture
 def town() -> ReachTown:
-    """Two pods on one network, on different nodes."""
+    """Return two pods on one network, on different nodes."""
     made = ReachTown()
     made.network()
     made.pod("web", interface("10.1.0.5"), labels={"app": "web"})
@@ -42,7 +42,7 @@ def message(found: Reach, rule: str, path: int = 0) -> str:
 
 
 def flips(town: ReachTown, found: Reachability, ask: Any) -> None:
-    """Doing what `change` says makes it a Yes."""
+    """Assert that applying `change` turns the answer into a Yes."""
     where, _, rule = found.change.partition(": ")
     _, _, _, key, place = where.split()  # Add to NetworkPolicy shop/db spec.ingress
     town.objects[POLICIES][key]["spec"].setdefault(place.removeprefix("spec."), []).append(json.loads(rule))
@@ -135,7 +135,7 @@ def test_instances_without_a_common_network_are_unreachable(town: ReachTown) -> 
     found = town.ask("web", "other")
     assert (found.answer, last(found).rule, last(found).reason) == ("No", "route", reasons.DIFFERENT_NETWORKS)
     assert last(found).message == "On Network shop/default, 10.2.0.9 is not Instance shop/other's."
-    # overlapping ranges: the address is somebody else's there
+    # overlapping ranges: the address belongs to a different pod there
     town.pod("twin", interface("10.1.0.6", network="shop/other"), labels={"app": "x"})
     assert last(town.ask("web", "twin")).reason == reasons.DIFFERENT_NETWORKS
 
@@ -253,7 +253,7 @@ def condition(kind: str, status: str, message: str = "") -> dict[str, str]:
 
 
 def tunnels(town: ReachTown, **messages: str) -> None:
-    """The Nodes, with what they say of their tunnels; an empty message says that all are open."""
+    """Add Nodes with their condition of tunnels; an empty message means that all are open."""
     for name, message in messages.items():
         said = condition("TunnelsReachable", "False" if message else "True", message)
         status = {"conditions": [condition("Ready", "True"), said]}

@@ -1,4 +1,4 @@
-"""Small worlds of pods, policies and Services for the network question, and what a fake datapath makes of them."""
+"""Small worlds of pods, policies and Services for the network question, and their fake datapaths."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NETWORKS, SERVICES, SLICES = "networking.datumapis.com/networks", "core/services
 
 
 def interface(address: str, network: str = NET, policy: JsonObject | None = None, **more: Any) -> AttachedInterface:
-    """On a /16 of its own, with a route to everywhere else."""
+    """Return an interface on a /16 of its own, by default with a default route."""
     six = f"fd20:{1 if network == NET else 2}::{address.rpartition('.')[2]}/64"
     return AttachedInterface(
         name=more.get("name", "eth0"),
@@ -56,7 +56,7 @@ def interface(address: str, network: str = NET, policy: JsonObject | None = None
 
 @dataclass
 class ReachTown:
-    """Everything there is."""
+    """The objects of a world."""
 
     objects: dict[str, dict[str, JsonObject]] = field(default_factory=dict[str, dict[str, JsonObject]])
 
@@ -100,7 +100,7 @@ class ReachTown:
         return self.add(POLICIES, {"metadata": {"namespace": namespace, "name": name}, "spec": spec})
 
     def kubernetes_policy(self, name: str, spec: JsonObject, namespace: str = "shop") -> JsonObject:
-        """As the server stores it."""
+        """Add a policy in the form that the server stores."""
         obj: JsonObject = {"metadata": {"namespace": namespace, "name": name}, "spec": spec}
         NetworkPolicyStrategy().default(obj)
         return self.add(KUBERNETES_POLICIES, obj)
@@ -112,7 +112,7 @@ class ReachTown:
         numbers = {number for _, number in backends}
         for number in sorted(numbers):
             chosen = [{"addresses": [each], "conditions": {"ready": True}} for each, of in backends if of == number]
-            network: str = more.get("network", NET)  # empty: outside all of them
+            network: str = more.get("network", NET)  # empty: outside all Networks
             own = {
                 "namespace": meta["namespace"], "name": f"{name}-{number}",
                 "labels": {"kubernetes.io/service-name": name},
@@ -135,7 +135,7 @@ class ReachTown:
         return reachability(self.snapshot(), ReachTarget("pod", "shop", sender), question, sees)
 
     def compiled(self, node: str) -> NodeNetworks:
-        """What a node makes of it, as agents do."""
+        """Return a node's networks, compiled as agents do."""
 
         def raws(resource: str) -> Sequence[bytes]:
             return [msgspec.json.encode(each) for each in self.objects.get(resource, {}).values()]
@@ -155,7 +155,7 @@ class ReachTown:
         return NetworkCompiler(node, lambda: 0.0).compile(told, (NODES[node],)).networks
 
     def datapath(self) -> dict[str, FakeDatapath]:
-        """Fake nodes that have it so."""
+        """Return fake nodes with these objects applied."""
         underlay = FakeUnderlay()
         nodes = {name: FakeDatapath(underlay) for name in NODES}
         raws = [msgspec.json.encode(each) for each in self.objects.get(PODS, {}).values()]

@@ -1,4 +1,4 @@
-"""The view of a city that the waves of a rollout judge, read from the status of its WorkloadDeployment."""
+"""The state of a city in the waves of a rollout, read from the status of its WorkloadDeployment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CRASHED = {"instance": "web-ams-0", "reason": "CrashLoopBackOff", "message": "ex
 
 
 def view(status: dict[str, Any] | None = None, seen: ObservedSeconds | None = None, **metadata: Any) -> WaveCity:
-    """A deployment of generation 2 that is ready and has observed it, but for what is given."""
+    """Return the state of a ready deployment of generation 2 that has observed it, with these changes."""
     template = {
         "spec": {"runtime": {"resources": {"instanceType": "datumcloud/d1-standard-2"}}, "networkInterfaces": []}
     }

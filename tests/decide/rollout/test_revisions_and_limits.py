@@ -26,7 +26,7 @@ from tarmac.decide.rollout import (
 
 
 def template(image: str = "ghcr.io/acme/api:1", **metadata: Any) -> InstanceTemplate:
-    """A small template."""
+    """Return a small template."""
     containers = [{"name": "api", "image": image, "ports": [{"name": "http", "port": 80}]}]
     spec = {
         "runtime": {"resources": {"instanceType": "datumcloud/d1-standard-2"}, "sandbox": {"containers": containers}},
@@ -54,7 +54,7 @@ def test_the_hash_does_not_depend_on_who_filled_in_defaults() -> None:
 
 
 def test_fields_that_came_later_do_not_change_the_hash_of_what_is_stored() -> None:
-    """Every instance of every workload would be replaced by an upgrade."""
+    """Otherwise an upgrade would replace every instance of every workload."""
     assert template_hash(template()) == "b98f4ba3cf"
 
 
@@ -67,24 +67,24 @@ def test_fields_that_came_later_do_not_change_the_hash_of_what_is_stored() -> No
     ],
 )
 def test_every_change_changes_the_hash(changed: InstanceTemplate) -> None:
-    """Content, labels and annotations: that is how a restart is asked for."""
+    """Content, labels and annotations; a restart changes an annotation."""
     assert template_hash(changed) != template_hash(template())
 
 
 def test_an_empty_policy_is_not_no_policy() -> None:
-    """An empty policy denies, none allows."""
+    """An empty policy denies, a missing one allows."""
     open_, closed = template(), template()
     closed.spec.network_interfaces[0].network_policy = InterfacePolicy()
     assert template_hash(open_) != template_hash(closed)
 
 
 def test_the_hash_stays_what_it_was() -> None:
-    """Stored instances carry it, so another version of the program must compute the same."""
+    """Stored instances carry it, so every version of the program must compute the same."""
     assert template_hash(template(labels={"app": "web"})) == "deb77673aa"
 
 
 def history(*images: str) -> tuple[Revision, ...]:
-    """The images rolled out one after the other."""
+    """Return the revisions of images that were rolled out one after the other."""
     revisions: tuple[Revision, ...] = ()
     for moment, image in enumerate(images):
         revisions = record(revisions, template(image), float(moment))
@@ -92,7 +92,7 @@ def history(*images: str) -> tuple[Revision, ...]:
 
 
 def test_a_new_template_is_a_new_revision_and_an_old_one_is_not() -> None:
-    """Writing the same again records nothing."""
+    """Storing the same template again records nothing."""
     assert [revision.number for revision in history("x/a", "x/b", "x/b")] == [1, 2]
 
 
@@ -109,14 +109,14 @@ def test_undo_goes_back_to_the_one_before_and_again_forth() -> None:
 
 
 def test_undo_to_a_revision_by_number() -> None:
-    """Any that is kept."""
+    """Any stored one."""
     found = undo(history("x/a", "x/b", "x/c"), to=1).value
     assert found is not None
     assert found.number == 1
 
 
 def test_undo_says_why_it_cannot() -> None:
-    """Nothing before, or not in the history."""
+    """No earlier revision, or one outside the history."""
     only = undo(history("x/a"))
     assert not only.decided
     assert only.refusals[0].reason == reasons.REVISION_NOT_FOUND
@@ -124,7 +124,7 @@ def test_undo_says_why_it_cannot() -> None:
 
 
 def test_twenty_revisions_are_kept_and_numbers_go_on() -> None:
-    """The oldest go."""
+    """The oldest are removed."""
     revisions = history(*(f"x/a:{number}" for number in range(25)))
     assert len(revisions) == KEPT_REVISIONS == 20
     assert (revisions[0].number, revisions[-1].number) == (6, 25)
@@ -135,7 +135,7 @@ def test_twenty_revisions_are_kept_and_numbers_go_on() -> None:
     [(2, None, None, 2), (2, None, 7, 7), (2, 5, 9, 5), (2, 5, 0, 2), (2, None, 1000, 1000), (3, 5, 1, 3)],
 )
 def test_the_number_wanted_is_kept_within_bounds(low: int, high: int | None, asked: int | None, desired: int) -> None:
-    """What scaling asks for, or the least."""
+    """The number of the autoscaler, or the minimum."""
     assert desired_replicas(ScaleSettings(min_replicas=low, max_replicas=high), asked) == desired
 
 
@@ -150,12 +150,12 @@ def test_the_number_wanted_is_kept_within_bounds(low: int, high: int | None, ask
     ],
 )
 def test_limits_in_instances(rollout: Rollout | None, desired: int, expected: RolloutLimits) -> None:
-    """Percentages round toward safety, and a rollout can always move."""
+    """Percentages round toward safety, and a rollout can always progress."""
     assert limits(rollout, desired) == expected
 
 
 def test_a_deployment_as_a_goal() -> None:
-    """Everything that a rollout needs, from the specification."""
+    """All inputs of a rollout come from the specification."""
     spec = WorkloadDeploymentSpec(
         workload_ref=WorkloadReference("web", "uid"),
         placement_name="us",

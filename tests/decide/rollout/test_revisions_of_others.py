@@ -1,4 +1,4 @@
-"""Revisions in a status that somebody else wrote."""
+"""Revisions in a status of a foreign writer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever happens meanwhile: never too many, never too few, unique ordinals, and an end."""
+"""Under any disturbance: never too many, never too few, unique ordinals, and an end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ strays = st.lists(
 
 
 def check_step(goal: CityGoal, before: list[InstanceView], world: World) -> None:
-    """The promises of one step."""
+    """Assert the invariants of one step."""
     live = world.live()
     ordinals = [view.ordinal for view in live if view.ordinal >= 0]
     assert len(ordinals) == len(set(ordinals)), "two live instances share an ordinal"
@@ -39,7 +39,7 @@ def check_step(goal: CityGoal, before: list[InstanceView], world: World) -> None
 
 
 def shared(views: list[InstanceView]) -> int:
-    """Ready ones that go because another has their ordinal."""
+    """Count the ready instances that are removed because of a shared ordinal."""
     ready = [view.ordinal for view in views if view.ready and not view.deleting and view.ordinal >= 0]
     return len(ready) - len(set(ready))
 
@@ -48,7 +48,7 @@ def shared(views: list[InstanceView]) -> int:
 def test_one_step_from_anywhere_keeps_the_limits(
     goal: CityGoal, fleet: list[InstanceView], extra: list[InstanceView]
 ) -> None:
-    """However odd the city is when the controller looks at it."""
+    """From any state of the city."""
     world = World(*fleet, *extra)
     before = world.views()
     world.act(goal)
@@ -59,7 +59,7 @@ def test_one_step_from_anywhere_keeps_the_limits(
 def test_every_step_under_constant_trouble_keeps_the_limits(
     goal: CityGoal, fleet: list[InstanceView], dice: random.Random, steps: int
 ) -> None:
-    """Instances come and go by chance between the steps."""
+    """Instances come and go at random between the steps."""
     world = World(*fleet)
     for _ in range(steps):
         before = world.views()
@@ -70,7 +70,7 @@ def test_every_step_under_constant_trouble_keeps_the_limits(
 
 @given(goals, fleets, strays)
 def test_every_rollout_ends(goal: CityGoal, fleet: list[InstanceView], extra: list[InstanceView]) -> None:
-    """In a number of steps that grows with the number of instances only, and then nothing happens any more."""
+    """The number of steps grows only with the number of instances, and no step follows."""
     world = World(*fleet, *extra)
     world.run(goal, steps=4 * (len(fleet) + len(extra) + goal.desired + goal.limits.max_surge) + 4)
     assert {view.ordinal: view.template_hash for view in world.views()} == dict.fromkeys(
@@ -83,7 +83,7 @@ def test_every_rollout_ends(goal: CityGoal, fleet: list[InstanceView], extra: li
 def test_a_broken_revision_never_stops_the_next_one(
     desired: int, allowed: RolloutLimits, ordered: bool, stuck_for: int
 ) -> None:
-    """b never gets ready; c, which comes while b is stuck, rolls out to the end."""
+    """b never becomes ready; c, which arrives while b is stuck, rolls out completely."""
     world = World(*(instance(ordinal, "a") for ordinal in range(desired)), broken="b")
     for _ in range(stuck_for):
         before = world.views()
@@ -96,7 +96,7 @@ def test_a_broken_revision_never_stops_the_next_one(
 
 @given(goals, fleets)
 def test_ordered_changes_one_instance_at_a_time(goal: CityGoal, fleet: list[InstanceView]) -> None:
-    """One creation or one removal, and none while something is being deleted."""
+    """One creation or one removal, and none during a deletion."""
     if not goal.ordered:
         return
     steps = plan(goal, fleet)
@@ -107,6 +107,6 @@ def test_ordered_changes_one_instance_at_a_time(goal: CityGoal, fleet: list[Inst
 def test_a_plan_is_never_empty_without_a_reason(
     goal: CityGoal, fleet: list[InstanceView], extra: list[InstanceView], going: bool
 ) -> None:
-    """Steps, or complete, or what it waits for."""
+    """It has steps, is complete, or names the cause of waiting."""
     steps = plan(goal, [*fleet, *(replace(stray, deleting=going) for stray in extra)])
     assert steps.create or steps.remove or steps.complete or steps.waiting

@@ -1,4 +1,4 @@
-"""A new template reaches one city, then two, then four; a failed one goes no further and is taken back."""
+"""A new template reaches one city, then two, then four; a failed one stops and is reverted."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ HISTORY = (revision(1), revision(2, complete=False))
 
 
 def city(code: str, has: str = "r1", since: float | None = LONG_AGO, **more: object) -> WaveCity:
-    """A city that has been complete, and observed so, since a moment; with None, it is not complete."""
+    """Return a city that has been complete, and observed so, since a time; with None, it is not complete."""
     observed = {"complete": since is not None, "stable": 0 if since is None else NOW - since}
     return msgspec.convert({"name": f"web-{code.lower()}", "city": code, "revision": has} | observed | more, WaveCity)
 
 
 def planet(**states: WaveCity) -> list[WaveCity]:
-    """Seven cities at the first revision, but for those that are given."""
+    """Return seven cities at the first revision, with these exceptions."""
     return [states.get(code, city(code)) for code in CITIES]
 
 
@@ -75,7 +75,7 @@ def test_a_wave_waits_until_the_last_one_has_stayed_ready() -> None:
 
 
 def test_a_city_with_a_restart_is_observed_for_five_minutes() -> None:
-    """One exit is no failure, but no proof either."""
+    """One restart is no failure, but no proof either."""
     exited = look(planet(AMS=city("AMS", "r2", since=NOW - 20, restarted=True)))
     assert (updated(exited), exited.restarted, exited.again) == ([], ("AMS",), 280.0)
     progress = wave_progress(exited)
@@ -96,11 +96,11 @@ def test_a_revision_has_settled_when_its_last_wave_has_been_observed_too() -> No
     assert (fresh.settled, fresh.again) == (False, 6.0)
     exited = look(planet(**{**everywhere, "GRU": city("GRU", "r2", since=NOW - 20, restarted=True)}))
     assert (exited.settled, exited.again) == (False, 280.0)
-    assert waves(RolloutFacts(HISTORY[:1], planet(AMS=city("AMS", "r1", since=NOW))), NOW).settled, "the first of all"
+    assert waves(RolloutFacts(HISTORY[:1], planet(AMS=city("AMS", "r1", since=NOW))), NOW).settled, "the first revision"
 
 
 def test_an_undo_to_a_template_that_was_complete_goes_to_all_broken_cities_at_once() -> None:
-    """None of them can get worse; the cities that are complete follow in waves."""
+    """None of them can get worse; the complete cities follow in waves."""
     history = (*HISTORY, replace(revision(3, complete=False), template_hash="r1"))
     broken = {code: city(code, "r2", since=None) for code in CITIES[:4]}
     rest = {code: city(code, "r2") for code in CITIES[4:]}
@@ -116,14 +116,14 @@ def test_all_at_once_is_one_wave() -> None:
 
 
 def test_the_first_revision_goes_everywhere_at_once() -> None:
-    """Nothing is there that could be taken away."""
+    """There is nothing to lose."""
     made = [WaveCity(name=f"web-{code.lower()}", city=code) for code in CITIES]
     result = waves(RolloutFacts((revision(1, complete=False),), made), NOW)
     assert updated(result, 1) == list(CITIES)
 
 
 def test_a_revision_that_was_complete_goes_everywhere_at_once() -> None:
-    """A city that was lost meanwhile, or is new, gets what the others have, whatever state they are in."""
+    """A new city, or one that returns, gets the revision of the other cities, whatever their state."""
     cities = [*planet(AMS=city("AMS", "r1")), WaveCity(name="web-sea", city="SEA")]
     cities[1] = city("BOM", "r2", since=None)
     result = waves(RolloutFacts((revision(1), revision(2)), cities), NOW)
@@ -139,7 +139,7 @@ def test_a_lost_city_holds_nobody_up_and_is_updated_when_it_is_back() -> None:
     lost = look(planet(AMS=city("AMS", since=None, lost=True)))
     assert updated(lost) == ["BOM"]
     under_way = look(planet(AMS=city("AMS", "r2", since=None, lost=True)))
-    assert updated(under_way) == ["BOM"], "it proved nothing"
+    assert updated(under_way) == ["BOM"], "a lost city proves nothing"
     last = planet(**{code: city(code, "r2") for code in CITIES[1:]})
     assert updated(look(last)) == ["AMS"]
 
@@ -156,7 +156,7 @@ def cannot_start() -> StartFailure:
 
 
 def test_an_instance_that_cannot_start_fails_its_city_after_half_a_minute() -> None:
-    """Not before: a registry may hiccup."""
+    """Not before: a registry may fail briefly."""
     soon = look(
         planet(AMS=city("AMS", "r2", since=None, start_failure=msgspec.to_builtins(cannot_start()), failing=10))
     )
@@ -167,7 +167,7 @@ def test_an_instance_that_cannot_start_fails_its_city_after_half_a_minute() -> N
     failure = failed.status.failure
     assert failure is not None
     assert (failure.city, failure.instance, failure.reason) == ("AMS", "web-ams-0", reasons.IMAGE_UNAVAILABLE)
-    assert failed.templates == {}, "it is recorded before anything is taken back"
+    assert failed.templates == {}, "the failure is recorded before any city is reverted"
 
 
 def test_a_city_without_progress_fails_at_its_deadline() -> None:
@@ -199,7 +199,7 @@ def test_a_failed_city_goes_back_and_no_other_is_touched() -> None:
 
 
 def test_cities_that_are_complete_go_back_no_more_at_a_time_than_the_wave_had() -> None:
-    """Four were in the third wave; the one that failed is away, so three others may be."""
+    """Four were in the third wave; the failed one is unavailable, so three more may be."""
     cities = planet(**{code: city(code, "r2") for code in CITIES})
     cities[6] = city("GRU", "r2", since=None)
     result = look(cities, known=recorded(wave=3))
@@ -216,7 +216,7 @@ def test_hold_leaves_everything_as_it_is_and_goes_on_when_it_mends_itself() -> N
 
 
 def test_a_newer_template_begins_anew_with_a_city_that_is_away_already() -> None:
-    """BOM hangs in revision 2; taking it takes nobody else away."""
+    """BOM is stuck in revision 2; updating it makes no other city unavailable."""
     history = (*HISTORY, revision(3, complete=False))
     cities = planet(AMS=city("AMS", "r2"), BOM=city("BOM", "r2", since=None))
     result = waves(RolloutFacts(history, cities, known=recorded()), NOW)
@@ -231,7 +231,7 @@ def test_cities_go_back_to_what_was_complete_not_to_what_was_tried_before() -> N
 
 
 def test_dust_of_a_second_is_rounded_up() -> None:
-    """A controller once waited for 3e-14 seconds, for ever."""
+    """A controller must not wait for 3e-14 seconds, forever."""
     goal = WorkloadGoal()
     goal.wake_in(30.0 - 29.99999999999997)
     assert goal.again == 0.1
@@ -248,7 +248,7 @@ def test_a_plan_knows_the_wave_of_each_city() -> None:
     st.sampled_from(["Restore", "Hold"]),
 )
 def test_a_rollout_ends_and_never_takes_more_than_a_wave(count: int, bad: set[int], how: str, after: str) -> None:
-    """However many cities there are and whichever fail: played to the end, step by step."""
+    """For any number of cities and any failures, simulated to the end."""
     settings = msgspec.convert({"waves": how, "onFailure": after}, Rollout)
     cities = [city(f"C{number:02}") for number in range(count)]
     bad = {number for number in bad if number < count}

@@ -1,4 +1,4 @@
-"""A tiny city: plans are carried out in steps, instances end and become ready when the test lets them."""
+"""A small city: plans are executed in steps, instances end and become ready when the test lets them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tarmac.decide.rollout import CityGoal, RolloutSteps, plan
 def instance(
     ordinal: int, template_hash: str = "a", *, ready: bool = True, deleting: bool = False, stopped: bool = False
 ) -> InstanceView:
-    """An instance under its usual name."""
+    """Return an instance with its usual name."""
     name, ready = f"web-{ordinal}", ready and not stopped
     return InstanceView(name, ordinal, template_hash, ready=ready, deleting=deleting, stopped=stopped)
 
@@ -26,19 +26,19 @@ class World:
         self.broken = set(broken)
 
     def views(self) -> list[InstanceView]:
-        """What a controller sees."""
+        """Return the views that a controller gets."""
         return list(self.instances.values())
 
     def live(self) -> list[InstanceView]:
-        """What is not being deleted."""
+        """Return the instances that are not being deleted."""
         return [instance for instance in self.instances.values() if not instance.deleting]
 
     def available(self) -> int:
-        """How many serve."""
+        """Count the available instances."""
         return sum(instance.ready for instance in self.live())
 
     def act(self, goal: CityGoal) -> RolloutSteps:
-        """One pass of the controller: removals begin, creations exist at once but are not ready."""
+        """Run one pass of the controller: removals begin, created instances are not ready yet."""
         steps = plan(goal, self.views())
         for removal in steps.remove:
             self.instances[removal.instance.name] = replace(removal.instance, deleting=True)
@@ -49,7 +49,7 @@ class World:
         return steps
 
     def settle(self) -> None:
-        """Time passes: what is being deleted is gone, what can become ready does."""
+        """Finish deletions, and make instances ready unless their template is broken."""
         for name, view in list(self.instances.items()):
             if view.deleting:
                 del self.instances[name]
@@ -57,7 +57,7 @@ class World:
                 self.instances[name] = replace(view, ready=True)
 
     def jolt(self, dice: random.Random) -> None:
-        """One thing happens by chance: something is gone at last, gets ready, or loses its readiness or life."""
+        """Change one random instance: finish its deletion, or flip its readiness."""
         if not self.instances:
             return
         name = dice.choice(sorted(self.instances))
@@ -70,7 +70,7 @@ class World:
             self.instances[name] = replace(view, ready=True)
 
     def run(self, goal: CityGoal, *, steps: int) -> int:
-        """Pass after pass until complete; how many that took."""
+        """Run passes until the rollout is complete; return their number."""
         for step in range(steps):
             if self.act(goal).complete:
                 return step

@@ -1,6 +1,6 @@
-"""What a status says of deployments, from all of them at once: the model of the roll-up that adds differences.
+"""The status of a group of deployments, computed from all of them: the model of the incremental roll-up.
 
-It walks over every deployment for every part of the status, which is plain to read and grows with their number.
+It walks over every deployment for every part of the status, which is simple and grows with their number.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ Said = tuple[str, str, str]  # status, reason and message of a condition
 
 
 def in_order(deployments: Deployments) -> list[DeploymentView]:
-    """By name."""
+    """Return the deployments by name."""
     return [deployments[name] for name in sorted(deployments)]
 
 
 def counters(views: Sequence[DeploymentView]) -> list[int]:
-    """The sums."""
+    """Return the sums."""
     return [sum(getattr(each.counters, name) for each in views) for name in Counters.__struct_fields__]
 
 
 def locations(views: Sequence[DeploymentView]) -> list[str]:
-    """Of those that stay."""
+    """Return the Locations of deployments that are not being deleted."""
     return sorted({each.location for each in views if each.location and not each.deleting})
 
 
 def available(views: Sequence[DeploymentView]) -> Said:
-    """True when one is; else the most actionable reason."""
+    """True when one is available; else with the most actionable reason."""
     said = [each.available for each in views if each.available is not None and not each.deleting]
     if any(each.status == "True" for each in said):
         return "True", reasons.AVAILABLE_DEPLOYMENT_FOUND, "At least one available deployment was found"
@@ -67,13 +67,13 @@ def progressing(views: Sequence[DeploymentView]) -> Said:
 
 
 def trouble(views: Sequence[DeploymentView]) -> str:
-    """The most actionable reason below, if one says more than that things are under way."""
+    """Return the most actionable reason below, unless it only says that work is in progress."""
     telling = [each.trouble for each in views if each.trouble and not each.deleting and is_telling(each.trouble)]
     return max(telling, key=reasons.priority, default="")
 
 
 def ready_cities(views: Sequence[DeploymentView], wanted: Sequence[str]) -> str:
-    """Cities with something ready, of those that are wanted or have something."""
+    """Count ready cities, of those that are wanted or have a deployment."""
     staying = [each for each in views if not each.deleting]
     ready = {each.city for each in staying if each.counters.ready_replicas}
     return f"{len(ready)}/{len({*wanted, *(each.city for each in staying)})}"

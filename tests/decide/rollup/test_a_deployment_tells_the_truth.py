@@ -1,4 +1,4 @@
-"""A WorkloadDeployment's counters, conditions and summary from its instances."""
+"""A WorkloadDeployment's counters, conditions and summary, computed from its instances."""
 
 from __future__ import annotations
 
@@ -20,39 +20,39 @@ NOW = 1_800_000_000.0
 
 
 def facts(*instances: InstanceView, desired: int = 3, **known: Any) -> DeploymentFacts:
-    """A deployment in Dallas whose newest template is a."""
+    """Return a deployment in Dallas with newest template a."""
     return DeploymentFacts(city="DFW", generation=2, desired=desired, template_hash="a", instances=instances, **known)
 
 
 def ready(ordinal: int, template: str = "a", **known: Any) -> InstanceView:
-    """An instance that serves."""
+    """Return a ready instance."""
     return InstanceView(
         f"web-{ordinal}", ordinal, template, ready=True, programmed=True, observed_hash=template, **known
     )
 
 
 def waiting(ordinal: int, reason: str = reasons.STARTING, message: str = "", **known: Any) -> InstanceView:
-    """One that does not."""
+    """Return an instance that is not ready."""
     return InstanceView(f"web-{ordinal}", ordinal, "a", reason=reason, message=message, **known)
 
 
 def look(
     given: DeploymentFacts, old: WorkloadDeploymentStatus | None = None, now: float = NOW
 ) -> tuple[WorkloadDeploymentStatus, Condition, Condition]:
-    """The status, Available and Progressing."""
+    """Return the status, Available and Progressing."""
     status, _ = deployment_status(given, old, now)
     found = {condition.type: condition for condition in status.conditions}
     return status, found["Available"], found["Progressing"]
 
 
 def words(status: WorkloadDeploymentStatus) -> tuple[str, str, str]:
-    """The columns READY, STATUS and REASON."""
+    """Return the columns READY, STATUS and REASON."""
     assert status.summary is not None
     return status.summary.ready, status.summary.status, status.summary.reason
 
 
 def test_counters() -> None:
-    """Everything exists, what goes no longer counts as ready, what is old is not up to date."""
+    """All instances exist; deleted ones are not ready, outdated ones are not up to date."""
     making = waiting(3)
     status, _, _ = look(facts(ready(0), ready(1, "old"), ready(2, deleting=True), making, desired=4))
     assert (status.replicas, status.ready_replicas, status.updated_replicas) == (4, 2, 2)
@@ -72,7 +72,7 @@ def test_stopped_machines_are_counted_and_neither_fail_nor_stall() -> None:
     assert (available.message, progress.reason) == ("DFW: 1 of 1 machines are stopped", reasons.COMPLETE)
     assert words(status) == ("0/1", "Stopped", "")
     _, left = deployment_status(facts(stopped, desired=1), None, NOW)
-    assert left is None, "time alone changes nothing"
+    assert left is None, "only time has passed"
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_conditions_and_columns(
 
 
 def test_a_blocked_deployment_names_its_city_how_many_and_the_precise_reason() -> None:
-    """As a person would say it."""
+    """In plain words."""
     crashing = [waiting(ordinal, reasons.INSTANCE_CRASHING, "back-off 10s") for ordinal in (1, 2)]
     _, _, progress = look(facts(ready(0), *crashing))
     assert progress.message == "DFW: InstanceCrashing: 2 of 3 instances: back-off 10s"
@@ -197,7 +197,7 @@ def test_a_rollout_goes_on_until_its_last_instance_is_ready() -> None:
 
 
 def test_an_instance_that_starts_too_slowly_is_stalled() -> None:
-    """Half an hour for an instance; when that will be is said beforehand."""
+    """Half an hour for an instance; the time of the deadline is known beforehand."""
     slow = facts(ready(0), waiting(1, reasons.STARTING, "Containers are starting.", since=NOW), desired=2)
     status, recheck = deployment_status(slow, None, NOW + 600)
     assert recheck == CATALOGUE[reasons.STARTING].patience - 600
@@ -210,7 +210,7 @@ def test_an_instance_that_starts_too_slowly_is_stalled() -> None:
 
 
 def test_the_schedulers_location_and_others_conditions_stay() -> None:
-    """They are not this function's to write."""
+    """Other controllers write them."""
     other = Condition("AutoscalingReady", "True", "AutoscalerReady", "", None, 1)
     old = WorkloadDeploymentStatus(location=LocationReference("dfw"), conditions=[other])
     status, _, _ = look(facts(ready(0)), old)
@@ -250,7 +250,7 @@ anything = st.builds(
 
 @given(anything)
 def test_counters_are_the_truth(given: DeploymentFacts) -> None:
-    """Counted once more, in the plainest way."""
+    """Compared with a plain count."""
     status, _, _ = look(given)
     staying = [view for view in given.instances if not view.deleting]
     newest = [view for view in staying if view.template_hash == "a"]
@@ -263,7 +263,7 @@ def test_counters_are_the_truth(given: DeploymentFacts) -> None:
 
 @given(anything)
 def test_conditions_agree_with_counters_and_with_each_other(given: DeploymentFacts) -> None:
-    """Available means that something serves, Complete that all is as wanted, False that somebody has to act."""
+    """Available means that an instance serves, Complete that all are as wanted, False that a person has to act."""
     status, available, progress = look(given)
     assert (available.status == "True") == (status.ready_replicas > 0)
     settled = status.replicas == status.desired_replicas == status.ready_replicas == status.updated_replicas
@@ -271,7 +271,7 @@ def test_conditions_agree_with_counters_and_with_each_other(given: DeploymentFac
     assert progress.reason in {
         *(reasons.COMPLETE, reasons.NEW_REVISION, reasons.SCALING, reasons.PAUSED),
         *(reasons.QUOTA_EXHAUSTED, reasons.NO_MATCHING_LOCATIONS, reasons.STALLED, reasons.ROLLOUT_FAILED),
-        *(code for code in CATALOGUE if 30 <= reasons.priority(code) < 35),  # of nodes
+        *(code for code in CATALOGUE if 30 <= reasons.priority(code) < 35),  # number of nodes
     }
     assert (progress.status == "True") == (CATALOGUE[progress.reason].actor in (Actor.NONE, Actor.TRANSIENT))
     _, word, reason = words(status)
@@ -282,7 +282,7 @@ def test_conditions_agree_with_counters_and_with_each_other(given: DeploymentFac
 
 @given(anything)
 def test_the_most_actionable_reason_bubbles_up(given: DeploymentFacts) -> None:
-    """Nothing that is known and stays outranks what is shown, on the condition and in the summary."""
+    """No permanent reason outranks the shown one, on the condition and in the summary."""
     status, available, _ = look(given)
     relevant = [
         view for view in given.instances if not view.ready and not view.deleting and view.since != NOW - 100_000
@@ -298,7 +298,7 @@ def test_the_most_actionable_reason_bubbles_up(given: DeploymentFacts) -> None:
 
 @given(anything, anything, st.floats(0, 500))
 def test_an_unchanged_world_changes_nothing(given: DeploymentFacts, before: DeploymentFacts, later: float) -> None:
-    """Looking twice writes once, and a time moves exactly when its condition flips."""
+    """A second pass writes nothing, and a time changes exactly when its condition flips."""
     old, _, _ = look(before, None, NOW - 5000)
     status, _, _ = look(given, old)
     times = {condition.type: (condition.status, condition.last_transition_time) for condition in old.conditions}
@@ -310,7 +310,7 @@ def test_an_unchanged_world_changes_nothing(given: DeploymentFacts, before: Depl
 
 
 def failing(*instances: InstanceView, now: float = NOW, old: WorkloadDeploymentStatus | None = None) -> str:
-    """The instance that cannot start, if there is one."""
+    """Return the instance that cannot start, if there is one."""
     found = deployment_status(facts(*instances, desired=len(instances), revision="r"), old, now)[0].start_failure
     return found.instance if found is not None else ""
 
@@ -328,7 +328,7 @@ def test_a_start_failure_outlasts_the_moments_in_which_a_crashing_instance_is_re
     assert first.start_failure is not None
     assert again.start_failure is not None
     assert again.start_failure.since == first.start_failure.since
-    assert left == 8.0, "then it counts as started, unless it exits once more"
+    assert left == 8.0, "then it counts as started until its next exit"
     assert deployment_status(up, again, NOW + 20)[0].start_failure is None
 
 

@@ -1,4 +1,4 @@
-"""A Workload's status from its placements and their deployments."""
+"""A Workload's status, computed from its placements and their deployments."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOW = 1_800_000_000.0
 def in_city(
     city: str, *unready: str, ready: int = 2, old: int = 0, deleting: bool = False, **known: Any
 ) -> DeploymentView:
-    """A deployment whose own status was rolled up: so many ready, so many outdated, the others with these reasons."""
+    """Return a rolled-up deployment with these numbers of ready and outdated instances, and reasons of the rest."""
     instances = [InstanceView(f"{city}-{n}", n, "a", ready=True) for n in range(ready)]
     instances += [InstanceView(f"{city}-{ready + n}", ready + n, "old", ready=True) for n in range(old)]
     instances += [InstanceView(f"{city}-x{n}", ready + old + n, "a", reason=why) for n, why in enumerate(unready)]
@@ -52,28 +52,28 @@ def in_city(
 
 
 def tally(deployments: Iterable[DeploymentView]) -> DeploymentTally:
-    """Deployments whose names have their order."""
+    """Return the tally of deployments, named in order."""
     return DeploymentTally((f"web-{number:04}", each) for number, each in enumerate(deployments))
 
 
 def placement(name: str, *deployments: DeploymentView, **known: Any) -> PlacementFacts:
-    """A placement that means the cities of its deployments."""
+    """Return a placement that names the cities of its deployments."""
     cities = [each.city for each in deployments]
     return PlacementFacts(name=name, cities=cities, deployments=tally(deployments), **known)
 
 
 def look(*placements: PlacementFacts, **known: Any) -> WorkloadStatus:
-    """The status at first sight."""
+    """Return the first status."""
     return workload_status(WorkloadFacts(generation=4, placements=placements, **known), None, NOW)
 
 
 def condition(status: WorkloadStatus, type: str) -> Condition:
-    """One of its conditions."""
+    """Return one of its conditions."""
     return next(each for each in status.conditions if each.type == type)
 
 
 def columns(status: WorkloadStatus) -> tuple[str, str, str, str]:
-    """READY CITIES STATUS REASON."""
+    """Return READY CITIES STATUS REASON."""
     assert status.summary is not None
     return status.summary.ready, status.summary.cities, status.summary.status, status.summary.reason
 
@@ -92,7 +92,7 @@ def test_all_is_well() -> None:
 
 
 def test_the_sample_of_the_specification() -> None:
-    """Seven of ten run, the quota has no room for more: available, not progressing, and the city is named."""
+    """Seven of ten run, the quota allows no more: available, not progressing, and the city is named."""
     full = in_city("DFW", *[reasons.QUOTA_EXHAUSTED] * 3, ready=7)
     status = look(placement("us", full))
     assert condition(status, "Available").status == "True"
@@ -116,7 +116,7 @@ def test_the_most_actionable_city_is_shown_and_all_that_share_its_reason() -> No
 
 
 def test_a_placement_that_matches_nothing_is_reported() -> None:
-    """Beside one that is fine."""
+    """Beside a matching one."""
     nothing = PlacementFacts(
         name="oc", blocks=[Refusal(reasons.NO_MATCHING_LOCATIONS, "No location has region OC.")], cities=["SYD"]
     )
@@ -129,7 +129,7 @@ def test_a_placement_that_matches_nothing_is_reported() -> None:
 
 
 def test_a_missing_network_is_what_the_workload_shows() -> None:
-    """It outranks everything generic."""
+    """It outranks all generic reasons."""
     missing = Refusal(reasons.NETWORK_NOT_FOUND, "Unable to find networks: backend")
     status = look(PlacementFacts(name="us", cities=["DFW"]), blocks=[missing])
     available = condition(status, "Available")
@@ -158,7 +158,7 @@ def test_progress_is_that_of_the_least_advanced(deployments: list[DeploymentView
 
 
 def test_paused_and_deleting_are_said() -> None:
-    """Whatever else is true."""
+    """Regardless of other conditions."""
     rolling = in_city("DFW", old=1, paused=True)
     status = look(placement("us", rolling), paused=True)
     assert condition(status, "Progressing").status == "Unknown"
@@ -173,7 +173,7 @@ def test_instances_of_a_removed_placement_are_counted() -> None:
 
 
 def test_a_thousand_cities_fit_into_a_condition() -> None:
-    """Messages have a limit, and a status that breaks it could not be written."""
+    """Messages have a limit, and a longer one could not be written."""
     codes = [f"{chr(65 + number // 676)}{chr(65 + number // 26 % 26)}{chr(65 + number % 26)}" for number in range(1000)]
     refused = look(placement("all", *(in_city(code, reasons.QUOTA_EXHAUSTED, ready=0) for code in codes)))
     assert condition(refused, "Progressing").message.endswith("; and 990 more cities")
@@ -240,6 +240,6 @@ def test_available_is_any_and_complete_is_all(given: WorkloadFacts) -> None:
 
 @given(anything)
 def test_looking_again_changes_nothing(given: WorkloadFacts) -> None:
-    """So that nothing is written."""
+    """So no write follows."""
     status = workload_status(given, None, NOW)
     assert workload_status(given, status, NOW + 1000) == status

@@ -1,4 +1,4 @@
-"""An Instance's conditions from its gates, what blocks it, and its Pod."""
+"""An Instance's conditions, computed from its gates, its blockers and its Pod."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def pod(
     noted: str = "",
     **status: Any,
 ) -> PodProgress:
-    """A Pod as the server stores it; conditions are type: (status, reason, message)."""
+    """Return a Pod as the server stores it; conditions are type: (status, reason, message)."""
     written = [
         {"type": kind, "status": value, "reason": reason, "message": message}
         for kind, (value, reason, message) in (conditions or {}).items()
@@ -45,13 +45,13 @@ def pod(
 
 
 def container(restarts: int = 0, last: str = "", **state: Any) -> dict[str, Any]:
-    """A container status with one state."""
+    """Return a container status with one state."""
     ended = {"terminated": {"reason": last, "exitCode": 1}} if last else {}
     return {"name": "api", "state": state, "lastState": ended, "restartCount": restarts}
 
 
 def waiting(reason: str, message: str = "", last: str = "") -> dict[str, Any]:
-    """A container that waits."""
+    """Return a waiting container."""
     return container(last=last, waiting={"reason": reason, "message": message})
 
 
@@ -61,12 +61,12 @@ READY_POD = pod(RUNNING, conditions={**SANDBOX, "Ready": ("True", "", "")}, qosC
 
 
 def status_of(given: InstanceInput, old: InstanceStatus | None = None, now: float = NOW) -> dict[str, Condition]:
-    """Conditions by type."""
+    """Return the conditions by type."""
     return {each.type: each for each in instance_status(given, old, now).conditions}
 
 
 def facts(**known: Any) -> InstanceInput:
-    """An instance of generation 3."""
+    """Return an instance of generation 3."""
     return InstanceInput(generation=3, template_hash="a", **known)
 
 
@@ -95,7 +95,7 @@ def facts(**known: Any) -> InstanceInput:
     ],
 )
 def test_the_steps_to_ready(given: InstanceInput, programmed: str, running: str, ready: str) -> None:
-    """Bound and sandboxed, then containers started, then the Pod's own word."""
+    """Bound and sandboxed, then containers started, then the Pod's own condition."""
     found = status_of(given)
     assert (found["Programmed"].reason, found["Running"].reason, found["Ready"].reason) == (programmed, running, ready)
     assert (found["Ready"].status == "True") == (ready == reasons.RUNNING)
@@ -130,7 +130,7 @@ def test_the_note_of_the_scheduler_is_the_reason(noted: str, reason: str) -> Non
     ],
 )
 def test_the_worst_container_gives_the_reason(ailing: dict[str, Any], reason: str) -> None:
-    """And of several containers the worst, whichever comes first."""
+    """The worst one counts, in any order."""
     for containers in ((ailing, RUNNING), (RUNNING, ailing)):
         ready = status_of(facts(pod=pod(*containers, conditions=SANDBOX)))["Ready"]
         assert (ready.status, ready.reason) == ("False", reason)
@@ -138,7 +138,7 @@ def test_the_worst_container_gives_the_reason(ailing: dict[str, Any], reason: st
 
 
 def test_a_pod_that_failed_or_lost_its_node_says_so() -> None:
-    """With what the node said."""
+    """With the node's message."""
     failed = status_of(facts(pod=pod(conditions=SANDBOX, phase="Failed", reason="Evicted", message="disk full")))
     assert (failed["Ready"].reason, failed["Ready"].message) == (reasons.FAILED, "Evicted: disk full")
     lost = status_of(facts(pod=pod(RUNNING, conditions=SANDBOX, reason="NodeLost", message="no lease")))
@@ -147,14 +147,14 @@ def test_a_pod_that_failed_or_lost_its_node_says_so() -> None:
 
 @pytest.mark.parametrize("reason", [reasons.MACHINE_PAUSED, reasons.DISK_FULL])
 def test_a_machine_that_stands_still_runs_and_says_why_it_does_not_serve(reason: str) -> None:
-    """By the reason of its Pod's own condition."""
+    """The reason comes from its Pod's own condition."""
     found = status_of(facts(pod=pod(RUNNING, conditions={**SANDBOX, "Ready": ("False", reason, "since 12:03")})))
     assert (found["Running"].status, found["Ready"].status) == ("True", "False")
     assert (found["Ready"].reason, found["Ready"].message) == (reason, "since 12:03")
 
 
 def test_gates_come_first_and_name_themselves() -> None:
-    """Unless something more useful is known."""
+    """Unless a more useful reason is known."""
     gated = status_of(facts(gates=["Quota", "Network"]))["Ready"]
     assert (gated.reason, gated.message) == (
         reasons.SCHEDULING_GATES_PRESENT,
@@ -167,7 +167,7 @@ def test_gates_come_first_and_name_themselves() -> None:
 
 
 def test_a_missing_source_is_shown_while_the_pod_waits_and_not_once_it_is_ready() -> None:
-    """It is no gate."""
+    """A missing source is no gate."""
     missing = Refusal(reasons.SOURCE_NOT_FOUND, "ConfigMap web does not exist")
     assert status_of(facts(pod=pod(), blocks=[missing]))["Ready"].reason == reasons.SOURCE_NOT_FOUND
     assert status_of(facts(pod=READY_POD, blocks=[missing]))["Ready"].status == "True"
@@ -184,7 +184,7 @@ def test_ready_falls_back_and_the_time_moves_only_then() -> None:
 
 
 def test_the_rest_of_the_status_follows_the_pod() -> None:
-    """Node, restarts, quality of service, and which template runs."""
+    """Node, restarts, quality of service, and the running template."""
     status = instance_status(facts(pod=READY_POD), None, NOW)
     assert (status.node_name, status.restarts, status.qos_class) == ("dfw-0", 0, "Guaranteed")
     assert status.controller is not None
@@ -203,7 +203,7 @@ def test_the_rest_of_the_status_follows_the_pod() -> None:
     ],
 )
 def test_the_status_column_is_one_word(given: InstanceInput, word: str) -> None:
-    """What it does, or why it does not."""
+    """The state, or the reason that it is not ready."""
     summary = instance_status(given, None, NOW).summary
     assert summary is not None
     assert summary.status == word
@@ -217,7 +217,7 @@ def test_the_status_column_is_one_word(given: InstanceInput, word: str) -> None:
 def test_ready_is_true_exactly_when_the_pod_is_and_no_gate_is_left(
     gates: set[str], blocks: list[Refusal], view: PodProgress | None
 ) -> None:
-    """And otherwise shows nothing less useful than what is known."""
+    """Otherwise it shows the most useful known reason."""
     ready = status_of(facts(gates=sorted(gates), blocks=blocks, pod=view))["Ready"]
     assert (ready.status == "True") == (view is READY_POD and not gates)
     if ready.status == "False":

@@ -1,4 +1,4 @@
-"""A roll-up that adds differences says what one over all deployments says, after any sequence of changes."""
+"""The incremental roll-up equals a full one, after any sequence of changes."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_any_sequence_of_changes_and_deletions(sequence: Sequence[tuple[str, str
 def test_deployments_that_are_added_up_anew_give_the_same(
     sequence: Sequence[tuple[str, str, DeploymentView | None]],
 ) -> None:
-    """As after a restart of the controller, whatever the order in which it reads them."""
+    """As after a restart of the controller, in any order of reading."""
     tallies = {name: DeploymentTally() for name in PLACEMENTS}
     known: dict[str, dict[str, DeploymentView]] = {name: {} for name in PLACEMENTS}
     for placement, name, view in sequence:
