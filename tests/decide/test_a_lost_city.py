@@ -1,4 +1,4 @@
-"""Instances of a lost city: wait, move step by step, spread, come back."""
+"""Instances of a lost city: wait, move step by step, spread, return."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ ROOMS = {"SEA": 100, "LHR": 50, "NRT": 1000}
 
 
 def lost(standing: dict[str, int] | None = None, wanted: int = 12) -> Loss:
-    """A city that went away at zero."""
+    """Return a city that was lost at time zero."""
     return Loss("DFW", wanted, lost_since=0.0, standing=standing or {})
 
 
 def test_by_default_instances_wait_for_their_city() -> None:
-    """Stay is the default, and says how to change it."""
+    """The reason says how to change the default, Stay."""
     for policy in (None, OnCityLoss(), OnCityLoss("Stay", ["SEA"])):
         verdict = moves(policy, lost(), ROOMS, now=1e6)
         assert verdict.value == {}
@@ -30,7 +30,7 @@ def test_by_default_instances_wait_for_their_city() -> None:
 
 
 def test_nothing_moves_before_the_time_is_up() -> None:
-    """A short outage moves nobody; the countdown is shown."""
+    """A short outage moves no instance; the message shows the remaining time."""
     verdict = moves(MOVE, lost(), ROOMS, now=299)
     assert verdict.value == {}
     assert verdict.refusals[0].message == "DFW is lost; its instances move in 1s."
@@ -47,7 +47,7 @@ def test_instances_move_a_quarter_at_a_time_by_room() -> None:
 
 
 def test_moved_instances_do_not_move_again() -> None:
-    """A city that fills up keeps what it has."""
+    """A city that fills up keeps its instances."""
     verdict = moves(MOVE, lost({"LHR": 3}), {"SEA": 50, "LHR": 0}, now=1e6)
     assert verdict.value == {"SEA": 9, "LHR": 3}
 
@@ -63,7 +63,7 @@ def test_cities_without_room_are_named() -> None:
 
 
 def test_instances_come_back_when_the_city_has_stayed_healthy() -> None:
-    """The same wait and the same steps on the way back."""
+    """With the same wait and the same steps as on the way out."""
     back = Loss("DFW", 12, healthy_since=1000.0, standing={"SEA": 8, "LHR": 4})
     assert moves(MOVE, back, ROOMS, now=1299).value == {"SEA": 8, "LHR": 4}
     assert moves(MOVE, back, ROOMS, now=1300).value == {"SEA": 5, "LHR": 4}
@@ -71,7 +71,7 @@ def test_instances_come_back_when_the_city_has_stayed_healthy() -> None:
 
 
 def test_a_city_is_lost_when_none_of_its_locations_is_ready() -> None:
-    """Since the last one went; one that comes back ends the loss; a city that has no Location is not lost."""
+    """Since the last one became unready; one that returns ends the loss; a city without a Location is not lost."""
     city = {"topology.datum.net/city-code": "DFW"}
     down = [LocationView("a", city, ready=False, since=10.0), LocationView("b", city, ready=False, since=20.0)]
     assert loss_of("DFW", 3, down, {}).lost_since == 20.0
@@ -85,7 +85,7 @@ rooms = st.lists(st.tuples(st.sampled_from(["A", "B", "C", "D"]), st.integers(0,
 
 @given(st.integers(0, 200), rooms)
 def test_sharing_out_never_herds(count: int, rooms: list[tuple[str, int]]) -> None:
-    """Nobody gets more than fits, nor more than one above the proportional share; all that fits is placed."""
+    """No city gets more than fits, nor more than one above its proportional share; all that fits is placed."""
     shares = share_out(count, rooms)
     total = sum(room for _, room in rooms)
     placed = min(count, total)
@@ -104,7 +104,7 @@ def test_sharing_out_never_herds(count: int, rooms: list[tuple[str, int]]) -> No
 def test_moves_only_grow_while_lost_and_only_shrink_after(
     wanted: int, rooms: dict[str, int], times: list[float], healthy: bool
 ) -> None:
-    """Never more elsewhere than the city wants, never a jump by more than the steps allow, every no explained."""
+    """Never more elsewhere than the city wants, never a larger change than a step allows, every refusal explained."""
     standing = dict(share_out(wanted, [("SEA", 3), ("LHR", 3)])) if healthy else {}
     step = -(-wanted // 4)
     for now in sorted(times):

@@ -1,4 +1,4 @@
-"""What a node may call its own."""
+"""Addresses that a node may claim as its own."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_addresses_that_machines_have(address: str) -> None:
 
 @given(st.ip_addresses(v=4))
 def test_an_address_has_one_spelling(address: object) -> None:
-    """Written as IPv6, an IPv4 address is refused or taken for the same reason."""
+    """An IPv4 address written as IPv6 is refused or accepted for the same reason."""
     mapped = str(IPv6Address(f"::ffff:{address}"))
     assert canonical(mapped) == canonical(str(address)) == address
     seen: list[str] = []

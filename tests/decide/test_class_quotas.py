@@ -1,4 +1,4 @@
-"""Class quotas against Instances: which classes a namespace may use, how many places, and what would help."""
+"""Class quotas against Instances: allowed classes of a namespace, their places, and changes that help."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_places_are_counted_over_all_instances() -> None:
 
 def test_a_class_that_is_not_listed_may_not_be_used_and_the_quota_is_named() -> None:
     admission = admit([quota(slow=None), quota("other")], {}, [], [claim("a", FAST), claim("b", ("rdt", "gold"))])
-    assert admission.granted == ("b",), "a type that no quota lists is free"
+    assert admission.granted == ("b",), "a type that no quota lists is unlimited"
     told = admission.refused["a"]
     assert told.reason == "QuotaExhausted"
     assert told.message == "quota team does not allow class blockio/fast in DFW; allowed: slow"

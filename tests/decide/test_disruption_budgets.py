@@ -1,4 +1,4 @@
-"""How many pods a disruption budget lets go: numbers, shares, pods that just went, and pods that never did."""
+"""The number of allowed disruptions: counts, shares, recently evicted pods, and evictions that never happened."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ def test_a_note_is_not_about_the_next_pod_of_the_name() -> None:
         assert not census.overdue
         return census.status["currentHealthy"]
 
-    assert healthy(created=NOW - 1, later=60) == 0  # the one that was evicted
-    assert healthy(created=NOW + 1, later=1) == 1  # its successor
+    assert healthy(created=NOW - 1, later=60) == 0  # the evicted pod
+    assert healthy(created=NOW + 1, later=1) == 1  # its replacement
     assert healthy(created=NOW, later=1) == 0  # either: not before it is certain
     assert healthy(created=NOW, later=SAME_SECOND) == 1
 

@@ -1,4 +1,4 @@
-"""What decisions need of an Instance, from its bytes."""
+"""The fields of an Instance that decisions need, decoded from its bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tarmac.decide.instances import NO_ORDINAL, InstanceView, read_instance
 
 
 def stored(labels: dict[str, str], status: dict[str, Any] | None = None, **metadata: Any) -> bytes:
-    """An Instance as the store holds it, with much that nobody asks for."""
+    """Return an Instance as the store holds it, with many unused fields."""
     spec = {"runtime": {"resources": {"instanceType": "d1"}}, "controller": {"templateHash": "a"}, "volumes": []}
     obj = {"metadata": {"name": "web-7", "uid": "u", "labels": labels, **metadata}, "spec": spec}
     return msgspec.json.encode({**obj, "status": status} if status else obj)
@@ -22,7 +22,7 @@ INDEX = {"compute.datumapis.com/instance-index": "7"}
 
 
 def test_a_ready_instance() -> None:
-    """With its conditions and what runs."""
+    """With its conditions and its running template."""
     conditions = [
         {"type": "Programmed", "status": "True", "reason": "Programmed"},
         {"type": "Ready", "status": "True", "reason": "Running", "lastTransitionTime": "2027-01-15T08:00:00Z"},
@@ -42,7 +42,7 @@ def test_an_instance_that_is_not_ready() -> None:
 
 
 def test_an_instance_that_nobody_has_looked_at_yet() -> None:
-    """No status, so it waits."""
+    """Without a status it waits."""
     assert read_instance(stored(INDEX)) == InstanceView("web-7", 7, "a", reason=reasons.PENDING)
 
 
@@ -52,6 +52,6 @@ def test_an_instance_on_its_way_out() -> None:
 
 
 def test_an_ordinal_is_a_label_and_never_a_guess() -> None:
-    """Names are not taken apart."""
+    """Names are not parsed."""
     for labels in ({}, {"compute.datumapis.com/instance-index": "-1"}, {"compute.datumapis.com/instance-index": "x"}):
         assert read_instance(stored(labels)).ordinal == NO_ORDINAL

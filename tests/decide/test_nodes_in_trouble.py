@@ -1,4 +1,4 @@
-"""Taints by condition, how fast nodes of a place are given up, and how long a pod stays."""
+"""Taints by condition, rates of giving up nodes of a place, and the time that a pod stays."""
 
 from __future__ import annotations
 

@@ -21,12 +21,12 @@ def located(placement: Placement, city: str, places: list[LocationView]) -> Verd
 
 
 def placement(**fields: Any) -> Placement:
-    """A placement as a manifest has it."""
+    """Return a placement as a manifest has it."""
     return msgspec.convert({"name": "p", "scaleSettings": {"minReplicas": 1}, **fields}, Placement)
 
 
 def place(name: str, city: str, region: str = "US", ready: bool = True, cpu: int = 0) -> LocationView:
-    """A Location of a city."""
+    """Return a Location of a city."""
     topology = {"topology.datum.net/city-code": city, "topology.datum.net/region": region}
     return LocationView(name, topology, ready, 0.0, {"cpu": cpu})
 
@@ -54,12 +54,12 @@ CASES = [
 
 @pytest.mark.parametrize(("fields", "cities"), CASES)
 def test_each_way_of_choosing_places(fields: dict[str, Any], cities: tuple[str, ...]) -> None:
-    """City codes stay in the order written; all else is alphabetical."""
+    """City codes stay in the order written; the rest is alphabetical."""
     assert cities_of(placement(**fields), WORLD).value == cities
 
 
 def test_a_named_city_is_meant_even_when_nothing_serves_it() -> None:
-    """The deployment of such a city waits, and the placement says why."""
+    """The deployment of such a city waits, and the placement has the reason."""
     verdict = cities_of(placement(cityCodes=["DFW", "NRT", "FRA"]), WORLD)
     assert verdict.value == ("DFW", "NRT", "FRA")
     assert [(refusal.reason, refusal.where) for refusal in verdict.refusals] == [
@@ -71,7 +71,7 @@ def test_a_named_city_is_meant_even_when_nothing_serves_it() -> None:
 
 
 def test_a_place_that_never_had_a_node_is_told_from_one_that_lost_them() -> None:
-    """Nothing can be brought back where nothing was."""
+    """There is nothing to repair where no node was."""
     empty = replace(place("nrt", "NRT", ready=False), has_nodes=False)
     city, location = located(placement(cityCodes=["NRT"]), "NRT", [empty]).refusals
     assert city.message == "No Location in NRT is ready."
@@ -84,7 +84,7 @@ def test_a_place_that_never_had_a_node_is_told_from_one_that_lost_them() -> None
 
 
 def test_a_selector_that_matches_nothing_says_what_exists() -> None:
-    """NoMatchingLocations, with places that could be meant."""
+    """NoMatchingLocations, with similar places."""
     verdict = cities_of(placement(selector={"constraint": "region == 'OC'"}), WORLD)
     assert verdict.value is None
     assert verdict.refusals[0].reason == "NoMatchingLocations"
@@ -92,14 +92,14 @@ def test_a_selector_that_matches_nothing_says_what_exists() -> None:
 
 
 def test_a_constraint_that_cannot_be_read_says_so() -> None:
-    """One that was stored where CEL was at hand, say."""
+    """For example one that was stored where CEL was available."""
     verdict = cities_of(placement(selector={"constraint": "region =="}), WORLD)
     assert verdict.value is None
     assert "because its constraint cannot be read" in verdict.refusals[0].message
 
 
 def test_a_place_that_the_constraint_has_no_answer_for_is_not_meant() -> None:
-    """The others are; when none is, the verdict says what went wrong, and where."""
+    """The others match; when none does, the verdict names the error and its place."""
     racks = {"topology.datum.net/city-code": "NRT", "racks": "4"}
     choice = placement(selector={"constraint": "int(topology['racks']) > 1"})
     assert cities_of(choice, [*WORLD, LocationView("nrt", racks)]).value == ("NRT",)
@@ -109,7 +109,7 @@ def test_a_place_that_the_constraint_has_no_answer_for_is_not_meant() -> None:
 
 
 def test_a_missing_location_is_named() -> None:
-    """The Locations that exist still serve."""
+    """The existing Locations still serve."""
     verdict = cities_of(placement(locations=[{"name": "dfw"}, {"name": "gru"}]), WORLD)
     assert verdict.value == ("DFW",)
     assert [(refusal.reason, refusal.where) for refusal in verdict.refusals] == [("LocationNotFound", "gru")]
@@ -123,7 +123,7 @@ def test_without_locations_the_reason_is_that() -> None:
 
 
 def test_the_emptiest_ready_location_gets_the_deployment() -> None:
-    """Most free capacity first, then the name; one that is not ready is passed over and mentioned."""
+    """Most free capacity first, then the name; an unready one is skipped and mentioned."""
     here = [place("b", "DFW", cpu=9), place("a", "DFW", cpu=9), place("c", "DFW", ready=False, cpu=99)]
     verdict = located(placement(cityCodes=["DFW"]), "DFW", here)
     assert verdict.value == "a"
@@ -139,7 +139,7 @@ def test_a_placement_by_name_never_uses_another_location_of_the_city() -> None:
 
 
 def test_a_location_object_is_ready_when_its_condition_says_so() -> None:
-    """Absent means not ready."""
+    """A missing condition means not ready."""
     from tarmac.api.networking.location import Location
 
     obj: dict[str, Any] = {
@@ -171,7 +171,7 @@ places = st.lists(
 
 @given(places, st.sampled_from([fields for fields, _ in CASES]), st.randoms(use_true_random=False))
 def test_the_order_of_places_never_matters(world: list[LocationView], fields: dict[str, Any], shuffler: Any) -> None:
-    """Both answers depend on the set of places alone, a chosen Location is ready, and every no is explained."""
+    """Both answers depend only on the set of places, a chosen Location is ready, and every refusal is explained."""
     chosen, shuffled = placement(**fields), list(world)
     shuffler.shuffle(shuffled)
     cities = cities_of(chosen, world)

@@ -1,4 +1,4 @@
-"""ResourceQuota against Instances: what fits, in which order, and what would help."""
+"""ResourceQuota against Instances: the number that fits, their order, and changes that help."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from tarmac.decide.quota import Claim, Quota, admit, charges, quotas_of
 
 
 def amounts(**values: str) -> dict[str, Quantity]:
-    """Resources by name."""
+    """Return resources by name."""
     return {name: Quantity.parse(value) for name, value in values.items()}
 
 
 def claim(name: str, created: float = 0, ordinal: int = 0, **resources: str) -> Claim:
-    """An Instance of a size."""
+    """Return an Instance of a size."""
     return Claim(name, amounts(**(resources or {"cpu": "2", "memory": "2Gi"})), created, ordinal, "DFW")
 
 
 def quota(**hard: str) -> Quota:
-    """A quota named team."""
+    """Return a quota named team."""
     return Quota("team", {key.replace("__", "."): Quantity.parse(value) for key, value in hard.items()})
 
 
@@ -47,7 +47,7 @@ def test_a_refusal_names_the_city_and_every_limit_to_raise() -> None:
 
 
 def test_a_large_instance_does_not_hold_up_a_small_one() -> None:
-    """It is passed over and tried again next time."""
+    """It is skipped and tried again next time."""
     waiting = [claim("large", 1, cpu="8"), claim("small", 2, cpu="1")]
     admission = admit([quota(cpu="4")], {}, [], waiting)
     assert admission.granted == ("small",)
@@ -63,7 +63,7 @@ def test_every_quota_of_the_namespace_must_have_room() -> None:
 
 
 def test_without_quota_everything_fits() -> None:
-    """Resources that no quota names are free."""
+    """Resources that no quota names are unlimited."""
     assert admit([quota(cpu="2")], {}, [], [claim("a", memory="9Ti")]).granted == ("a",)
 
 

@@ -1,4 +1,4 @@
-"""The one catalogue of reasons: complete, unique, worded, documented."""
+"""The catalogue of reasons is complete, unique, worded and documented."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tarmac.decide.reasons import CATALOGUE, Actor, priority, reason
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "reasons.md"
 
-# Codes that the specification names, so that none can be lost by renaming a constant.
+# Codes of the specification, so that renaming a constant loses none.
 SPECIFIED = re.findall(
     r"\w+",
     """
@@ -42,7 +42,7 @@ def test_the_specified_codes_exist(code: str) -> None:
 
 
 def test_every_constant_is_its_code() -> None:
-    """QUOTA_EXHAUSTED is "QuotaExhausted", and nothing is in the catalogue without a constant."""
+    """QUOTA_EXHAUSTED is "QuotaExhausted", and every entry of the catalogue has a constant."""
     constants = {name: value for name, value in vars(reasons).items() if name.isupper() and isinstance(value, str)}
     assert set(constants.values()) == set(CATALOGUE)
     for name, value in constants.items():
@@ -59,14 +59,14 @@ def test_codes_and_sentences_are_well_formed() -> None:
 
 
 def test_only_what_is_fine_has_no_priority() -> None:
-    """A reason that somebody should hear of is above zero; only transient ones have patience."""
+    """An actionable reason is above zero; only transient ones have patience."""
     for entry in CATALOGUE.values():
         assert (entry.priority == 0) == (entry.actor is Actor.NONE)
         assert (entry.patience > 0) == (entry.actor is Actor.TRANSIENT)
 
 
 def test_the_actionable_reason_outranks_the_vague_one() -> None:
-    """What someone can fix comes before what is merely under way."""
+    """A reason that a person can fix comes before work in progress."""
     order = ["NoAvailablePlacements", "ProvisioningInstances", "ProvisioningNetwork", "InsufficientCapacity"]
     order += ["QuotaExhausted", "InstanceCrashing", "NoMatchingLocations", "NetworkNotFound", "NetworkFailedToCreate"]
     ranks = [priority(code) for code in order]
@@ -75,7 +75,7 @@ def test_the_actionable_reason_outranks_the_vague_one() -> None:
 
 
 def test_a_foreign_code_counts_as_a_failure() -> None:
-    """A provider may bring codes of its own."""
+    """Codes of providers are unknown to the catalogue."""
     assert priority("ServiceAccountFailedToCreate") == priority("Failed")
 
 

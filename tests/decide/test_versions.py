@@ -1,4 +1,4 @@
-"""Which versions work together."""
+"""Compatibility of versions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_node_may_be_one_minor_version_behind_its_server_and_never_ahead(own: 
 def test_a_format_is_written_once_all_processes_can_read_it() -> None:
     assert all_are("0.2.0", {"a": "0.2.1", "b": "0.3.0"})
     assert not all_are("0.2.0", {"a": "0.2.0", "b": "0.1.9"})
-    assert not all_are("0.2.0", {"a": ""}), "one that does not say is older than any that does"
+    assert not all_are("0.2.0", {"a": ""}), "a component without a version is the oldest"
     assert all_are("0.2.0", {})
 
 

@@ -1,4 +1,4 @@
-"""How fast the number may follow its metrics."""
+"""Rates and stabilisation windows of scaling."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ NOW = 1_800_000_000.0
 
 
 def pods(value: int, seconds: int = 60) -> ScalingPolicy:
-    """So many instances in a period."""
+    """Return a policy of this many instances in a period."""
     return ScalingPolicy("Pods", value, seconds)
 
 
 def percent(value: int, seconds: int = 60) -> ScalingPolicy:
-    """Such a share in a period."""
+    """Return a policy of this share in a period."""
     return ScalingPolicy("Percent", value, seconds)
 
 
 def rules(
     *policies: ScalingPolicy, select: Literal["Max", "Min", "Disabled"] | None = None, window: int | None = None
 ) -> ScalingRules:
-    """Rules of one direction."""
+    """Return the rules of one direction."""
     return ScalingRules(stabilization_window_seconds=window, select_policy=select, policies=list(policies))
 
 
 def settings(up: ScalingRules | None = None, down: ScalingRules | None = None, low: int = 1) -> ScaleSettings:
-    """Up to a hundred instances."""
+    """Return settings with a maximum of a hundred instances."""
     behavior = ScalingBehavior(scale_up=up, scale_down=down) if up or down else None
     return ScaleSettings(min_replicas=low, max_replicas=100, behavior=behavior)
 
@@ -41,30 +41,30 @@ def settings(up: ScalingRules | None = None, down: ScalingRules | None = None, l
 @pytest.mark.parametrize(
     ("up", "current", "expected"),
     [
-        (None, 1, 5),  # four more beat twice as many
-        (None, 10, 20),  # twice as many beat four more
+        (None, 1, 5),  # Pods: +4 beats Percent: +100 %
+        (None, 10, 20),  # Percent: +100 % beats Pods: +4
         (None, 80, 100),  # maxReplicas
         (rules(pods(4), percent(100), select="Min"), 1, 2),
         (rules(pods(4), percent(100), select="Min"), 10, 14),
         (rules(pods(4), percent(100), select="Max"), 10, 20),
         (rules(pods(3)), 10, 13),
-        (rules(percent(10)), 11, 13),  # 12.1 rounds up, so that a small share moves at all
+        (rules(percent(10)), 11, 13),  # 12.1 rounds up, so that a small share has an effect
         (rules(percent(900)), 3, 30),
         (rules(select="Disabled"), 10, 10),
     ],
 )
 def test_one_step_up(up: ScalingRules | None, current: int, expected: int) -> None:
-    """Toward a hundred and more."""
+    """The metrics recommend 500 instances."""
     assert stabilise(settings(up=up), 500, current, History(), NOW).replicas == expected
 
 
 @pytest.mark.parametrize(
     ("down", "current", "expected"),
     [
-        (None, 80, 1),  # no limit but the window, and nothing is in the window
+        (None, 80, 1),  # only the window limits it, and the window is empty
         (rules(percent(10)), 80, 72),
-        (rules(percent(10)), 72, 64),  # 64.8 goes down to 64
-        (rules(pods(4), percent(10)), 80, 72),  # the farther one by default
+        (rules(percent(10)), 72, 64),  # 64.8 rounds down
+        (rules(pods(4), percent(10)), 80, 72),  # the larger change by default
         (rules(pods(4), percent(10)), 30, 26),
         (rules(pods(4), percent(10), select="Min"), 80, 76),
         (rules(pods(4), percent(10), select="Min"), 30, 27),
@@ -73,7 +73,7 @@ def test_one_step_up(up: ScalingRules | None, current: int, expected: int) -> No
     ],
 )
 def test_one_step_down(down: ScalingRules | None, current: int, expected: int) -> None:
-    """Toward nothing."""
+    """The metrics recommend none."""
     assert stabilise(settings(down=down), 0, current, History(), NOW).replicas == expected
 
 
@@ -103,7 +103,7 @@ def test_going_down_waits_for_the_highest_of_the_window_to_pass() -> None:
 
 
 def test_going_up_waits_for_the_lowest_of_its_window() -> None:
-    """When a window is set; there is none by default."""
+    """Only with a window; there is none by default."""
     history = History().with_recommendation(12, NOW - 50)
     waiting = stabilise(settings(up=rules(pods(100), window=60)), 30, 10, history, NOW)
     assert waiting.replicas == 12
@@ -112,7 +112,7 @@ def test_going_up_waits_for_the_lowest_of_its_window() -> None:
 
 
 def test_a_restarted_controller_does_not_scale_down_at_first_sight() -> None:
-    """The number as it is counts as recommended."""
+    """The current number counts as recommended."""
     history = History.begin(10, NOW)
     assert stabilise(settings(), 2, 10, history, NOW + 15).replicas == 10
     assert stabilise(settings(), 2, 10, history, NOW + 301).replicas == 2
@@ -127,14 +127,14 @@ def test_a_restarted_controller_does_not_scale_down_at_first_sight() -> None:
     ],
 )
 def test_the_reason_says_what_held_the_number(recommended: int, current: int, low: int, reason: str) -> None:
-    """The bounds come with the change that would help."""
+    """Bounds come with the change that would help."""
     outcome = stabilise(settings(low=low), recommended, current, History(), NOW)
     assert [refusal.reason for refusal in outcome.refusals] == [reason]
     assert bool(outcome.refusals[0].change) == (reason != reasons.SCALE_RATE_LIMITED)
 
 
 def test_the_whole_decision() -> None:
-    """From a reading to a number, with the metric that asked for it."""
+    """From a reading to a number, with the metric that decided."""
     config = ScaleSettings(min_replicas=2, max_replicas=20, metrics=[external(average="30")])
     outcome = scale(config, [ExternalReading([240_000], 4)], 4, History(), NOW)
     assert (outcome.replicas, outcome.metric, outcome.refusals) == (8, "queue", ())
@@ -146,7 +146,7 @@ def test_the_whole_decision() -> None:
 
 @pytest.mark.parametrize(("current", "expected"), [(50, 20), (1, 2), (0, 2)])
 def test_a_number_outside_the_bounds_is_brought_back_at_once(current: int, expected: int) -> None:
-    """Whatever the metrics say."""
+    """Regardless of the metrics."""
     config = ScaleSettings(min_replicas=2, max_replicas=20, metrics=[external(average="30")])
     assert scale(config, [Unreadable("timeout")], current, History(), NOW).replicas == expected
 

@@ -1,4 +1,4 @@
-"""How an external metric is asked for."""
+"""Prometheus queries of external metrics."""
 
 from __future__ import annotations
 

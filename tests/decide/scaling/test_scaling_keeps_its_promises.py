@@ -1,4 +1,4 @@
-"""Whatever the metrics say: within the bounds, in the right direction, never down for lack of data, no flapping."""
+"""For any metrics: within the bounds, in the right direction, never down for lack of data, no flapping."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_number_is_always_within_the_bounds(
     history: History,
     behavior: ScalingBehavior | None,
 ) -> None:
-    """For every metric, past and behavior."""
+    """For every metric, history and behavior."""
     config = ScaleSettings(limits[0], limits[1], [metric for metric, _ in found], behavior=behavior)
     outcome = scale(config, [reading for _, reading in found], current, history, NOW)
     assert limits[0] <= outcome.replicas <= limits[1]
@@ -64,7 +64,7 @@ def test_the_number_is_always_within_the_bounds(
 
 
 def answer(metric: MetricSpec, reading: Reading, current: int) -> int:
-    """What the metric asks for; the number stays when it says nothing."""
+    """Return the number that the metric recommends; the current one without a recommendation."""
     verdict = recommend(ScaleSettings(1, 1000, [metric]), [reading], current)
     return verdict.value.replicas if verdict.value else current
 
@@ -85,7 +85,7 @@ def test_more_use_never_asks_for_fewer(
 
 @given(external_metrics, st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 30), st.integers(1, 30))
 def test_a_longer_queue_never_asks_for_fewer(metric: MetricSpec, total: int, more: int, ready: int, now: int) -> None:
-    """External metrics."""
+    """For external metrics."""
     less, greater = ExternalReading([total], ready), ExternalReading([total, more], ready)
     assert answer(metric, greater, now) >= answer(metric, less, now)
 
@@ -94,7 +94,7 @@ def test_a_longer_queue_never_asks_for_fewer(metric: MetricSpec, total: int, mor
 def test_an_unreadable_metric_never_lowers_the_number(
     found: list[tuple[MetricSpec, Reading]], current: int, history: History, behavior: ScalingBehavior | None
 ) -> None:
-    """One of several is enough, unless the past had already decided to go down."""
+    """One unreadable metric is enough, unless the history already allowed a scale-down."""
     metrics = [external(average="10"), *(metric for metric, _ in found)]
     readings: list[Reading] = [Unreadable("no answer"), *(reading for _, reading in found)]
     verdict = recommend(ScaleSettings(1, 30, metrics, behavior=behavior), readings, current)
@@ -104,7 +104,7 @@ def test_an_unreadable_metric_never_lowers_the_number(
 
 @given(resource_metrics, st.lists(uses, min_size=1, max_size=12), st.integers(1, 12))
 def test_silence_is_never_taken_for_idleness(metric: MetricSpec, instances: list[InstanceUse], current: int) -> None:
-    """The answer is no lower than if the silent ones had said that they do nothing, and below half it stays."""
+    """Missing reports count at least as idle ones, and with fewer than half of the reports the number stays."""
     silent = ResourceReading(instances)
     idle = ResourceReading(
         [InstanceUse(0, each.request, each.state) if each.usage is None else each for each in instances]
@@ -117,7 +117,7 @@ def test_silence_is_never_taken_for_idleness(metric: MetricSpec, instances: list
 
 @given(st.integers(1, 30), st.lists(st.floats(-0.099, 0.099), min_size=1, max_size=30))
 def test_no_flapping_within_the_tolerance(current: int, noise: list[float]) -> None:
-    """A metric that wavers by less than a tenth changes nothing, ever."""
+    """A metric that varies by less than a tenth changes nothing."""
     config = ScaleSettings(1, 100, [external(average="1k")])
     history, replicas = History.begin(current, NOW), current
     for tick, wave in enumerate(noise):
@@ -129,7 +129,7 @@ def test_no_flapping_within_the_tolerance(current: int, noise: list[float]) -> N
 
 @given(st.integers(1, 40), st.integers(0, 40_000))
 def test_a_steady_load_is_reached_and_kept(current: int, load: int) -> None:
-    """However far off the number is, it arrives near load / target, within the bounds, and stays."""
+    """From any number it arrives near load / target, within the bounds, and stays."""
     config = ScaleSettings(1, 40, [external(average="1")])
     history, replicas = History.begin(current, NOW), current
     for tick in range(60):

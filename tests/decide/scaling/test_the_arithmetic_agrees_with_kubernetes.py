@@ -24,17 +24,17 @@ from tarmac.decide.scaling import ExternalReading, InstanceUse, Reading, Resourc
 
 
 def by_utilization(percent: int) -> MetricSpec:
-    """cpu as a share of what is requested."""
+    """Return a target of cpu as a share of the requests."""
     return MetricSpec(resource=ResourceMetric("cpu", MetricTarget(average_utilization=percent)))
 
 
 def by_average(amount: str) -> MetricSpec:
-    """cpu per instance."""
+    """Return a target of cpu per instance."""
     return MetricSpec(resource=ResourceMetric("cpu", MetricTarget(average_value=Quantity.parse(amount))))
 
 
 def external(*, value: str | None = None, average: str | None = None) -> MetricSpec:
-    """Queue length, in all or per instance."""
+    """Return a target of queue length, in total or per instance."""
     target = MetricTarget(
         value=Quantity.parse(value) if value else None, average_value=Quantity.parse(average) if average else None
     )
@@ -42,7 +42,7 @@ def external(*, value: str | None = None, average: str | None = None) -> MetricS
 
 
 def instances(written: str) -> ResourceReading:
-    """The short form above."""
+    """Parse the short form above."""
     return ResourceReading([_instance(word) for word in written.split()])
 
 
@@ -53,7 +53,7 @@ def _instance(word: str) -> InstanceUse:
 
 
 def proposal(metric: MetricSpec, reading: Reading, current: int) -> int | None:
-    """What one metric asks for."""
+    """Return the number that one metric recommends."""
     settings = ScaleSettings(min_replicas=1, max_replicas=100, metrics=[metric])
     verdict = recommend(settings, [reading], current)
     return verdict.value.replicas if verdict.value else None
@@ -63,9 +63,9 @@ def proposal(metric: MetricSpec, reading: Reading, current: int) -> int | None:
     ("current", "target", "use", "expected"),
     [
         (3, 30, "300 500 700", 5),  # 50 % of 30 %
-        (3, 30, "300! 500 700", 4),  # the one that starts counts as idle when going up
-        (3, 40, "400! 500 700!", 3),  # ... and would turn the direction: stay
-        (3, 30, "300 500 700 700x", 5),  # what is gone does not count
+        (3, 30, "300! 500 700", 4),  # a starting instance counts as idle when going up
+        (3, 40, "400! 500 700!", 3),  # ... and would reverse the direction: stay
+        (3, 30, "300 500 700 700x", 5),  # a failed instance does not count
         (5, 50, "100 300 500 250 250", 3),
         (5, 50, "100! 300 500 250 250", 3),  # 32 % of 50 % over the four that are ready
         (3, 100, "1010/900 1030/1000 1020/1100", 3),  # 102 %: within the tenth
@@ -73,18 +73,18 @@ def proposal(metric: MetricSpec, reading: Reading, current: int) -> int | None:
         (2, 50, "560 560", 3),  # beyond it
         (10, 50, "450 450 450 450 450 450 450 450 450 450", 10),  # exactly a tenth below
         (10, 50, "440 440 440 440 440 440 440 440 440 440", 9),
-        (4, 100, "400 95 - -", 3),  # silence counts as all that was requested when going down
+        (4, 100, "400 95 - -", 3),  # a missing report counts as the whole request when going down
         (2, 100, "1000 -", 2),
-        (2, 100, "1900 -", 2),  # silence counts as idle when going up: 95 %
+        (2, 100, "1900 -", 2),  # a missing report counts as idle when going up: 95 %
         (2, 100, "600 -", 2),  # 80 % over two: two
         (3, 50, "100! 450 -", 3),
         (3, 50, "100! 2000 -", 4),
         (4, 50, "100! 100 100 -", 3),
-        (4, 300, "200/1000! 100/1000 100/2000 -/2000", 2),  # silence is the target when that is above everything
+        (4, 300, "200/1000! 100/1000 100/2000 -/2000", 2),  # a missing report counts as the target if above the request
     ],
 )
 def test_by_utilization(current: int, target: int, use: str, expected: int) -> None:
-    """Percent of what the instances request."""
+    """Percent of the instances' requests."""
     assert proposal(by_utilization(target), instances(use), current) == expected
 
 
@@ -96,8 +96,8 @@ def test_by_utilization(current: int, target: int, use: str, expected: int) -> N
         (3, "15", "20000 10000 30000", 4),
         (5, "20", "10000 10000 10000 10000 10000", 3),
         (3, "20", "20000 21000 21000", 3),
-        (4, "100m", "40 40 40 -", 3),  # silence counts as the target: 55 of 100
-        (3, "100m", "240 240 -", 5),  # silence counts as nothing: 160 of 100
+        (4, "100m", "40 40 40 -", 3),  # a missing report counts as the target: 55 of 100
+        (3, "100m", "240 240 -", 5),  # a missing report counts as zero: 160 of 100
     ],
 )
 def test_by_average_value(current: int, target: str, use: str, expected: int) -> None:
@@ -115,7 +115,7 @@ def test_by_average_value(current: int, target: str, use: str, expected: int) ->
     ],
 )
 def test_by_external_value(current: int, target: str, values: list[int], expected: int) -> None:
-    """All of it against the target, times those that serve."""
+    """The total relative to the target, times the serving instances."""
     assert proposal(external(value=target), ExternalReading(values, current), current) == expected
 
 
@@ -139,12 +139,12 @@ def test_by_external_average_value(current: int, target: str, values: list[int],
     ("current", "metric", "reading", "expected"),
     [
         (4, by_utilization(50), instances("750 750 -s -s"), 5),  # two serve at 150 %: three, and the stopped
-        (4, by_utilization(50), instances("100 100 -s -s"), 3),  # one would do
+        (4, by_utilization(50), instances("100 100 -s -s"), 3),  # one would suffice
         (4, by_utilization(50), instances("500 500 -s -s"), 4),
         (4, external(average="10"), ExternalReading([30_000], 2, 2), 5),
         (4, external(average="10"), ExternalReading([20_000], 2, 2), 4),
         (4, external(value="10"), ExternalReading([20_000], 2, 2), 6),
-        (2, external(average="10"), ExternalReading([20_000], 0, 2), 4),  # none serves: two more do
+        (2, external(average="10"), ExternalReading([20_000], 0, 2), 4),  # none serves: two more are added
     ],
 )
 def test_machines_that_are_stopped_bear_no_load_and_take_places(
@@ -154,19 +154,19 @@ def test_machines_that_are_stopped_bear_no_load_and_take_places(
 
 
 def two(first: Reading, second: Reading, current: int) -> tuple[int | None, list[str]]:
-    """Two metrics, both in external averages of 10."""
+    """Evaluate two metrics, both in external averages of 10."""
     metrics = [external(average="10"), external(average="10")]
     verdict = recommend(ScaleSettings(min_replicas=1, max_replicas=50, metrics=metrics), [first, second], current)
     return verdict.value.replicas if verdict.value else None, [refusal.reason for refusal in verdict.refusals]
 
 
 def test_the_largest_answer_wins() -> None:
-    """Whichever metric gives it."""
+    """From any metric."""
     assert two(ExternalReading([90_000], 3), ExternalReading([50_000], 3), 3) == (9, [])
 
 
 def test_a_metric_that_cannot_be_read_lets_the_others_raise_but_not_lower() -> None:
-    """What it would have said might be more."""
+    """Its recommendation could be higher."""
     gone = Unreadable("connection refused")
     assert two(gone, ExternalReading([90_000], 3), 3) == (9, [reasons.METRICS_UNAVAILABLE])
     assert two(gone, ExternalReading([10_000], 3), 3) == (None, [reasons.METRICS_UNAVAILABLE])
@@ -175,23 +175,23 @@ def test_a_metric_that_cannot_be_read_lets_the_others_raise_but_not_lower() -> N
 
 @pytest.mark.parametrize("use", ["- - -", "100 - -", "100! 100!", "", "100x"])
 def test_too_few_reports_say_nothing(use: str) -> None:
-    """Less than half of those that should have reported."""
+    """Fewer than half of the expected reports."""
     assert proposal(by_utilization(50), instances(use), 3) is None
 
 
 def test_instances_without_requests_have_no_utilization() -> None:
-    """It is said, and the number stays."""
+    """A refusal says so, and the number stays."""
     assert proposal(by_utilization(50), instances("100/0 100/0"), 2) is None
 
 
 def test_no_series_is_not_a_load_of_nothing() -> None:
-    """An empty answer may be a typing error or an outage, and takes nobody away."""
+    """An empty result may be a typing error or an outage, and removes no instance."""
     assert proposal(external(average="10"), ExternalReading([], 5), 5) is None
     assert proposal(external(average="10"), ExternalReading([0], 5), 5) == 0
 
 
 def test_an_external_value_needs_an_instance_that_serves() -> None:
-    """With none ready, nothing is known about what one can bear, and nobody is taken away."""
+    """With none ready, the load of one instance is unknown, and none is removed."""
     assert proposal(external(value="10"), ExternalReading([1000], 0), 5) is None
 
 

@@ -1,9 +1,9 @@
-"""Small full clusters drawn at random, each with one pod that wants a place: nodes, pods of four priorities, budgets.
+"""Small full clusters drawn at random, each with one pod to schedule: nodes, pods of four priorities, budgets.
 
-A cluster is drawn from its number, so a failure names all it takes to see it again. Clusters share an API server: each
-has a namespace and nodes of its own, and its pods ask for those nodes by a label. Pods of one node have started at
-different moments, and at most one has not started yet: kube-scheduler does not say who matters more of two that started
-at the same moment.
+A cluster is drawn from its number, so a failure names all it takes to reproduce it. Clusters share an API server: each
+has a namespace and nodes of its own, and its pods select those nodes by a label. Pods of one node have started at
+different times, and at most one has not started yet: kube-scheduler does not define the order of two pods that started
+at the same time.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from tests.decide.scheduling.world import HOSTNAME, Json, node, pod, required, s
 
 ZONE = "topology.kubernetes.io/zone"
 CLASSES = {"lowest": -10, "low": 0, "middle": 10, "high": 20, "highest": 30}
-POLITE = "polite"  # as high as high, and nobody goes for it
+POLITE = "polite"  # same value as high, but never preempts
 WANTED = "wanted"
 
 
 @dataclass(slots=True)
 class RandomCluster:
-    """The objects of one cluster. `statuses` are what to write to pods and budgets after they are made, by name."""
+    """The objects of one cluster. `statuses` are written to pods and budgets after their creation, by name."""
 
     name: str
     nodes: list[Json] = field(default_factory=list[Json])
@@ -31,17 +31,17 @@ class RandomCluster:
 
 
 def priority_classes() -> list[Json]:
-    """What pods name."""
+    """Return the priority classes of the pods."""
     made = [{"metadata": {"name": name}, "value": value} for name, value in CLASSES.items()]
     return [*made, {"metadata": {"name": POLITE}, "value": CLASSES["high"], "preemptionPolicy": "Never"}]
 
 
 def random_cluster(number: int) -> RandomCluster:
-    """The cluster of this number."""
+    """Return the cluster of this number."""
     dice = Random(number)
     cluster = RandomCluster(f"c{number:03}")
     crowded = dice.random() < 0.3  # with rules about other pods
-    alike = dice.random() < 0.15  # every node is as the first
+    alike = dice.random() < 0.15  # all nodes are equal
     for index in range(dice.randint(1, 5)):
         _add_node(Random(number) if alike else dice, cluster, f"{cluster.name}-{index}", crowded)
     for index in range(dice.randint(0, 3)):
@@ -51,9 +51,9 @@ def random_cluster(number: int) -> RandomCluster:
 
 
 def _add_node(dice: Random, cluster: RandomCluster, name: str, crowded: bool) -> None:
-    """A node and pods on it: about as many as it has room for, sometimes more."""
+    """Add a node and pods on it: about as many as it has room for, sometimes more."""
     labels = {"cluster": cluster.name}
-    if crowded:  # not always: pods get their node's zone as a label, and then none is without labels
+    if crowded:  # not always: with a zone, pods get it as a label, and none is without labels
         labels[ZONE] = f"{cluster.name}-{dice.choice('ab')}"
     cpu, places = dice.randint(2, 6), dice.randint(3, 9)
     cluster.nodes.append(node(name, str(cpu), "8Gi", str(places), labels))
@@ -70,7 +70,7 @@ def _add_node(dice: Random, cluster: RandomCluster, name: str, crowded: bool) ->
 
 
 def _neighbour(dice: Random, namespace: str, where: str, name: str, cpu: str, crowded: bool) -> Json:
-    """A pod that is on a node already."""
+    """Return a pod that is bound to a node."""
     labels = dice.choice(({}, {}, {"app": "web"}, {"app": "web", "tier": "front"}, {"app": "db"}))
     spec: Json = {"priorityClassName": dice.choice(list(CLASSES)[:4]), "nodeName": where}
     if crowded and dice.random() < 0.2:
@@ -81,9 +81,9 @@ def _neighbour(dice: Random, namespace: str, where: str, name: str, cpu: str, cr
 
 
 def _wanted(dice: Random, namespace: str, crowded: bool) -> Json:
-    """The pod that wants a place."""
+    """Return the pod to schedule."""
     spec: Json = {"nodeSelector": {"cluster": namespace}, "priorityClassName": _rank(dice)}
-    # Nobody else takes the taint of a new node away here.
+    # No controller removes the taint of new nodes here.
     spec["tolerations"] = [{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoSchedule"}]
     if crowded:
         spec |= dice.choice(
@@ -103,7 +103,7 @@ def _rank(dice: Random) -> str:
 
 
 def _protect(dice: Random, cluster: RandomCluster, name: str) -> None:
-    """A budget, of which somebody may have been taken already."""
+    """Add a budget, which may have disrupted pods already."""
     selector = dice.choice(
         (
             {"matchLabels": {"app": "web"}},

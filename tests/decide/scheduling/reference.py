@@ -1,4 +1,4 @@
-"""Which nodes may take a pod, worked out the slow way from the objects alone: a second opinion for property tests."""
+"""The nodes that may take a pod, computed slowly from the objects alone: the reference for property tests."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tarmac.base.quantity import Quantity
 from .world import Json
 
 Bound = Mapping[str, tuple[Json, str]]
-"""Pods by name, with the node each is on."""
+"""Pods by name, with the node of each."""
 
 
 def feasible(pod: Json, nodes: Mapping[str, Json], bound: Bound) -> set[str]:
-    """The nodes that break no rule."""
+    """Return the nodes that break no rule."""
     return {name for name in nodes if not broken(pod, nodes[name], nodes, bound)}
 
 
 def broken(pod: Json, node: Json, nodes: Mapping[str, Json], bound: Bound) -> set[str]:
-    """The rules that a node breaks."""
+    """Return the rules that a node breaks."""
     return {
         rule
         for rule, holds in {
@@ -36,13 +36,13 @@ def broken(pod: Json, node: Json, nodes: Mapping[str, Json], bound: Bound) -> se
 
 
 def asked(pod: Json) -> Counter[str]:
-    """What a pod of one container asks for, in thousandths."""
+    """Return the requests of a pod of one container, in thousandths."""
     amounts = pod["spec"]["containers"][0]["resources"]["requests"]
     return Counter({name: Quantity.parse(text).milli() for name, text in amounts.items()} | {"pods": 1000})
 
 
 def left(node: Json, bound: Bound) -> Counter[str]:
-    """What is left on a node, in thousandths."""
+    """Return the free amounts of a node, in thousandths."""
     free = Counter({name: Quantity.parse(text).milli() for name, text in node["status"]["allocatable"].items()})
     for pod, where in bound.values():
         if where == node["metadata"]["name"]:
@@ -103,7 +103,7 @@ def _terms(pod: Json, kind: str) -> list[Json]:
 
 
 def _there(term: Json, domain: str | None, nodes: Mapping[str, Json], bound: Bound) -> bool:
-    """Whether a pod of the term is in the domain."""
+    """Return True if a pod of the term is in the domain."""
     return any(
         _matches(term, other) and where in nodes and _domain(nodes[where], term["topologyKey"]) == domain
         for other, where in bound.values()

@@ -1,14 +1,14 @@
-"""Who goes for whom, as kube-scheduler 1.35 decides it and as we do, on a hundred random clusters.
+"""Preemption by kube-scheduler 1.35 and by ours, compared on a hundred random clusters.
 
-All clusters stand on one stock API server, full and still, before the stock scheduler starts. Nobody plays their nodes,
-so victims stay where they are, marked as deleted, and the pod that wants a place stays nominated: that is the decision.
-The same objects, as the API server gave them back, are what our function decides on.
+All clusters are on one stock API server, full and idle, before the stock scheduler starts. No kubelet runs, so victims
+stay where they are, marked as deleted, and the pod to schedule stays nominated: that is the decision. Our function
+decides on the same objects, as the API server returns them.
 
-What counts as the same: the pod gets a node at once, and ours takes it; or nobody goes, in both; or it is nominated to
-the node that we choose and exactly our victims go. Where several nodes are alike in everything that is compared
+Two decisions are equal if the pod gets a node at once that ours accepts; or no pod is preempted in both; or it is
+nominated to the node that we choose with exactly our victims. Where several nodes are equal in every comparison
 (budgets broken, highest priority, sum, number, start of the most important), kube-scheduler takes any of them, by the
-order in which Go walks a map: then its choice has to be one of those, with our victims for that node. Few enough nodes
-are in a cluster that kube-scheduler tries them all.
+order of a Go map: then its choice has to be one of those, with our victims for that node. Clusters have few enough
+nodes that kube-scheduler tries them all.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from tests.support.peer import running_peer, running_scheduler
 pytestmark = [pytest.mark.peers, pytest.mark.slow, pytest.mark.timeout(300)]
 
 CLUSTERS = 100
-AT_ONCE = 16  # requests
-SETTLED = 5  # looks in a row that saw the same
+AT_ONCE = 16  # concurrent requests
+SETTLED = 5  # equal lists in a row
 PRIORITIES = dynamic("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", namespaced=False)
 
 
 class Outcome(NamedTuple):
-    """What became of a pod: where it is, or where it waits and who goes there for it."""
+    """The result for a pod: its node, or its nominated node and the victims there."""
 
     node: str = ""
     nominated: str = ""
@@ -49,7 +49,7 @@ class Outcome(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """What may become of it if it is decided as we do."""
+    """The results that our decision allows."""
 
     outcomes: frozenset[Outcome]
     violations: int = 0
@@ -87,7 +87,7 @@ def _kind(outcome: Outcome) -> str:
 
 
 async def _build(client: Client, clusters: Iterable[RandomCluster]) -> None:
-    """Make the objects, then write what their controllers would have written."""
+    """Create the objects, then write the statuses that their controllers would write."""
     clusters = list(clusters)
     await _all(client.resource(PRIORITIES).create(each) for each in priority_classes())
     await _all(client.resource(NAMESPACES).create({"metadata": {"name": each.name}}) for each in clusters)
@@ -122,7 +122,7 @@ async def _all(calls: Iterable[Awaitable[object]]) -> None:
 
 
 async def _ours(client: Client, clusters: Iterable[RandomCluster]) -> dict[str, Decided]:
-    """What we would do in each, from what the API server holds."""
+    """Return our decision for each cluster, on the API server's objects."""
     nodes = (await client.resource(NODES).list()).items
     pods = (await client.resource(PODS).list()).items
     budgets = (await client.resource(BUDGETS).list()).items
@@ -168,7 +168,7 @@ def _outcome(candidate: PreemptionCandidate) -> Outcome:
 
 
 async def _theirs(client: Client) -> dict[str, Outcome]:
-    """What kube-scheduler made of each, once every pod has an answer and nothing moves any more."""
+    """Return kube-scheduler's result for each cluster, once every pod has a condition and no list changes."""
     seen, same = dict[str, Outcome](), 0
     while same < SETTLED:
         await client.clock.sleep(0.5)
@@ -181,7 +181,7 @@ async def _theirs(client: Client) -> dict[str, Outcome]:
 
 
 def _answered(pod: Json) -> bool:
-    """Whether the scheduler has looked at a pod."""
+    """Return True once the scheduler has handled a pod."""
     return any(each["type"] == "PodScheduled" for each in pod["status"].get("conditions") or ())
 
 

@@ -1,4 +1,4 @@
-"""Which of several good nodes is chosen, how much is looked at for it, and how a cluster is kept current."""
+"""Selection among several feasible nodes, its cost, and updates of the cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GROUP = {"compute.datumapis.com/workload-deployment-name": "web"}
 
 
 class Counting:
-    """A rule that lets everything pass and counts how often it was asked."""
+    """A rule that accepts everything and counts its calls."""
 
     rule = "counting"
 
@@ -26,7 +26,7 @@ class Counting:
         self.asked = 0
 
     def prepare(self, pod: Pod, cluster: Cluster) -> Check | None:
-        """Count."""
+        """Return a check that counts its calls."""
 
         def check(info: NodeInfo) -> str | None:
             self.asked += 1
@@ -35,16 +35,16 @@ class Counting:
         return check
 
     def brief(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Brief:
-        """Never refuses."""
+        """Unused: it never refuses."""
         raise AssertionError
 
     def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
-        """Never refuses."""
+        """Unused: it never refuses."""
         raise AssertionError
 
 
 def counted(nodes: list[Json]) -> tuple[World, Counting]:
-    """A world whose scheduler counts the nodes it looks at."""
+    """Return a world with a scheduler that counts examined nodes."""
     world, counting = World(*nodes), Counting()
     world.scheduler = Scheduler(world.cluster, filters=[counting])
     return world, counting
@@ -65,7 +65,7 @@ def test_the_nodes_looked_at_do_not_grow_with_the_cluster(size: int, filled: boo
 
 
 def test_nodes_that_can_never_take_a_pod_are_not_looked_at() -> None:
-    """Another Location, a taint, a label: one look per kind of node, when the template is first seen."""
+    """Another Location, a taint, a label: one check per kind of node, when the template is first seen."""
     others = [node(f"sea{i}", labels={LOCATION: "sea"}) for i in range(200)]
     tainted = [
         node(f"t{i}", labels={LOCATION: "dfw"}, taints=[{"key": "x", "effect": "NoSchedule"}]) for i in range(200)
@@ -105,7 +105,7 @@ def test_no_is_worked_out_once_until_something_makes_room() -> None:
 
 
 def test_pods_are_spread_evenly() -> None:
-    """Over like nodes, exactly."""
+    """Over equal nodes, exactly."""
     world = World(*(node(f"n{i}", pods="100") for i in range(20)))
     chosen = Counter(world.run(pod(f"p{i}", {"cpu": "100m", "memory": "64Mi"}, GROUP)) for i in range(200))
     assert set(chosen.values()) == {10}
@@ -119,14 +119,14 @@ def test_pods_of_one_deployment_keep_apart() -> None:
 
 
 def test_cities_without_a_choice_are_used_in_turn() -> None:
-    """A pod that names no Location may go to any."""
+    """A pod without a Location may go to any."""
     world = World(*(node(f"{city}{i}", labels={LOCATION: city}) for city in ("dfw", "sea", "lhr") for i in range(3)))
     chosen = Counter(str(world.run(pod(f"p{i}", {"cpu": "100m"}, GROUP)))[:3] for i in range(9))
     assert chosen == {"dfw": 3, "sea": 3, "lhr": 3}
 
 
 def test_preferences() -> None:
-    """Preferred labels, company, distance and images decide between nodes that are equally empty."""
+    """Preferred labels, affinity, distance and images decide between nodes that are equally empty."""
     prefer = "preferredDuringSchedulingIgnoredDuringExecution"
     ssd = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
     world = World(*(node(f"n{i}") for i in range(60)), node("ssd", labels={"disk": "ssd"}))
@@ -173,7 +173,7 @@ def test_a_failed_binding_is_taken_back() -> None:
 
 
 def test_a_pod_that_changes_where_it_is_is_counted_anew() -> None:
-    """Its size and its labels both matter to others."""
+    """Its size and its labels both affect other pods."""
     world = World(node("a", cpu="4"))
     world.run(pod("p", {"cpu": "1"}, {"app": "web"}), on="a")
     world.run(pod("p", {"cpu": "3"}, {"app": "db"}), on="a")
@@ -202,7 +202,7 @@ def test_capacity_of_a_location_counts_nodes_for_ordinary_pods() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 4)), max_size=6), st.integers(1, 1500))
 def test_room_is_exactly_how_many_pods_fit(sizes: list[tuple[int, int]], cpu: int) -> None:
-    """As found by placing them."""
+    """Compared with placing them."""
     dfw = {LOCATION: "dfw"}
     world = World(*(node(f"n{i}", f"{milli}m", pods=str(pods), labels=dfw) for i, (milli, pods) in enumerate(sizes)))
     room = room_at(world.cluster, "dfw", {"cpu": cpu})
@@ -212,7 +212,7 @@ def test_room_is_exactly_how_many_pods_fit(sizes: list[tuple[int, int]], cpu: in
 
 
 def test_the_smallest_change_is_for_the_nearest_node() -> None:
-    """The one that the fewest rules refuse, then the one that falls short by the least."""
+    """The node that the fewest rules refuse, then the one with the smallest shortage."""
     taint = [{"key": "x", "effect": "NoSchedule"}]
     world = World(
         node("a", cpu="1"), node("b", cpu="3500m"), node("c", cpu="3900m", taints=taint), node("d", taints=taint)
@@ -228,7 +228,7 @@ amounts = st.integers(1, 4000)
 
 @given(st.lists(st.tuples(amounts, amounts), min_size=1, max_size=8), amounts, amounts)
 def test_the_smallest_change_makes_it_a_yes(sizes: list[tuple[int, int]], cpu: int, memory: int) -> None:
-    """Asking for at most what the change says fits."""
+    """With at most the named amount."""
     world = World(*(node(f"n{i}", f"{c}m", f"{m}Mi") for i, (c, m) in enumerate(sizes)))
     verdict = world.choose(pod("p", {"cpu": f"{cpu}m", "memory": f"{memory}Mi"}))
     assert (verdict.value is None) == all(c < cpu or m < memory for c, m in sizes)
@@ -240,7 +240,7 @@ def test_the_smallest_change_makes_it_a_yes(sizes: list[tuple[int, int]], cpu: i
 
 @given(st.integers(0, 10**9), st.integers(0, 10**9))
 def test_the_same_cluster_pod_and_turn_give_the_same_node(turn: int, other: int) -> None:
-    """Nothing else has a say: two schedulers agree, whatever they were asked before."""
+    """No other input counts: two schedulers agree, whatever they decided before."""
     objects = [node(f"n{i}", cpu=str(1 + i % 3)) for i in range(30)]
     first, second = World(*objects), World(*objects)
     wanted = Demands().pod(pod("p", {"cpu": "1"}))

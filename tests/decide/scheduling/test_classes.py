@@ -1,4 +1,4 @@
-"""Classes of shared resources: only nodes that offer them and have a free place take a pod; a no says what helps."""
+"""Classes of shared resources: only nodes that offer them with a free place take a pod; refusals name a remedy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def types(**offered: dict[str, int | None]) -> list[Json]:
 
 
 def offering(name: str, pods: dict[str, dict[str, int | None]] | None = None, **offered: dict[str, int | None]) -> Json:
-    """A node with classes for containers, and for pods."""
+    """Return a node with classes for containers, and for pods."""
     made = node(name, pods="1000", cpu="1000", memory="1000Gi")
     made["status"] |= {"containerClassResources": types(**offered), "podClassResources": types(**(pods or {}))}
     return made
@@ -39,7 +39,7 @@ def offering(name: str, pods: dict[str, dict[str, int | None]] | None = None, **
 def asking(
     name: str, *containers: Json, whole: Json | None = None, annotations: Json | None = None, **spec: Any
 ) -> Json:
-    """A pod whose containers ask for these classes by field."""
+    """Return a pod with containers that request these classes by field."""
     made = pod(name, **spec)
     made["metadata"]["annotations"] = annotations or {}
     made["spec"]["containers"] = [
@@ -185,7 +185,7 @@ def _filters() -> tuple[Any, ...]:
 
 
 def test_nodes_without_a_free_place_are_not_even_looked_at() -> None:
-    """Nine nodes in ten are full: what is offered comes from the tenth, whatever the turn."""
+    """Nine nodes in ten are full: the tenth is offered in every turn."""
     world = World(*[offering(f"n{number:03}", blockio=FOUR) for number in range(200)])
     for number in range(180):
         world.run(asking(f"full-{number}", {"blockio": "slow"}, {"blockio": "slow"}), on=f"n{number:03}")

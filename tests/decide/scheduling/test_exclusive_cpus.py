@@ -1,4 +1,4 @@
-"""Processors that a container has to itself: a node that gives some away is never asked for more than it has."""
+"""Exclusive processors: requests never exceed the number that a node can assign."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.decide.scheduling.world import World, node, pod
 
 
 def static(name: str, own: str, cpu: str = "32") -> dict[str, Any]:
-    """A node whose policy is static. It may lend out reserved processors, so that there is more to ask for than own."""
+    """Return a node with the static policy. It may lend reserved processors, so its cpu may exceed `own`."""
     made = node(name, cpu=cpu, memory="64Gi", pods="100")
     made["status"]["capacity"] = {"cpu": cpu, "cpu exclusive": own}
     return made

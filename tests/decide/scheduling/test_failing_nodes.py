@@ -14,7 +14,7 @@ from .world import World, node, pod
 
 
 class Failing:
-    """A filter and a scorer that raise for node a."""
+    """A filter that raises for node a."""
 
     rule = "failing"
     picky = True
@@ -35,7 +35,7 @@ class Failing:
 
 
 class FailingScorer:
-    """Raises for node a."""
+    """A scorer that raises for node a."""
 
     picky = True
 

@@ -1,4 +1,4 @@
-"""Nodes with GPUs: kept for pods that need them, packed, and explained by their holders."""
+"""Nodes with GPUs: kept for pods that need them, packed, and explained by the pods that hold them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ GPU = "datumcloud.com/nvidia-h200"
 
 
 def gpus(name: str, number: int = 4, **more: Any) -> dict[str, Any]:
-    """A node with GPUs, larger than the others."""
+    """Return a node with GPUs, larger than the others."""
     return node(name, cpu="64", memory="256Gi", devices={GPU: str(number)}, **more)
 
 

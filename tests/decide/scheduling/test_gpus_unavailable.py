@@ -1,4 +1,4 @@
-"""GPUs in sandboxes that no node offers: the refusal has the node's own words, and the change that helps."""
+"""GPUs in sandboxes that no node offers: the refusal has the node's own words, and a change that helps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CLASS = "gvisor-nvidia"
 
 
 def a_gpu_node(handlers: list[str], *, passed: str, closed: str = "") -> dict[str, Any]:
-    """A node with one GPU whose sandboxes cannot use it."""
+    """Return a node with one GPU that its sandboxes cannot use."""
     devices = {"node.tarmac/devices": f'{{"resources":["{GPU}"],"handlers":[{passed}]}}'}
     found = node("n", handlers=handlers, annotations=devices, devices={GPU: "1"})
     condition = {"type": "GPUsSandboxable", "status": "False", "reason": "DriverUnknown", "message": closed}
@@ -20,7 +20,7 @@ def a_gpu_node(handlers: list[str], *, passed: str, closed: str = "") -> dict[st
 
 
 def refusals(where: dict[str, Any], handler: str) -> list[tuple[str, str, str]]:
-    """Reason, message and change."""
+    """Return reason, message and change."""
     verdict = World(where).choose(pod("p", {GPU: "1"}, runtimeClassName=handler), handler=handler)
     return [(each.reason, each.message, each.change) for each in verdict.refusals]
 

@@ -1,4 +1,4 @@
-"""A machine that no node accepts: the refusal names the condition with the cause, and the command that helps."""
+"""A machine that no node accepts: the refusal names the condition with the cause, and the remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who has to go for a more important pod: enough of them, no more, and those that matter least."""
+"""Victims of a more important pod: enough of them, no more, and the least important ones."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_only_pods_of_lower_priority_go() -> None:
     scene.put("a", "equal", "4", 10)
     assert scene.victims("1", 10) is None
     assert scene.victims("1", 11) == ("a", ["equal"])
-    assert scene.victims("8", 11) is None, "an empty node would not be enough"
+    assert scene.victims("8", 11) is None, "the pod exceeds an empty node"
 
 
 def test_the_most_important_stay_and_no_more_go_than_have_to() -> None:
@@ -62,12 +62,12 @@ def test_the_most_important_stay_and_no_more_go_than_have_to() -> None:
     scene.put("a", "high", "1", 5)
     scene.put("a", "middle", "2", 3)
     assert scene.victims("1", 9) == ("a", ["low"])
-    assert scene.victims("2", 9) == ("a", ["middle"]), "with it gone, the least important can stay"
+    assert scene.victims("2", 9) == ("a", ["middle"]), "without it, the least important one can stay"
     assert scene.victims("3", 9) == ("a", ["middle", "low"])
 
 
 def test_nobody_is_taken_off_a_node_that_could_never_take_the_pod() -> None:
-    """Else a look would have no moves left when it comes to the node that could."""
+    """Otherwise the budget of moves is used up before the feasible node."""
     scene = Scene()
     for number in range(30):
         taint = [{"key": "dedicated", "effect": "NoSchedule"}]
@@ -93,7 +93,7 @@ def test_a_node_is_chosen_by_budgets_then_by_whom_it_would_cost() -> None:
     scene.put("b", "important", "2", 5)
     assert scene.victims("2", 9, guard(0)) == ("b", ["important"])
     assert scene.victims("2", 9, guard(1)) == ("a", ["protected"])
-    assert scene.victims("2", 9, guard(0, "protected")) == ("a", ["protected"]), "it is going already"
+    assert scene.victims("2", 9, guard(0, "protected")) == ("a", ["protected"]), "it is being evicted already"
 
 
 def test_a_budget_is_broken_rather_than_a_pod_left_waiting() -> None:
@@ -126,7 +126,7 @@ def test_the_search_ends_after_a_number_of_pods_though_every_node_breaks_a_budge
     assert len(asked) == 2 * MAX_MOVED
     assert found[0] is not None
     assert found[1] is not None
-    assert found[0].node != found[1].node, "the next turn looks elsewhere"
+    assert found[0].node != found[1].node, "the next turn starts elsewhere"
 
 
 def test_no_budget_protects_a_pod_without_labels() -> None:
@@ -197,7 +197,7 @@ def test_victims_suffice_are_all_needed_and_matter_less(
         for name, info in scene.cluster.nodes.items()
     }
     if found is None:
-        for name, there in lower.items():  # taking all away would not help, or there is nobody
+        for name, there in lower.items():  # removing all would not help, or there are none
             for each in there:
                 scene.cluster.remove_pod(each.uid)
             assert not there or not scene.scheduler.takes(wanted, name)
@@ -205,8 +205,8 @@ def test_victims_suffice_are_all_needed_and_matter_less(
     assert all(each.priority < priority for each in found.victims)
     for each in found.victims:
         scene.cluster.remove_pod(each.uid)
-    assert scene.scheduler.takes(wanted, found.node), "they suffice"
+    assert scene.scheduler.takes(wanted, found.node), "the victims suffice"
     for each in found.victims:
         scene.cluster.add_pod(each, found.node)
-        assert not scene.scheduler.takes(wanted, found.node), "each is needed"
+        assert not scene.scheduler.takes(wanted, found.node), "each victim is needed"
         scene.cluster.remove_pod(each.uid)

@@ -1,4 +1,4 @@
-"""What scheduling sees of a pod and a node."""
+"""The scheduler's views of pods and nodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ G = 1 << 30
 
 
 def container(cpu: str, memory: str = "0", **fields: str) -> Json:
-    """A container that asks for something."""
+    """Return a container with requests."""
     return {"name": "c", "resources": {"requests": {"cpu": cpu, "memory": memory}}, **fields}
 
 
@@ -49,14 +49,14 @@ def test_pods_that_ask_for_the_same_share_one_demand() -> None:
 
 
 def test_the_location_is_read_from_the_node_selector() -> None:
-    """It is no ordinary label: pools are made by it."""
+    """It is no ordinary label: pools are built by it."""
     demand = Demands().pod(pod("a", nodeSelector={LOCATION: "dfw"})).demand
     assert demand.location == "dfw"
     assert demand.nodes is None
 
 
 def test_pods_of_one_deployment_are_one_group() -> None:
-    """Each Instance owns its Pod, so the label decides; else the owner does."""
+    """Each Instance owns its Pod, so the label decides; otherwise the owner does."""
     demands = Demands()
     labelled = pod("a", labels={"compute.datumapis.com/workload-deployment-name": "web"})
     owned = pod("b")
@@ -65,7 +65,7 @@ def test_pods_of_one_deployment_are_one_group() -> None:
 
 
 def test_a_node_is_read_whole() -> None:
-    """Amounts as numbers, taints in a fixed order, handlers only when it names them."""
+    """Amounts as numbers, taints in a fixed order, handlers only if it names them."""
     taints = [{"key": "b", "effect": "NoSchedule"}, {"key": "a", "value": "1", "effect": "NoExecute"}]
     obj = node("n", "1500m", "1Gi", labels={LOCATION: "dfw"}, taints=taints, handlers=["", "gvisor"])
     obj["status"]["images"] = [{"names": ["app:1", "app@sha256:0"], "sizeBytes": 7}]

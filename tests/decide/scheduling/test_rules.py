@@ -1,4 +1,4 @@
-"""Each rule: a node it refuses, with reason, message and smallest change, and a node it lets pass."""
+"""Each rule: a node that it refuses, with reason, message and smallest change, and a node that it accepts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PASSED_ON = {"node.tarmac/devices": '{"resources":["example.com/gpu"],"handlers"
 
 
 def only(name: str) -> list[Json]:
-    """A disk's node affinity."""
+    """Return the node affinity of a disk."""
     return [{"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": [name]}]}]
 
 
@@ -174,7 +174,7 @@ REFUSALS: list[tuple[str, Json, Json, str, str, str, str]] = [
     ids=[case[0] for case in REFUSALS],
 )
 def test_a_refusal_in_words(where: Json, obj: Json, reason: str, summary: str, message: str, change: str) -> None:
-    """The sum of it has the change; the kind of refusal has the details."""
+    """The summary has the change; the refusal of each kind has the details."""
     handler = obj["spec"].get("runtimeClassName", "")
     verdict = World(where).choose(obj, handler=handler)
     assert verdict.value is None
@@ -227,7 +227,7 @@ TOLERATED: list[tuple[Json, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("where", "spec"), TOLERATED)
 def test_nodes_that_satisfy_a_pod_are_not_refused(where: Json, spec: dict[str, Any]) -> None:
-    """Tolerations, matching labels, offered runtimes, and nodes that do not say what they offer."""
+    """Tolerations, matching labels, offered runtimes, and nodes without a list of runtimes."""
     assert World(where).choose(pod("p", **spec), handler=spec.get("runtimeClassName", "")).value == "n"
 
 
@@ -263,7 +263,7 @@ def test_a_toleration_for_something_else_does_not_help(tolerations: list[Json]) 
     ],
 )
 def test_ports_of_the_node(used: Json, wanted: Json, clash: bool) -> None:
-    """Same number and protocol clash, unless each is for an address of its own."""
+    """Same number and protocol conflict, unless each is for an address of its own."""
     world = World(node("n"))
     world.run(pod("a", ports=[used]), on="n")
     verdict = world.choose(pod("b", ports=[wanted]))
@@ -282,7 +282,7 @@ def test_a_pod_goes_where_its_disk_is() -> None:
 
 
 def test_a_pod_whose_disk_is_on_a_full_node_waits() -> None:
-    """And says what is in its way."""
+    """The refusal names the cause."""
     world = World(node("a"), node("b", cpu="1"))
     verdict = world.choose(pod("p", {"cpu": "2"}), disks=[Disk("p-data", any_of(only("b")))])
     assert verdict.refusals[0].reason == "InsufficientCapacity"
@@ -292,14 +292,14 @@ def test_a_pod_whose_disk_is_on_a_full_node_waits() -> None:
 
 @pytest.mark.parametrize("nodes", [[node("a")], [node("a"), node("b", taints=[NOT_READY])]])
 def test_a_disk_on_a_lost_node_is_told_first(nodes: list[Json]) -> None:
-    """Gone or not ready: the data is there, so nothing else helps."""
+    """Missing or not ready: the data is there, so no other change helps."""
     verdict = World(*nodes).choose(pod("p"), disks=[Disk("p-data", any_of(only("b")))])
     assert verdict.refusals[0].reason == "DiskOnLostNode"
     assert verdict.refusals[0].change == "Bring b back, or delete claim p-data to start with a new, empty disk."
 
 
 def test_spread_over_zones_is_kept_even() -> None:
-    """No zone may be ahead of the emptiest by more than the skew."""
+    """No zone may exceed the emptiest by more than the skew."""
     world = World(node("a1", labels=ZONE_A), node("a2", labels=ZONE_A), node("b1", labels=ZONE_B, cpu="1"))
     web = {"app": "web"}
     chosen = [
@@ -315,7 +315,7 @@ def test_spread_over_zones_is_kept_even() -> None:
 
 
 def test_spread_counts_only_domains_that_the_pod_may_use() -> None:
-    """A zone excluded by the node selector does not hold the others down."""
+    """A zone that the node selector excludes does not limit the others."""
     world = World(node("a", labels={**ZONE_A, "disk": "ssd"}), node("b", labels=ZONE_B))
     spec = {"topologySpreadConstraints": spread("zone", app="web"), "nodeSelector": {"disk": "ssd"}}
     assert [world.run(pod(f"p{i}", None, {"app": "web"}, **spec)) for i in range(3)] == ["a", "a", "a"]
@@ -345,7 +345,7 @@ def test_spread_with_match_label_keys_counts_one_revision() -> None:
 
 
 def test_pods_that_avoid_each_other_get_nodes_of_their_own() -> None:
-    """And a pod that others avoid is kept away from them, though it says nothing itself."""
+    """A pod that others avoid is kept away from them, even without rules of its own."""
     world = World(node("a"), node("b"))
     alone = {"affinity": required("podAntiAffinity", {"topologyKey": HOSTNAME, "labelSelector": APP})}
     assert {world.run(pod("p", None, {"app": "web"}, **alone)), world.run(pod("q", None, {"app": "web"}, **alone))} == {

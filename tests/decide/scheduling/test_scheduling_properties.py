@@ -1,7 +1,7 @@
-"""Scheduling against a slow second opinion, over random histories of nodes and pods.
+"""Scheduling against a slow reference, over random histories of nodes and pods.
 
 After every step the incremental state equals the truth; a chosen node breaks no rule; "no" means that every node breaks
-one; and what the scheduler says about a node is what the second opinion says.
+one; and the scheduler's refusals for a node equal those of the reference.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ key = st.sampled_from(["zone", HOSTNAME])
 
 
 def term(topology_key: str, name: str) -> Json:
-    """Pods of an app per domain."""
+    """Draw a term for an app and a domain."""
     return {"topologyKey": topology_key, "labelSelector": {"matchLabels": {"app": name}}}
 
 
@@ -56,7 +56,7 @@ relations = st.one_of(
 
 @st.composite
 def pods(draw: st.DrawFn, number: int) -> Json:
-    """A pod that asks for a little of everything."""
+    """Draw a pod that requests some of every resource."""
     spec: dict[str, Any] = {}
     if draw(st.booleans()):
         spec["nodeSelector"] = draw(st.sampled_from([{"disk": "ssd"}, {"zone": "a"}, {HOSTNAME: "n1"}]))
@@ -74,7 +74,7 @@ def pods(draw: st.DrawFn, number: int) -> Json:
 
 
 class Scheduling(RuleBasedStateMachine):
-    """Random events, in step with a plain record of what is where."""
+    """Random events, in step with a plain record of nodes and bound pods."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class Scheduling(RuleBasedStateMachine):
 
     @rule(obj=nodes)
     def node_appears_or_changes(self, obj: Json) -> None:
-        """Also shrinking below what is on it."""
+        """Also with less capacity than its pods use."""
         self.nodes[obj["metadata"]["name"]] = obj
         self.world.cluster.set_node(node_of(obj))
 
@@ -97,7 +97,7 @@ class Scheduling(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def pod_is_scheduled(self, data: st.DataObject) -> None:
-        """The answer agrees with the second opinion."""
+        """Compare the answer with the reference."""
         obj = data.draw(pods(self.count))
         self.count += 1
         verdict = self.world.choose(obj)
@@ -112,7 +112,7 @@ class Scheduling(RuleBasedStateMachine):
 
     @rule(data=st.data(), name=st.sampled_from(NAMES))
     def pod_is_bound_by_someone_else(self, data: st.DataObject, name: str) -> None:
-        """Anywhere, even where it does not fit or where no node is yet."""
+        """On any node, even without room or before the node exists."""
         obj = data.draw(pods(self.count))
         self.count += 1
         self.world.cluster.add_pod(self.world.read(obj), name)
@@ -121,7 +121,7 @@ class Scheduling(RuleBasedStateMachine):
     @precondition(lambda self: self.bound)
     @rule(data=st.data())
     def binding_is_confirmed(self, data: st.DataObject) -> None:
-        """An event that says what is known changes nothing."""
+        """A repeated event changes nothing."""
         obj, name = self.bound[data.draw(st.sampled_from(sorted(self.bound)))]
         self.world.cluster.add_pod(self.world.read(obj), name)
 
@@ -135,7 +135,7 @@ class Scheduling(RuleBasedStateMachine):
 
     @invariant()
     def what_is_free_is_the_truth(self) -> None:
-        """No drift, whatever the history."""
+        """The incremental amounts equal a recount."""
         cluster = self.world.cluster
         assert cluster.nodes.keys() == self.nodes.keys()
         for name, info in cluster.nodes.items():
@@ -147,7 +147,7 @@ class Scheduling(RuleBasedStateMachine):
 
     @invariant()
     def every_node_is_in_exactly_one_pool(self) -> None:
-        """In the bucket of its level, at the slot it knows."""
+        """In the bucket of its level, at its recorded slot."""
         cluster = self.world.cluster
         seen = [info for pool in cluster.pools.values() for info in pool]
         assert sorted(info.node.name for info in seen) == sorted(cluster.nodes)

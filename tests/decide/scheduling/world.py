@@ -1,4 +1,4 @@
-"""Nodes and pods for scheduling tests, as objects, in few words."""
+"""Objects of nodes and pods for scheduling tests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def node(
     capacity: dict[str, str] | None = None,
     **more: str,
 ) -> Json:
-    """A Node object. Further keywords are extended resources."""
+    """Return a Node object. Further keywords are extended resources."""
     status: Json = {"allocatable": {"cpu": cpu, "memory": memory, "pods": pods, **(devices or {}), **more}}
     if handlers is not None:
         status["runtimeHandlers"] = [{"name": handler} for handler in handlers]
@@ -39,7 +39,7 @@ def node(
 
 
 def pod(name: str, requests: dict[str, str] | None = None, labels: dict[str, str] | None = None, **spec: Any) -> Json:
-    """A Pod object with one container. Further keywords are fields of its spec."""
+    """Return a Pod object with one container. Further keywords are fields of its spec."""
     ports = spec.pop("ports", [])
     container = {
         "name": "c",
@@ -52,20 +52,20 @@ def pod(name: str, requests: dict[str, str] | None = None, labels: dict[str, str
 
 
 def required(kind: str, *terms: Json) -> Json:
-    """An affinity with required terms."""
+    """Return an affinity with required terms."""
     field = "requiredDuringSchedulingIgnoredDuringExecution"
     return {kind: {field: {"nodeSelectorTerms": list(terms)} if kind == "nodeAffinity" else list(terms)}}
 
 
 def spread(key: str, skew: int = 1, hard: bool = True, **labels: str) -> list[Json]:
-    """One topology spread constraint."""
+    """Return one topology spread constraint."""
     when = "DoNotSchedule" if hard else "ScheduleAnyway"
     selector = {"matchLabels": labels}
     return [{"topologyKey": key, "maxSkew": skew, "whenUnsatisfiable": when, "labelSelector": selector}]
 
 
 class World:
-    """A cluster and a scheduler on it."""
+    """A cluster and its scheduler."""
 
     def __init__(self, *nodes: Json) -> None:
         self.cluster = Cluster()
@@ -76,16 +76,16 @@ class World:
             self.cluster.set_node(node_of(obj))
 
     def read(self, obj: Json, **found: Any) -> Pod:
-        """The pod behind an object."""
+        """Return the scheduler's view of a Pod object."""
         return self.demands.pod(obj, **found)
 
     def choose(self, obj: Json, **found: Any) -> Verdict[str]:
-        """Decide, without consequence."""
+        """Choose a node without a change of state."""
         self.turn += 1
         return self.scheduler.choose(self.read(obj, **found), self.turn)
 
     def run(self, obj: Json, on: str | None = None, **found: Any) -> str | None:
-        """Decide, unless a node is given, and put the pod there."""
+        """Choose a node, unless one is given, and put the pod there."""
         chosen = on or self.choose(obj, **found).value
         if chosen is not None:
             self.cluster.add_pod(self.read(obj, **found), chosen)
