@@ -1,4 +1,4 @@
-"""Logs of pods that have no node to ask: what a server answers of them, and all that can go wrong there."""
+"""Logs of pods without a node: fake responses of a server, with all their faults."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tarmac.client.transport import ClientRequest, Reply, StreamReply, Transport
 
 @dataclass
 class Log:
-    """Of one container. `lives` are what it wrote since it began, each time it did."""
+    """The log of one container. `lives` are the lines of each run."""
 
     lives: list[list[tuple[str, str]]] = field(default_factory=lambda: [[]])
     over: bool = False
@@ -28,7 +28,7 @@ class Log:
 
 
 class LogHouse:
-    """A transport that answers for logs itself and asks the server for everything else."""
+    """A transport that answers requests for logs itself and passes all other requests to the server."""
 
     def __init__(self, inner: Transport, clock: Clock, whole_seconds: bool = False) -> None:
         self._inner = inner
@@ -45,7 +45,7 @@ class LogHouse:
         self.logs[pod, container].lives[-1].append((time, text))
 
     def cut(self) -> None:
-        """Every connection breaks."""
+        """Break every connection."""
         self.generation += 1
 
     async def request(self, request: ClientRequest) -> Reply:
@@ -95,7 +95,7 @@ class LogHouse:
             new = [f"{time} {text}\n" for time, text in lines[place:] if parse_rfc3339(time) >= since]
             place = len(lines)
             data = "".join(new).encode()
-            for start in range(0, len(data), 37):  # cut anywhere
+            for start in range(0, len(data), 37):  # in pieces of any size
                 yield data[start : start + 37]
                 if generation != self.generation:
                     raise Disconnected("the connection broke")

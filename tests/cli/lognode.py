@@ -20,11 +20,11 @@ from tarmac.server.security.pki import Pki
 from tests.agent.http.processes import ProcessRuntime
 from tests.agent.http.stage import StageFigures, StagePods, dial, visits_in
 
-PODS = "pods.json"  # what the node knows of its pods
+PODS = "pods.json"  # the node's list of its pods
 
 
 class FolderPods(StagePods):
-    """Each has a log under its own name."""
+    """Each pod has a log with its own name."""
 
     def log_path(self, pod: JsonObject, container: str, previous: bool = False) -> Path | None:
         return None if previous else self.logs / f"{pod['metadata']['name']}.log"

@@ -1,4 +1,4 @@
-"""Answers that the verbs read are part of the server's published interface."""
+"""Responses that the verbs read are part of the server's published interface."""
 
 from __future__ import annotations
 

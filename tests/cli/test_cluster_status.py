@@ -1,4 +1,4 @@
-"""`tarmac status`: one screen about a cluster that is well, one that is not, and one of which little may be seen."""
+"""`tarmac status`: one screen about a healthy cluster, an unhealthy one, and one with few readable objects."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ READY = "[+]ping ok\n[+]store ok\nreadyz check passed\n"
 
 
 class Cluster(Listing):
-    """Lists, and the two pages that are text."""
+    """Fake lists, and the two pages of text."""
 
     def __init__(self, lists: dict[str, Any], texts: dict[str, tuple[int, str]]) -> None:
         super().__init__(lists)
@@ -175,7 +175,7 @@ def test_nodes_that_encrypt_without_the_kernels_driver_are_named() -> None:
     code, text = shown(found)
     slow = "slow between cities, by wireguard-go: dfw-0, dfw-1, dfw-2, dfw-4, dfw-5 and 2 more"
     assert f"Tunnels: open; {slow} Versions:" in " ".join(text.split())
-    assert code == 0, "no problem: packets pass"
+    assert code == 0, "no problem: packets arrive"
     named = json.loads(shown(found, output="json")[1])["tunnels"]["userspace"]
     assert named == [f"dfw-{number}" for number in range(8) if number != 3]
 
@@ -218,7 +218,7 @@ async def test_a_user_with_few_rights_sees_the_missing_parts_named(tmp_path: Pat
         out = io.StringIO()
         nobody = Client(local_transport(world.running.server, User("jane", groups=("system:authenticated",))))
         assert await status(nobody, Console(out, io.StringIO()), "text") == 0
-        assert "Store:         healthy" in out.getvalue()  # readiness is for everybody
+        assert "Store:         healthy" in out.getvalue()  # every user may read readiness
         assert "Nodes:         ?" in out.getvalue()
         assert "Not seen: may not list nodes\n" in out.getvalue()
         assert "Not seen: may not get /metrics\n" in out.getvalue()

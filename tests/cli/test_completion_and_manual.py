@@ -72,7 +72,7 @@ def test_every_verb_completes_and_every_shell_has_a_script(capsys: pytest.Captur
         assert capsys.readouterr().out == script(shell)
 
 
-# What is typed before the key is pressed, and after: a verb, a flag, a kind, names and a value.
+# Input before the key is pressed, and after: a verb, a flag, a kind, names and a value.
 TYPED = {
     "tarmac tok": "tarmac token ",
     "tarmac token create --loc": "tarmac token create --location ",
@@ -85,7 +85,7 @@ TYPED = {
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
-    """The folder of a `tarmac` that is this one, and whose server knows some names."""
+    """Return the folder of a `tarmac` that is this one, with a server that knows some names."""
     words = "[word for word in sys.argv[1:] if word != '--'][2:]"
     script = f"import sys\nfrom tarmac.apps.completion import candidates\nnames = {NAMES!r}\n"
     script += f"print(*candidates({words}, lambda kind: names.get(kind, [])), sep='\\n')\n"
@@ -98,10 +98,10 @@ def program(tmp_path: Path) -> Path:
 
 
 def pressed(shell: list[str], setup: str, environment: dict[str, str], folder: Path) -> dict[str, str]:
-    """What the line becomes when somebody types in a terminal and presses TAB; `setup` binds ^X to writing it down."""
+    """Type lines in a terminal and press TAB; return the completed lines. `setup` binds ^X to writing the line."""
     terminal, inner = pty.openpty()
     seen: dict[str, str] = {}
-    # Bracketed paste and colours are of no use to anybody here.
+    # Without bracketed paste and colours.
     process = subprocess.Popen(
         shell, stdin=inner, stdout=inner, stderr=inner, env={**environment, "TERM": "dumb"}, start_new_session=True
     )
@@ -123,14 +123,14 @@ def pressed(shell: list[str], setup: str, environment: dict[str, str], folder: P
 
 
 def _drained(terminal: int) -> None:
-    """A terminal that nobody reads stops the shell."""
+    """Read the output: a terminal without a reader stops the shell."""
     with contextlib.suppress(OSError):
         while os.read(terminal, 4096):
             pass
 
 
 def _written(file: Path) -> str:
-    """A whole line. Shells write it themselves: while another program runs they would not hear what is typed."""
+    """Return a whole line. Shells write it themselves: another program would keep them from reading keys."""
     deadline = time.monotonic() + 40
     while not (file.exists() and file.read_text().endswith("\n")):
         assert time.monotonic() < deadline, f"the shell never wrote {file.name}"

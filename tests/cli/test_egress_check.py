@@ -1,4 +1,4 @@
-"""`tarmac egress check`: connections are really opened by commands in a pod, found among the live ones, and judged."""
+"""`tarmac egress check`: commands in a pod open real connections, which are found among the live ones, and judged."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TARGET = ("192.0.2.139", 5432)
 
 
 class Outside:
-    """A server that pods reach, and what the node says of that: an address of its choice, if any."""
+    """A server outside, and the node's report of its connections: with any address, or none."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -43,7 +43,7 @@ class Outside:
         self.dialled: list[tuple[str, int]] = []
         self.uid = ""
         self.asked = 0
-        self.old: list[tuple[str, int]] = []  # connections that the pod has had before
+        self.old: list[tuple[str, int]] = []  # earlier connections of the pod
 
     async def serve(self) -> asyncio.Server:
         async def met(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -70,7 +70,7 @@ class Outside:
 
 
 class Desk:
-    """A person with a command line, and the server of a kubeconfig."""
+    """A user with a command line, and the server of a kubeconfig."""
 
     def __init__(self, world: Planet, outside: Outside) -> None:
         self.world, self.outside = world, outside
@@ -88,7 +88,7 @@ class Desk:
         return json.loads(self.out.getvalue())["sources"]
 
     async def put(self, sources: list[dict[str, Any]], protocol: str = "TCP", **more: Any) -> None:
-        """An ExternalService with a status as the controller would write it."""
+        """Store an ExternalService with a status as the controller writes it."""
         services = self.client.resource(EXTERNAL_SERVICES.typed(dict))
         spec = {
             "targetIP": TARGET[0],
@@ -112,7 +112,7 @@ def good(name: str = "web") -> dict[str, Any]:
 
 @pytest.fixture
 async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:
-    """A Service `web` with a pod behind it, whose node n1 forwards and carries."""
+    """Yield a Service `web` with one pod, whose node n1 is both forwarder and gateway."""
     monkeypatch.setattr(checking, "TIMEOUT", 20.0)  # a check ends as soon as it has seen the connection
     outside = Outside()
     server = await outside.serve()
@@ -129,7 +129,7 @@ async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
 
 
 async def add_slice(client: Client, name: str) -> None:
-    """The endpoint of a Service: a pod of the same name."""
+    """Store the endpoint of a Service: a pod of the same name."""
     labels = {"kubernetes.io/service-name": name}
     behind = {"kind": "Pod", "name": name, "namespace": "default"}
     endpoint = {"addresses": ["10.128.0.2"], "nodeName": "n1", "targetRef": behind, "conditions": {"ready": True}}
@@ -162,7 +162,7 @@ async def test_a_source_that_is_seen_as_it_should_be(desk: Desk) -> None:
     assert len(desk.outside.dialled) == 1, "one connection was really opened"
     assert await desk.check(pod="web") == 0
     (found,) = desk.sources
-    assert found["seenPort"] == desk.outside.dialled[-1][1], "the new one counts, not one that was there before"
+    assert found["seenPort"] == desk.outside.dialled[-1][1], "the new connection counts, not an earlier one"
 
 
 async def test_on_an_api_server_of_kubernetes_the_nodes_are_asked(desk: Desk) -> None:
@@ -174,14 +174,14 @@ async def test_on_an_api_server_of_kubernetes_the_nodes_are_asked(desk: Desk) ->
 
 
 async def test_a_failed_check_exits_nonzero_and_names_the_cause(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checking, "TIMEOUT", 3.0)  # each of these waits for it to pass
+    monkeypatch.setattr(checking, "TIMEOUT", 3.0)  # each of these waits for the timeout
     await desk.put([good()])
     desk.outside.answers = False
     assert await desk.check() == 1
     (found,) = desk.sources
     assert found["result"] == "NoAnswer"
     assert found["message"] == f"It leaves as {SOURCE}, and 192.0.2.139:5432 does not answer."
-    for unknown in ("", "192.0.2.66"):  # of addresses that it does not carry a node's word is nothing
+    for unknown in ("", "192.0.2.66"):  # a node's report of an address that it does not carry does not count
         desk.outside.answers, desk.outside.seen_as = True, unknown
         assert await desk.check() == 1
         (found,) = desk.sources
@@ -226,7 +226,7 @@ async def test_sources_that_cannot_work_are_told_and_the_others_are_tried(desk: 
         ("shop/other", "NotGranted"),
         ("default/web", "OK"),
         ("default/nobody", "NoPods"),
-        ("default/ghost", "NotFound"),  # the pod is gone, and there is nowhere to run a command
+        ("default/ghost", "NotFound"),  # the pod is gone, so no command can run
     ]
 
 

@@ -1,4 +1,4 @@
-"""`why` and `plan` of external services, by the server and by the command itself: both say the same."""
+"""`why` and `plan` of external services, by the server and by the command itself, with equal results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.controllers.test_source_ip_claims import CLAIMS, SERVICES, claim
 
 
 class Desk:
-    """A person with a command line."""
+    """A user with a command line."""
 
     def __init__(self, cities: Cities) -> None:
         self.cities = cities

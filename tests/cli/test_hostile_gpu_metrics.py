@@ -1,4 +1,4 @@
-"""A stolen node's GPU figures, and a plugin that lies in its report: other rows, terminals and agents are unharmed."""
+"""GPU metrics of a stolen node, and a plugin that lies: other rows, terminals and agents are unharmed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words of others on a terminal: what objects, errors and log lines hold never commands it, as text or as JSON."""
+"""Foreign text on a terminal: objects, errors and log lines contain no terminal commands, as text or as JSON."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.controllers.planet import Planet, play
 TITLE, CLEAR, COPY, C1 = "\x1b]0;stolen\x07", "\x1b[2J\x1b[1;1H", "\x1b]52;c;c3RvbGVu\x07", "\x9b2J\x9d0;stolen\x9c"
 REWRITE, TURNED, HIDDEN = "\rerror: all is well\x1b[K", "\u202egnp.exe\u2066\u200f", "\x1b[8mhidden\x7f\b\b\x0b\x0c\x85"
 HOSTILE = f"{TITLE}{CLEAR}{COPY}{C1}{REWRITE}{TURNED}{HIDDEN}\u2028"
-# By these the commands find their way; the server gives them no other letters than those of names and times.
+# Fields that the commands use as keys; the server allows only letters of names and times in them.
 _KEYS = frozenset((
     "name", "namespace", "uid", "kind", "apiVersion", "resourceVersion", "continue", "type", "status", "answer",
     "phase", "protocol", "creationTimestamp",
@@ -41,13 +41,13 @@ _KEYS = frozenset((
 
 
 def commands(text: str) -> list[str]:
-    """The characters that a terminal acts upon, without line ends, tabs and colours."""
+    """Return the characters that a terminal acts upon, without line ends, tabs and colours."""
     plain = text.replace("\n", "").replace("\t", "")
     return sorted({repr(each) for each in plain if unicodedata.category(each) in ("Cc", "Cf", "Zl", "Zp")})
 
 
 def spoil(value: Any) -> Any:
-    """The same with hostile words in it."""
+    """Return the value with hostile words added."""
     if isinstance(value, dict):
         return {key: each if key in _KEYS else spoil(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -57,7 +57,7 @@ def spoil(value: Any) -> Any:
 
 
 class HostileServer:
-    """A server that adds hostile words to what it says."""
+    """A server that adds hostile words to its responses."""
 
     def __init__(self, inner: Transport) -> None:
         self._inner = inner

@@ -1,4 +1,4 @@
-"""`tarmac console`, `vnc` and `machine`, as people run them: a process of its own, through server and tunnel."""
+"""`tarmac console`, `vnc` and `machine`, as users run them: a process of its own, through server and tunnel."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def command(planet: MachinePlanet, *arguments: str) -> tuple[list[str], dict[str
 
 
 async def call(planet: MachinePlanet, *arguments: str) -> tuple[int, str, str]:
-    """In this process, on a loop of its own: starting Python anew for each command takes most of a test's time."""
+    """Run in this process, on a loop of its own: starting Python for each command takes most of a test's time."""
     out, err = io.StringIO(), io.StringIO()
 
     def work() -> int:
@@ -75,7 +75,7 @@ async def call(planet: MachinePlanet, *arguments: str) -> tuple[int, str, str]:
 
 
 async def run(planet: MachinePlanet, *arguments: str, stdin: bytes = b"") -> tuple[int, str, str]:
-    """As a process."""
+    """Run as a process."""
     words, environment = command(planet, *arguments)
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*words, env=environment, stdin=pipe, stdout=pipe, stderr=pipe)
@@ -91,7 +91,7 @@ async def until(true: Any) -> None:
 
 
 class Terminal:
-    """Somebody at a terminal of 80 columns."""
+    """A terminal of 80 columns."""
 
     def __init__(self) -> None:
         self.ours, self.theirs = pty.openpty()
@@ -119,7 +119,7 @@ async def test_a_console_is_typed_at_survives_a_lost_connection_and_is_left(plan
         await until(lambda: terminal.shows(b"you have the keyboard"))
         terminal.type(b"uname\r")
         await until(lambda: terminal.shows(b"uname\r\n"))
-        for transport in list(planet.running.listener.upgraded):  # everything breaks, the tunnel too
+        for transport in list(planet.running.listener.upgraded):  # all connections break, the tunnel too
             transport.abort()
         planet.guest.write(b"said meanwhile\r\n")
         await until(lambda: terminal.shows(b"connected again"))
@@ -129,7 +129,7 @@ async def test_a_console_is_typed_at_survives_a_lost_connection_and_is_left(plan
         async with asyncio.timeout(10):
             assert await process.wait() == 0
         terminal.shows(b"")
-        assert terminal.seen.count(b"the connection was lost") == 1, "leaving is no loss"
+        assert terminal.seen.count(b"the connection was lost") == 1, "leaving is not a lost connection"
     finally:
         if process.returncode is None:
             process.kill()
@@ -223,7 +223,7 @@ async def test_a_machine_is_stopped_and_started_by_whoever_may_press_buttons(
     for role, status in (("view", 403), ("edit", 200)):
         await planet.grant(role, role)
         assert await press(planet.client_of(role, "people"), "Stop") == status
-    assert planet.machine.pressed == [], "the node has no part in it"
+    assert planet.machine.pressed == [], "the node is not involved"
 
 
 async def test_a_picture_of_the_screen(planet: MachinePlanet, tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ async def test_a_viewer_at_a_port_of_this_computer(planet: MachinePlanet, tmp_pa
             key = struct.pack(">BBxxI", 4, 1, 0x61)
             async with asyncio.timeout(10):
                 assert await shown_password(reader, writer, password) == bytes(4)
-                # The opening is done: a screenshot begins behind it.
+                # The handshake is done: a screenshot begins after it.
                 picture = Screenshot()
                 answer = picture.receive(b"RFB 003.008\n\x01\x01" + bytes(4))
                 writer.write(answer[-1:])
@@ -270,7 +270,7 @@ async def test_a_viewer_at_a_port_of_this_computer(planet: MachinePlanet, tmp_pa
 
 
 def read_png(data: bytes) -> tuple[int, int, list[bytes]]:
-    """As anybody else would read it."""
+    """Decode with another implementation of PNG."""
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     place, chunks = 8, dict[bytes, bytes]()
     while place < len(data):

@@ -1,4 +1,4 @@
-"""`nodes/NAME/ledger`: the server says of a node what `tarmac node report` does."""
+"""`nodes/NAME/ledger`: the server's ledger of a node equals that of `tarmac node report`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tarmac logs` of a planet: instances that the controllers make, in virtual time, and a stand-in for their logs."""
+"""`tarmac logs` of a planet: instances of the controllers, in virtual time, and a stand-in for their logs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BOTH = ("DFW", "LHR")
 
 
 class Desk:
-    """Somebody who reads logs."""
+    """A user who reads logs."""
 
     def __init__(self, planet: Planet, live: bool = False, whole_seconds: bool = False) -> None:
         self.house = LogHouse(planet.user.transport, planet.user.clock, whole_seconds)
@@ -63,7 +63,7 @@ class Desk:
 
 
 async def desk(planet: Planet, live: bool = False, whole_seconds: bool = False, **workload: Any) -> Desk:
-    """At a planet with one Workload that is ready."""
+    """Run a story on a planet with one Workload that is ready."""
     planet.start()
     await planet.apply(**workload)
     await planet.ready(workload.get("replicas", 2) * len(workload.get("cities", ("DFW",))))
@@ -81,7 +81,7 @@ def test_lines_of_all_cities_are_in_the_order_of_their_times() -> None:
         for second in range(3):
             one.house.write(lhr, f"lhr {second}", at=100.0 + second)
             one.house.write(dfw, f"dfw {second}", at=100.0 + second)
-        one.house.write(dfw, "last", at=99.0)  # younger in the file, older by its time: the order of the stream holds
+        one.house.write(dfw, "last", at=99.0)  # younger in the file, older by its time: the order of the stream counts
         assert await one.logs("web") == 0
         width = max(len(dfw), len(lhr))
         from_dfw, from_lhr = f"DFW {dfw:{width}} | ", f"LHR {lhr:{width}} | "
@@ -269,7 +269,7 @@ def test_a_container_that_begins_again_is_followed_into_its_next_life() -> None:
         async with one.following("web"):
             one.house.write(name, "dying")
             await planet.wait(1)
-            one.house.down = True  # the connection breaks, and behind our back the container ends and begins again
+            one.house.down = True  # the connection breaks, and meanwhile the container restarts
             one.house.cut()
             one.house.write(name, "last words")
             await planet.wait(2)

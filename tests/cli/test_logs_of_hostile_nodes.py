@@ -1,4 +1,4 @@
-"""`tarmac logs` of many streams, one of them from a stolen node: the others arrive, within bounds."""
+"""`tarmac logs` of many streams, one of them from a stolen node: all other ones arrive, within bounds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MEGABYTE = 1 << 20
 
 
 class Nodes:
-    """Logs by the name of the instance: chunks, and whether the answer ends after them."""
+    """Logs by the name of the instance: chunks, and whether the response ends after them."""
 
     def __init__(self, *, date: str = "", **logs: tuple[list[bytes], bool]) -> None:
         self._logs, self._date = logs, date

@@ -1,4 +1,4 @@
-"""`tarmac logs` as people run it: a process of its own, a server, and a node whose tunnel breaks."""
+"""`tarmac logs` as users run it: a process of its own, a server, and a node whose tunnel breaks."""
 
 from __future__ import annotations
 

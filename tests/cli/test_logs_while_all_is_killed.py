@@ -47,7 +47,7 @@ class Nodes:
         process.wait()
 
     def one(self, node: str) -> tuple[Callable[[], object], Callable[[], object]]:
-        """How to kill one, and how to start it again."""
+        """Return the functions that kill and start a node."""
         return partial(self.kill, node), partial(self.start, node)
 
     def kill_all(self) -> None:
@@ -56,7 +56,7 @@ class Nodes:
 
 
 class Logs:
-    """What the pods have written so far."""
+    """The lines that the pods have written so far."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -104,7 +104,7 @@ def town(tmp_path: Path) -> Generator[tuple[TarmacProcess, Nodes, Logs]]:
 
 
 async def follow(server: TarmacProcess, nodes: Nodes, logs: Logs) -> tuple[list[str], int]:
-    """What is shown while one after the other is killed and comes back, and the exit code."""
+    """Return the output while one process after the other is killed and restarted, and the exit code."""
     command = [sys.executable, "-m", "tarmac.apps.main", "logs", "-f", "-l", "!none", "--tail=-1"]
     process = await asyncio.create_subprocess_exec(
         *command, "--kubeconfig", str(server.kubeconfig), stdout=asyncio.subprocess.PIPE

@@ -1,4 +1,4 @@
-"""`tarmac node report`: the ledger of nodes as a table, in detail and as JSON, on servers that show more or less."""
+"""`tarmac node report`: the ledger of nodes as a table, in detail and as JSON, on servers with full or partial data."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def pod(name: str, node: str, cpu: str, **more: Any) -> dict[str, Any]:
 
 
 class Listing:
-    """A server with these lists. What is not listed is not found; a pair is a status and its reason."""
+    """A server with these lists. A missing list is a 404; a pair is a status and its reason."""
 
     def __init__(self, lists: dict[str, Any]) -> None:
         self._lists = lists
@@ -270,7 +270,7 @@ def test_a_class_that_is_not_in_effect_has_no_name() -> None:
 
 
 def test_no_node_talks_to_the_terminal_of_whoever_asks() -> None:
-    """Texts of a node may be anybody's who has its identity; they stay on their line and move no cursor."""
+    """An attacker with a node's identity may write its texts; they stay on their line and move no cursor."""
     evil = "file\x1b[2J\n  cpu:  0  system  honest"
     reservation = {"resource": "cpu\r", "for": evil, "amount": "2", "source": evil}
     bad = node("dfw-0", reservations=[reservation], conditions=[{"type": evil, "status": "True"}])

@@ -1,4 +1,4 @@
-"""A plan of a file sees the other objects in it, wherever it is worked out, and names each city once."""
+"""A plan of a file sees the other objects in it, on the server and in the command, and names each city once."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def quota(most: str) -> JsonObject:
 
 
 class File:
-    """A file, and somebody who plans it: with a server that plans, and with one that has never heard of it."""
+    """A file, and the user who plans it: with a server that plans, and with one that does not know plans."""
 
     def __init__(self, desk: Desk, path: Path, *objects: JsonObject) -> None:
         self.desk, self.path = desk, path
@@ -86,7 +86,9 @@ def test_a_network_of_the_same_file_is_there(tmp_path: Path) -> None:
         file = File(desk, tmp_path / "with", attached(), NETWORK)
         code, found = await file.plan()
         assert (code, reasons(found), file.warnings) == (0, set(), "")
-        assert "lan" not in {each["metadata"]["name"] for each in await planet.all(planet.networks)}, "nothing is made"
+        assert "lan" not in {each["metadata"]["name"] for each in await planet.all(planet.networks)}, (
+            "no object is created"
+        )
 
     play(story)
 
@@ -140,7 +142,7 @@ def test_rejected_manifests_are_named_and_left_out(tmp_path: Path) -> None:
         assert "Network lan would be refused: " in file.warnings
         assert "StorageVersion d is of a kind that is not served here" in file.warnings
         file = File(desk, tmp_path / "file", odd, workload())
-        assert (await file.plan())[0] == 2, "not all of the file would be accepted"
+        assert (await file.plan())[0] == 2, "the server would not accept the whole file"
 
     play(story)
 

@@ -1,4 +1,4 @@
-"""Answers as text: what a person reads, in 100 columns. These texts are part of the outside contract."""
+"""Output as text in 100 columns. These texts are part of the external contract."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_rollout_is_a_table_on_a_terminal_and_lines_elsewhere() -> None:
 
 
 def test_more_cities_than_the_terminal_has_lines_show_those_that_are_not_complete() -> None:
-    """What is painted over must fit, and what is done is of no interest."""
+    """The repainted area must fit, and complete cities are of no interest."""
     done = [CityProgress(f"A{index:02}", 2, 2, 2, "Available", "") for index in range(30)]
     slow = CityProgress("ZRH", 1, 1, 2, "Progressing", "Scaling")
     lines = progress_table([*done, slow], 10).splitlines()

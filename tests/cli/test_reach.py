@@ -1,4 +1,4 @@
-"""`tarmac why instance/A --reach B:443` on a planet, on our server and on one that has never heard of it."""
+"""`tarmac why instance/A --reach B:443` on a planet, on our server and on one that does not know it."""
 
 from __future__ import annotations
 

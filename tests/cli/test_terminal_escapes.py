@@ -1,4 +1,4 @@
-"""Whatever a node or a tenant writes into a status, no letter of it moves the cursor of whoever reads it."""
+"""No text of a node or a tenant in a status moves the cursor of the reader."""
 
 from __future__ import annotations
 

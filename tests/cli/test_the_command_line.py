@@ -1,4 +1,4 @@
-"""The command line of the own verbs: kubectl's words, and errors that say what would be right."""
+"""The command line of our own verbs: kubectl's syntax, and errors that name the right form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The configuration file says what flags say, strictly: every mistake at once, each with its line. Flags win."""
+"""The configuration file sets the same options as flags, strictly: all errors at once, with their lines. Flags win."""
 
 from __future__ import annotations
 

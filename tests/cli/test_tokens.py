@@ -1,4 +1,4 @@
-"""`tarmac token`: made for a Location that exists, shown once, listed without secrets, ended by id."""
+"""`tarmac token`: created for an existing Location, shown once, listed without secrets, revoked by id."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_wrong_words_are_refused(words: list[str], says: str, capsys: pytest.Cap
 
 
 class Terminal(io.StringIO):
-    """Output that a person reads."""
+    """The output of a terminal."""
 
     def isatty(self) -> bool:
         return True

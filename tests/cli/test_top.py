@@ -1,4 +1,4 @@
-"""`tarmac top` of a planet whose measurements are a stand-in's."""
+"""`tarmac top` of a planet with measurements of a stand-in."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Meter:
 
 
 class Desk:
-    """Somebody who looks at what is used."""
+    """A user who reads the usage."""
 
     def __init__(self, planet: Planet, client: Client | None = None, live: bool = False) -> None:
         found = client or planet.user

@@ -1,4 +1,4 @@
-"""Flags that an agent does not have: those of a newer one are taken with a word, mistyped ones are not."""
+"""Flags that an agent does not have: those of a newer version cause a warning, mistyped ones an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tarmac user`: a kubeconfig that works, made with the caller's rights, and its end on every connection."""
+"""`tarmac user`: a kubeconfig that works, made with the caller's rights, and its revocation on every connection."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.client.backends import ADMIN, our_server
 
 
 class Office:
-    """A running server, and somebody at a terminal in a folder of their own."""
+    """A running server, and a user at a terminal in a folder of their own."""
 
     def __init__(self, running: Running, folder: Path) -> None:
         self.running, self.folder = running, folder
@@ -59,7 +59,7 @@ async def whoami(client: Client) -> tuple[str, list[str]]:
 
 
 async def refused(client: Client) -> None:
-    """Ask until there is an answer."""
+    """Repeat requests until there is a response."""
     while True:
         with suppress(ClientError):  # the connection was ended
             await whoami(client)
@@ -82,7 +82,7 @@ async def test_a_person_gets_a_file_and_loses_it(office: Office) -> None:
         0,
         'every certificate of "jane" that was issued until now is refused; its roles stay\n',
     )
-    async with asyncio.timeout(5):  # a second, on a machine that has nothing else to do
+    async with asyncio.timeout(5):  # a second, on an idle machine
         with pytest.raises(Unauthorized, match='the certificate of "jane" was revoked'):
             await refused(jane)
     await jane.close()
@@ -128,7 +128,7 @@ async def test_names_of_parts_of_the_cluster_are_not_revoked_as_people(office: O
 
 
 async def test_it_takes_the_callers_own_rights(office: Office) -> None:
-    """Somebody who may ask for certificates, and may not approve those of people."""
+    """The caller may request certificates, but may not approve those of people."""
     admin = Client(local_transport(office.running.server, ADMIN))
     role = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -155,7 +155,7 @@ async def test_it_takes_the_callers_own_rights(office: Office) -> None:
     with pytest.raises(Forbidden, match="approve"):
         await office.said("create", "jane", by=joe)
     assert not list(Path().iterdir())
-    assert not (await admin.resource(CERTIFICATE_REQUESTS).list()).items, "nobody is left with a request"
+    assert not (await admin.resource(CERTIFICATE_REQUESTS).list()).items, "no request is left"
     with pytest.raises(Forbidden):
         await office.said("revoke", "jane", by=joe)
     assert all(

@@ -1,7 +1,7 @@
 """The verbs against a server with its controllers and simulated nodes, in virtual time.
 
-Each answer is also asked of a server that does not have our subresources, as a Kubernetes API server with our CRDs does
-not: the command then works it out itself, and must say the same.
+Each verb also runs against a server without our subresources, like a Kubernetes API server with our CRDs: the command
+then computes the result itself, and it must be equal.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NOT_FOUND = b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"No
 
 
 class WithoutSubresources:
-    """A server that has never heard of `why`, `plan` and `connections`."""
+    """A server that does not know `why`, `plan` and `connections`."""
 
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
@@ -65,7 +65,7 @@ class Terminal(io.StringIO):
 
 
 class Desk:
-    """A person with a command line, at a planet."""
+    """A user with a command line, at a planet."""
 
     def __init__(self, planet: Planet, *, live: bool = False) -> None:
         self.planet = planet
@@ -75,14 +75,14 @@ class Desk:
         self.console = Console(self.out, self.err)
 
     async def why(self, words: str) -> Explanation:
-        """The explanation, which must be the same whoever works it out."""
+        """Return the explanation, which must be the same from the server and from the command."""
         target, name = parse_object([words])
         answers = [await explain(each, target, "default", name, self.console) for each in (self.client, self.elsewhere)]
         assert answers[0] == answers[1]
         return answers[0]
 
     async def plan(self, obj: JsonObject, *without: str) -> Plan:
-        """The plan, which must be the same whoever works it out."""
+        """Return the plan, which must be the same from the server and from the command."""
         answers = [
             await planned(each, json.loads(json.dumps(obj)), without, self.console)
             for each in (self.client, self.elsewhere)
@@ -96,7 +96,7 @@ class Desk:
 
 
 async def settled(planet: Planet) -> Desk:
-    """A desk at a planet where every controller works, the real scheduler too, and everything is in place."""
+    """Run a story on a planet with every controller, the real scheduler too, once everything is in place."""
     await planet.stop()
     planet.locating = planet.binding = False
     planet.start("*")
@@ -258,7 +258,7 @@ def test_a_rollout_is_followed_line_by_line_to_its_end() -> None:
         lines = desk.out.getvalue().splitlines()
         assert lines[-1] == "workload web successfully rolled out"
         assert "DFW: 2 of 2 ready, 2 up to date, Available" in lines
-        assert len(lines) == len(set(lines)), "nothing is said twice"
+        assert len(lines) == len(set(lines)), "no line appears twice"
 
     play(story)
 

@@ -1,4 +1,4 @@
-"""Whoever is asked why a Workload has no node says the same word: conditions, columns, `why`, on every level."""
+"""Conditions, columns and `why` give the same reason for a Workload without a node, on every level."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PRESSURE = {"status": {"conditions": [{"type": "DiskPressure", "status": "True",
 
 
 async def words(planet: Planet, desk: Desk) -> set[str]:
-    """Every reason that is given."""
+    """Return every reason."""
     found: set[str] = set()
     for kind, short in ((planet.workloads, "wl"), (planet.deployments, "wd")):
         for each in await planet.all(kind):

@@ -1,4 +1,4 @@
-"""A VNC viewer's opening, for tests: version 3.8, 3.7 or 3.3, with a password."""
+"""A VNC viewer's handshake, for tests: version 3.8, 3.7 or 3.3, with a password."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ async def challenged(reader: asyncio.StreamReader, writer: asyncio.StreamWriter,
     if version == "003.003":
         assert await reader.readexactly(4) == b"\0\0\0\x02"
     else:
-        assert await reader.readexactly(2) == b"\x01\x02", "a password, and no other way in"
+        assert await reader.readexactly(2) == b"\x01\x02", "a password, and no other authentication"
         writer.write(b"\x02")
     return await reader.readexactly(16)
 

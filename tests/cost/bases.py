@@ -1,4 +1,4 @@
-"""One small valid object of every served kind, which the growing ones are made from."""
+"""One small valid object of every served kind, the base of the growing ones."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ BASES: dict[str, Object] = {
 
 
 def base(resource: Resource, name: str) -> Object:
-    """A fresh object; not every one is accepted, but each gets past decoding."""
+    """Return a fresh object; a few are rejected, but each gets past decoding."""
     spec = BASES.get(resource.group if resource.group == "events.k8s.io" else resource.plural, {})
     spec = _OF_VERSIONS.get(f"{resource.api_version}/{resource.plural}", spec)
     metadata = {"name": name} if resource.stored else {}

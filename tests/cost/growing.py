@@ -1,7 +1,7 @@
 """Objects that grow in one field: every list and map of every kind, filled with any number of entries.
 
-The places come from the schemas, so a new kind or field is measured without being named here. What stands around a
-place is valid, and entries are valid as far as a schema can say, so that they reach what comes behind decoding.
+The places come from the schemas, so a new kind or field is measured without being named here. The object around a place
+is valid, and entries are valid as far as a schema can tell, so that they reach the code after decoding.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tarmac.api.schema import Schema, Type
 from tests.cost.bases import base
 
 Filling = Literal["sparse", "equal", "full", "empty"]
-"""Entries that differ, with what is required only; all the same; with all their scalars; and nothing at all."""
+"""Different entries with required fields only; equal entries; entries with all their scalars; empty entries."""
 
 FILLINGS: tuple[Filling, ...] = ("sparse", "equal", "full", "empty")
 _DEEPEST = 12
@@ -34,7 +34,7 @@ class Place(NamedTuple):
 
 
 def places(resource: Resource) -> Iterator[Place]:
-    """All lists and maps of a kind; types within themselves once."""
+    """Yield all lists and maps of a kind; recursive types once."""
     for path, schema in _walk(resource.schema, (), frozenset()):
         yield Place(resource, path, schema)
 
@@ -53,7 +53,7 @@ def _walk(
 
 
 def texts(resource: Resource) -> Iterator[Place]:
-    """All strings of a kind, and all maps, whose keys are strings."""
+    """Yield all strings of a kind, and all maps, whose keys are strings."""
     for path, schema in _scalars(resource.schema, (), frozenset()):
         yield Place(resource, path, schema)
 
@@ -75,12 +75,12 @@ def _scalars(
 
 
 def grown(place: Place, entries: int, filling: Filling, name: str = "grown") -> dict[str, Any]:
-    """An object with so many entries in one place."""
+    """Return an object with so many entries in one place."""
     return _placed(place, lambda schema: _filled(schema, entries, filling), name)
 
 
 def lengthened(place: Place, text: str, name: str = "grown") -> dict[str, Any]:
-    """An object with this text in one place: as the value, or as the one key of a map."""
+    """Return an object with this text in one place: as the value, or as the one key of a map."""
 
     def value(schema: Schema) -> Any:
         return {text: _entry(schema.items, 0, "sparse")} if schema.type is Type.MAP and schema.items else text

@@ -1,8 +1,8 @@
 """A whole server without sockets and disk, and the time that requests take on its event loop.
 
-The time that counts is CPU time of the loop's own thread, from the request until everything it set in motion there has
-come to rest: others wait for exactly that. What is over the limit is tried again, since a busy machine only ever makes
-things slower, and a yardstick measured right after it says how much slower than our own machine this one is just then.
+The measure is the CPU time of the loop's own thread, from the request until all its effects there have ended: other
+clients wait for exactly that. A result over the limit is measured again, since a busy machine only makes things slower,
+and a benchmark right after it tells how much slower than the reference machine this one is at the moment.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from tarmac.server.app import ApiServer
 from tarmac.server.security.users import User
 
 LIMIT = 0.050  # seconds of the loop
-ALLOWED = LIMIT * 1.5  # what measuring may make of it
-_YARD = 0.0026  # seconds that the yardstick takes on the machine that the limit is meant for, at its usual speed
+ALLOWED = LIMIT * 1.5  # with the error of measurement
+_YARD = 0.0026  # seconds that the yardstick takes on the reference machine of the limit, at its usual speed
 _ATTEMPTS = 5
 
 ADMIN = User("admin", groups=("system:masters", "system:authenticated"))
-TENANT = User("tenant", groups=("system:authenticated",))  # may do everything, but is asked whether
+TENANT = User("tenant", groups=("system:authenticated",))  # has all rights, but RBAC checks them
 _RBAC = "rbac.authorization.k8s.io"
 _MAY_EVERYTHING = {
     "metadata": {"name": "tenant"},
@@ -44,7 +44,7 @@ _MAY_EVERYTHING = {
 
 
 class Reply(NamedTuple):
-    """An answer, and what it cost."""
+    """A response and its cost."""
 
     status: int
     body: bytes
@@ -52,7 +52,7 @@ class Reply(NamedTuple):
 
     @property
     def most(self) -> int | None:
-        """How many there may be, if there were too many."""
+        """Return the limit of entries that the error names, if there were too many."""
         if self.status not in (413, 422):
             return None
         found = re.search(rb"must have at most (\d+) items|limit is (\d+)", self.body[:1000])
@@ -74,7 +74,7 @@ class Server:
     async def send(
         self, method: str, path: str, body: Any = b"", kind: str = "application/json", query: str = "", **more: Any
     ) -> Reply:
-        """One request by somebody who is not trusted."""
+        """Send one request as an untrusted user."""
         headers = {"accept": "application/json", "user-agent": "cost", "content-type": kind, **more.get("headers", {})}
         data = body if isinstance(body, bytes) else msgspec.json.encode(body)
         request = Request(method, path, query, headers, data, user=more.get("user", TENANT))
@@ -82,12 +82,12 @@ class Server:
         answer = self._server.handle(request)
         if inspect.isawaitable(answer):
             answer = await answer
-        for _ in range(more.get("turns", 5)):  # watchers, caches and controllers hear of it
+        for _ in range(more.get("turns", 5)):  # watchers, caches and controllers get the event
             await asyncio.sleep(0)
         return Reply(getattr(answer, "status", 101), _read(answer), thread_time() - began)
 
     async def cost(self, *request: Any, **more: Any) -> Reply:
-        """The same, at best of a few where it seems to take too long. For requests that can be repeated."""
+        """Send a request that can be repeated; return the best of a few where it seems to take too long."""
         replies: list[Reply] = []
 
         async def once() -> float:
@@ -104,7 +104,7 @@ def _read(answer: Answer) -> bytes:
 
 
 async def at_best(measure: Callable[[], Awaitable[float]]) -> float:
-    """The least of a few measurements, corrected; the first that is within the limit is enough."""
+    """Return the best of a few measurements, corrected; the first within the limit is enough."""
     best = float("inf")
     for _ in range(_ATTEMPTS):
         best = min(best, corrected(await measure()))
@@ -115,7 +115,7 @@ async def at_best(measure: Callable[[], Awaitable[float]]) -> float:
 
 @asynccontextmanager
 async def longest_turn() -> AsyncGenerator[list[float]]:
-    """The most CPU time of one turn of the loop while the block runs, as the only entry of a list."""
+    """Yield a list for the most CPU time of one turn of the loop while the block runs."""
     most = [0.0]
 
     async def tick() -> None:
@@ -133,14 +133,14 @@ async def longest_turn() -> AsyncGenerator[list[float]]:
 
 
 def corrected(seconds: float) -> float:
-    """What it would have been on our own machine, as fast as this one is now. Call it right after measuring."""
+    """Return the time on the reference machine. Call it right after measuring."""
     if seconds <= LIMIT:
         return seconds
     return seconds / max(1.0, min(_yardstick() for _ in range(3)) / _YARD)
 
 
 def _yardstick() -> float:
-    """About what requests are made of: JSON both ways, look-ups, small objects, calls, text."""
+    """A mix of the work of requests: JSON both ways, look-ups, small objects, calls, text."""
     text = json.dumps({f"key-{number}": {"value": str(number), "list": [number]} for number in range(3000)})
     began = thread_time()
     found = msgspec.json.decode(text.encode())
@@ -154,12 +154,12 @@ def _yardstick() -> float:
 
 @asynccontextmanager
 async def serving(directory: Path) -> AsyncGenerator[Server]:
-    """A server with the objects that others need: a namespace's service account, and rights for the tenant."""
+    """Yield a server with a namespace's service account and rights for the tenant."""
     layout = Layout(directory, directory / "pki", directory / "secrets.key", "memory://")
     async with control_plane(
         layout, Address("127.0.0.1", 0), Chosen("garbage"), features=frozenset({CLASS_RESOURCES})
     ) as running:
-        await asyncio.sleep(0.3)  # until what starts has started
+        await asyncio.sleep(0.3)  # until all background tasks have started
         server = Server(running.server)
         await server.send("POST", f"/apis/{_RBAC}/v1/clusterrolebindings", _MAY_EVERYTHING, user=ADMIN)
         account = {"metadata": {"name": "default"}}

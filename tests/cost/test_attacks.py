@@ -1,7 +1,7 @@
-"""Hostile requests: each takes at most 50 ms of the event loop, and most are refused.
+"""Hostile requests: each takes at most 50 ms of the event loop, and most are rejected.
 
-Everything here once took seconds, or shows that a neighbour of something that did does not. They are sent through the
-whole server by a tenant who may do everything, so that nothing is refused before it could cost anything.
+All these once took seconds, or check code next to such code. A tenant with all rights sends them through the whole
+server, so that no check of rights rejects them early.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
-OWNER = User("owner", groups=("system:authenticated",))  # of the namespace: may write roles, of what they may do
+OWNER = User("owner", groups=("system:authenticated",))  # of the namespace: may write roles, within the owner's rights
 ANYBODY = User("anybody", groups=("system:authenticated",))
 
 
@@ -379,7 +379,7 @@ async def server(tmp_path: Path) -> AsyncGenerator[Server]:
 
 
 async def _try(server: Server, attack: Attack) -> Reply:
-    """Send it, and take away what it made, so that it can be tried again."""
+    """Send it, and delete the created object, so that it can be repeated."""
     reply = await server.send(*attack[1:6], **attack.more)
     if attack.method == "POST" and reply.status == 201:
         await server.send("DELETE", f"{attack.path}/a", {"gracePeriodSeconds": 0})

@@ -1,7 +1,7 @@
 """Decisions over many cities, places, instances, pods and nodes cost no more than n log n.
 
-Each decision is measured at 10, 100, 1,000 and 10,000 of what it is about, or as many as one object can name. What runs
-beside the loop (explanations and plans) may take its time; what controllers do on theirs may not.
+Each decision is measured with 10, 100, 1,000 and 10,000 objects, or as many as one object can name. Explanations and
+plans run beside the loop and may take longer; code of controllers may not.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def endpoints_of_a_service(count: int) -> Decision:
 
 
 def endpoints_at_many_ports(count: int) -> Decision:
-    """Ports times pods: each of 1,000 pods has as many named ports as the Service asks for."""
+    """Ports times pods: each of 1,000 pods has as many named ports as the Service requests."""
     ports: list[JsonObject] = [{"name": f"p{number}", "port": 1 + number} for number in range(count)]
     asked = service(ports=[{**each, "targetPort": each["name"]} for each in ports])
     own = [{"name": each["name"], "containerPort": each["port"]} for each in ports]
@@ -180,7 +180,7 @@ def endpoints_at_many_ports(count: int) -> Decision:
 
 
 def endpoints_as_an_object(count: int) -> Decision:
-    """Pods that answer a named port in many ways: as many subsets as can be."""
+    """Pods with many different numbers for a named port: as many subsets as possible."""
     asked = service()
     pods = [
         endpoint_pod(f"p{number}", f"10.{number // 65536}.{number // 256 % 256}.{number % 256}", port=1 + number % 5000)
@@ -230,7 +230,7 @@ def subnets_of_a_network(count: int) -> Decision:
 
 
 def addresses_in_many_cities(count: int) -> Decision:
-    """Some instances in each city, whose subnet is asked about when others hold addresses already."""
+    """Some instances in each city; decide about its subnet while other instances hold addresses."""
 
     def decide() -> None:
         network = NetworkAddresses()
@@ -320,9 +320,9 @@ DECISIONS: dict[str, tuple[Callable[[int], Decision], Sequence[int]]] = {
 
 
 def measured(decide: Decision) -> float:
-    """The best of two, since a busy machine only ever makes things slower.
+    """Return the best of two, since a busy machine only makes things slower.
 
-    What was there before is left out of collections: how much that is depends on which tests ran in this process.
+    Existing objects are excluded from garbage collection: their number depends on earlier tests of the process.
     """
     best = float("inf")
     gc.collect()

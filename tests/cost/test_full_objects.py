@@ -1,4 +1,4 @@
-"""An object that is as large as it may be can still be changed and deleted, whatever the server adds to it.
+"""An object of maximum size can still be changed and deleted, although the server adds to it.
 
 Controllers remove finalizers by patches. An object that a patch rejects stays for ever, and its namespace with it.
 """
@@ -49,7 +49,7 @@ async def test_an_object_with_all_its_labels_can_be_patched(server: Server) -> N
                 assert reply.status == 200, (resource.plural, reply.body)
             made.append(resource.plural)
     assert {"jobs", "deployments", "pods", "namespaces", "configmaps"} <= set(made)
-    assert made.count("jobs") == made.count("namespaces") == 1, "one with so many that none can be added is rejected"
+    assert made.count("jobs") == made.count("namespaces") == 1, "an object without room for additions is rejected"
 
 
 async def test_a_pod_with_all_its_labels_is_bound_and_can_be_patched(server: Server) -> None:

@@ -1,11 +1,11 @@
 """A list or map of any kind does not block the event loop, for any number of entries.
 
 Every list and map of every served kind is filled with as many entries as the server takes, sparse and full, all
-different and all the same, and sent through everything that a create passes. Where the server says how many there may
-be, that many are sent. No request may take more than 50 ms of the loop, and none may grow faster than n log n.
+different and all the same, and sent through all stages of a create. If the server names a limit, the test sends that
+many. No request may take more than 50 ms of the loop, and none may grow faster than n log n.
 
-What repeats itself is measured once: metadata, and the template that a Workload shares with what is made of it. With
-a soak everything is measured, in more fillings and sizes.
+Repeated parts are measured once: metadata, and the template that a Workload shares with its children. A soak measures
+everything, in more fillings and sizes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CATALOG = [resource for resource in build_catalog() if "create" in resource.verb
 
 
 class Cost(NamedTuple):
-    """What one size of one place took."""
+    """The cost of one size of one place."""
 
     seconds: float
     entries: int
@@ -52,7 +52,7 @@ class Cost(NamedTuple):
 
 
 def chosen(resource: Resource) -> Iterator[Place]:
-    """The places of a kind that are measured."""
+    """Return the places of a kind to measure."""
     for place in places(resource):
         if not place.path:
             continue
@@ -66,7 +66,7 @@ GROUPS = sorted({resource.group for resource in CATALOG if any(chosen(resource))
 
 
 async def measured(server: Server, place: Place, filling: Filling, entries: int) -> Cost:
-    """One create, and its undoing."""
+    """Create an object and delete it."""
     path = collection(place.resource)
     body = msgspec.json.encode(grown(place, entries, filling))
     reply = await server.cost("POST", path, body)
@@ -78,7 +78,7 @@ async def measured(server: Server, place: Place, filling: Filling, entries: int)
 
 
 def fitting(place: Place, filling: Filling) -> int:
-    """How many entries a body can hold."""
+    """Return the number of entries that a body can hold."""
     sample = msgspec.json.encode(grown(place, 100, filling))
     empty = msgspec.json.encode(grown(place, 0, filling))
     of_values = (count_values(sample) - count_values(empty)) / 100 or 1
@@ -87,13 +87,13 @@ def fitting(place: Place, filling: Filling) -> int:
 
 
 def is_steep(cost: Cost, smaller: Cost) -> bool:
-    """Whether cost grows faster than n log n by more than measuring can be wrong."""
+    """Return true if cost grows faster than n log n by more than the error of measurement."""
     expected = cost.entries * log(cost.entries + 2) / (smaller.entries * log(smaller.entries + 2))
     return cost.seconds > STEEPEST * expected * max(smaller.seconds, 0.0005)
 
 
 async def costs_of(server: Server, place: Place, filling: Filling) -> Iterator[Cost]:
-    """The largest, and smaller ones where it is large enough to compare."""
+    """Yield the largest, and smaller ones where it is large enough to compare."""
     most = fitting(place, filling)
     found = [await measured(server, place, filling, most)]
     while found[-1].seconds > WORTH_COMPARING and found[-1].entries > STEP and (SOAK or len(found) < 2):

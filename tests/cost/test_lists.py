@@ -1,7 +1,6 @@
 """A list of thousands of objects does not block the event loop, with any selector and any number of clients.
 
-What is measured is the longest that the loop was kept by anything at all, while somebody else does nothing but ask for
-the next turn.
+The measure is the longest time that the loop was blocked, while a task does nothing but wait for the next turn.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ async def server(tmp_path: Path) -> AsyncGenerator[Server]:
 
 
 async def longest_hold(work: Awaitable[Any], clock: Callable[[], float] = thread_time) -> float:
-    """The most CPU seconds between two turns of the loop until the work is done."""
+    """Return the most CPU seconds between two turns of the loop until the work is done."""
     task, longest, last = asyncio.ensure_future(work), 0.0, clock()
     while not task.done():
         await asyncio.sleep(0)
@@ -68,7 +67,7 @@ async def longest_hold(work: Awaitable[Any], clock: Callable[[], float] = thread
 
 
 async def change_all(server: Server, state: str) -> None:
-    """A new version of every pod, of which nothing has been worked out yet."""
+    """Store a new version of every pod, of which no cache has a result yet."""
     for number in range(COUNT):
         patch = {"metadata": {"annotations": {"state": state}}}
         kind = "application/merge-patch+json"
@@ -142,7 +141,7 @@ async def test_a_cache_takes_in_thousands_without_blocking_the_loop() -> None:
 
 
 def shown(number: int) -> dict[str, Any]:
-    """A pod as the API has it."""
+    """Return a pod as the API shows it."""
     status = {"phase": "Running", "podIPs": [{"ip": f"10.{number // 250}.0.{number % 250 + 1}"}]}
     made = pod(number)
     metadata = {**made["metadata"], "namespace": "default", "uid": f"u{number}"}

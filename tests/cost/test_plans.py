@@ -1,4 +1,4 @@
-"""A plan holds the loop no longer than a create does: for many objects in its file, and for a large Workload."""
+"""A plan blocks the loop no longer than a create does: for many objects in its file, and for a large Workload."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def server(tmp_path: Path) -> AsyncGenerator[Server]:
 
 
 async def hold(server: Server, *objects: Any) -> tuple[float, Reply]:
-    """The longest turn of the loop while a file is planned, and the answer."""
+    """Return the longest turn of the loop while a file is planned, and the response."""
     body = json.dumps({"apiVersion": "v1", "kind": "List", "items": [workload(), *objects]}).encode()
     replies: list[Reply] = []
 

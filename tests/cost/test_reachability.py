@@ -1,7 +1,7 @@
 """Reachability among ten thousand pods and a thousand policies is computed without blocking the event loop.
 
-The answer is worked out in a thread, which holds the loop up too whenever it keeps the interpreter. So what is measured
-is CPU of the whole process between two turns of the loop: other programs add nothing to it.
+A thread computes the response; it delays the loop, too, while it holds the interpreter. So the measure is CPU time of
+the whole process between two turns of the loop: other programs add nothing to it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def address(number: int) -> str:
 
 
 def town() -> ReachTown:
-    """Every pod in sight of policies of two kinds: one means ports, the other pods by their labels."""
+    """Two kinds of policies apply to every pod: one matches ports, the other pods by their labels."""
     made = ReachTown()
     made.network(four="10.0.0.0/8")
     for number in range(PODS):
@@ -74,7 +74,7 @@ async def server(tmp_path: Path) -> AsyncGenerator[Server]:
         await asyncio.gather(*written)
         sys.setswitchinterval(SWITCH_INTERVAL)
         gc.collect()
-        gc.freeze()  # what the test itself has made is not collected meanwhile
+        gc.freeze()  # objects of the test are not collected meanwhile
         gc.set_threshold(*COLLECTING)
         yield Server(running.server)
         gc.set_threshold(*threshold)

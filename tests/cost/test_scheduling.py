@@ -1,6 +1,6 @@
-"""A pod that asks for as much as the API lets it ask for is placed on a thousand nodes within 50 ms.
+"""A pod with the most constraints that the API allows is placed on a thousand nodes within 50 ms.
 
-What pods of one template have in common is worked out once; here each pod is the first of its template.
+Common parts of pods of one template are computed once; here each pod is the first of its template.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def absent(count: int, prefix: str = "k") -> list[dict[str, Any]]:
-    """Expressions that hold everywhere, so that each is looked at."""
+    """Return expressions that match everywhere, so that each is evaluated."""
     return [{"key": f"{prefix}{number}", "operator": "DoesNotExist"} for number in range(count)]
 
 
@@ -42,7 +42,7 @@ def spread(key: str) -> list[dict[str, Any]]:
 
 
 def nowhere(number: int) -> dict[str, Any]:
-    """A term that no node matches, which its last expression says."""
+    """Return a term that no node matches because of its last expression."""
     return {"matchExpressions": [*absent(EXPRESSIONS - 1, f"t{number}-"), {"key": "no", "operator": "Exists"}]}
 
 
@@ -52,7 +52,7 @@ def neighbours(number: int) -> dict[str, Any]:
 
 
 def many(number: int) -> dict[str, Any]:
-    """Of a container: a class of each of as many types as may be."""
+    """Return a container with a class of each of as many types as possible."""
     return {"resources": {"classes": {f"example.com/t{kind}": f"c{number}" for kind in range(MAX_TYPES)}}}
 
 

@@ -43,7 +43,7 @@ async def start(server: Server, number: int) -> None:
 
 
 async def slices(running: Running, count: int, name: str) -> None:
-    """Until there are so many, and the Endpoints object too."""
+    """Wait until there are so many slices, and the Endpoints object too."""
     store, endpoints = running.store, f"default/{name}"
     while store.count("discovery.k8s.io/endpointslices") < count or store.head("core/endpoints", endpoints) is None:
         await asyncio.sleep(0)
@@ -65,7 +65,7 @@ async def test_ports_times_pods_are_worked_out_in_pieces(tmp_path: Path) -> None
             return await longest_hold(slices(running, before + PODS, name))
 
         gc.collect()
-        gc.freeze()  # what the test itself has made is not collected meanwhile
+        gc.freeze()  # objects of the test are not collected meanwhile
         held = await at_best(once)
         print(f"\nthe longest that anybody waited: {held * 1000:.1f} ms")
         assert held < ALLOWED

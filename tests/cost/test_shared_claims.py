@@ -1,6 +1,6 @@
-"""ExternalServices that share a claim cost n log n together, and none of them holds the loop.
+"""ExternalServices that share a claim cost n log n together, and none of them blocks the loop.
 
-All of them are resolved once, as after a change of their class. Each has as many sources as it may have, under one
+All of them are resolved once, as after a change of their class. Each has as many sources as possible, under one
 address, and opens the same port to the same target, so that every one is compared with all older ones.
 """
 
@@ -54,7 +54,7 @@ def test_external_services_that_share_a_claim_cost_n_log_n_together() -> None:
 
 
 def test_a_plan_grows_linearly_with_services_that_share_its_claim() -> None:
-    """An explanation or a plan has no index yet: it looks at each of the others once."""
+    """An explanation or a plan has no index yet: it compares with each of the services once."""
     few, many = sharing(25), sharing(100)
     cost = least_cpu(lambda: resolve(few.others[-1], few))
     assert least_cpu(lambda: resolve(many.others[-1], many)) < STEEPEST * 4 * cost

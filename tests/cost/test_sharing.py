@@ -24,8 +24,8 @@ pytestmark = [pytest.mark.timeout(120)]
 
 NOISY = User("noisy", groups=("system:authenticated",))  # has no rights
 CONNECTIONS, SAMPLES = 64, 100
-MOST_UNITS = 4.0  # the request that is running, the one that was begun before it, and the quiet request itself
-MOST_NANOSECONDS = 20_000.0  # of accounting for one request; ten times what it takes
+MOST_UNITS = 4.0  # the running request, the one that started before it, and the quiet request itself
+MOST_NANOSECONDS = 20_000.0  # of accounting for one request; ten times its usual cost
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 NOTES = {f"k{number}": "x" * 20 for number in range(7_000)}
 REVIEW = msgspec.json.encode(
@@ -62,7 +62,7 @@ async def seconds_of(work: Callable[[Server], object], server: Server) -> float:
 
 
 async def connection(server: Server, work: Callable[[Server], object]) -> None:
-    """One request after the other, each when the loop has looked at all other connections."""
+    """Send one request after the other, each when the loop has served all other connections."""
     while True:
         await work(server)  # type: ignore[misc]
         await asyncio.sleep(0)
@@ -74,7 +74,7 @@ async def quiet(server: Server) -> None:
 
 
 async def waits(server: Server, work: Callable[[Server], object]) -> list[float]:
-    """The time for which each of the quiet user's requests kept its client waiting."""
+    """Return the waiting time of each request of the quiet user."""
     found: list[float] = []
     async with asyncio.TaskGroup() as group:
         noisy = [group.create_task(connection(server, work)) for _ in range(CONNECTIONS)]

@@ -1,4 +1,4 @@
-"""No string in a request holds the event loop, regardless of its length and of the separators it consists of.
+"""No string in a request blocks the event loop, regardless of its length and of the separators it consists of.
 
 Every string field and every map key of every served kind gets values that parsers split, scan or convert: 1 KB shows
 patterns that backtrack, 100 KB parsers without a length limit behind a larger limit of the object, 2 MB those without

@@ -1,1 +1,1 @@
-"""The dashboard: who gets in, what a browser is told, and what is passed on."""
+"""The dashboard: access, data for the browser, and forwarded requests."""

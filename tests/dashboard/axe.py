@@ -6,7 +6,7 @@ from playwright.sync_api import Page
 
 
 def wrong(page: Page) -> list[str]:
-    """What is wrong with what the page shows now."""
+    """Return all problems of the current page."""
     found: list[str] = page.evaluate(
         "axe.run().then((found) => found.violations.map((each) => each.id + ' ' + each.nodes[0].html))"
     )

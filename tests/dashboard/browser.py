@@ -1,4 +1,4 @@
-"""Debian's Chromium on a page of this computer, failing on anything that the page must never do."""
+"""Debian's Chromium on a page of this computer; fails on everything that the page must never do."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LISTEN = """() => {
 
 
 _shared: list[Browser] = []
-_open: dict[Page, tuple[list[str], list[str]]] = {}  # what is wrong with a page, and its requests that failed
+_open: dict[Page, tuple[list[str], list[str]]] = {}  # problems of a page, and its failed requests
 
 
 @contextmanager
@@ -70,14 +70,14 @@ def browser_page(**options: object) -> Generator[Page]:
             raise
         finally:
             _open.pop(page, None)
-            # A handler that is still fetching would fail in the next test, as the error of its browser.
+            # An unfinished handler would fail in the next test, as the error of its browser.
             page.unroute_all(behavior="ignoreErrors")
             page.close()
     assert not wrong, wrong
 
 
 def described(page: Page) -> str:
-    """What an open page shows, for somebody who reads why a test failed."""
+    """Return the content of an open page, as a help when a test fails."""
     wrong, failed = _open.get(page, ([], []))
     return f"the page showed {_shown(page)!r}; wrong with it: {wrong}; requests that failed: {failed}"
 
@@ -96,7 +96,7 @@ def _elsewhere(url: str) -> list[str]:
 
 @contextmanager
 def dashboard(kubeconfig: Path) -> Generator[str]:
-    """`tarmac dashboard` of a kubeconfig; the address that it prints."""
+    """Run `tarmac dashboard` with a kubeconfig; yield the address that it prints."""
     command = [sys.executable, "-m", "tarmac.apps.main", "dashboard", "--no-browser", "--port", "0"]
     process = subprocess.Popen(
         [*command, "--kubeconfig", str(kubeconfig)], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True

@@ -1,4 +1,4 @@
-"""One planet for the tests that only look at it, with something of everything: it takes a while to come up."""
+"""One planet for the tests that only read it, with objects of all kinds: it takes a while to come up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tools.dashboard import SOURCE, find_node, install
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A failed test tells what its page showed: a fixture does not hear of the failure."""
+    """Add the content of the page to the report of a failed test: a fixture does not learn of the failure."""
     report = yield
     if call.when == "call" and report.failed:
         pages = [each for each in getattr(item, "funcargs", {}).values() if isinstance(each, Page)]

@@ -1,4 +1,4 @@
-"""The editor of the page, as somebody uses it who pastes."""
+"""The editor of the page, and pasting into it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _PASTE = """(content, text) => {
 
 
 def editor(page: Page) -> Locator:
-    """Where one writes; it is there once it was loaded."""
+    """The editor's text box; it appears once it was loaded."""
     return page.get_by_role("textbox", name="Objects, as YAML or JSON")
 
 
 def paste(page: Page, text: str) -> None:
-    """Put `text` in place of everything, with the focus where it then is."""
+    """Replace everything by `text`; the focus stays as after pasting."""
     expect(editor(page)).to_be_visible()
     editor(page).focus()
     page.keyboard.press("Control+a")

@@ -1,4 +1,4 @@
-"""A server whose every word is hostile: what it says has markup, bidirectional and control characters in it."""
+"""A hostile server: all texts contain markup, bidirectional and control characters."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ HOSTILE = (
     "\u001b]0;stolen\u0007\u001b]52;c;c3RvbGVu\u0007\u001b]8;;https://evil.example/\u0007link\u001b]8;;\u0007"
     f"{'x' * LONG}"
 )
-# By these the page finds its way; the server gives them no other letters than those of names.
+# Fields that the page uses as keys; the server allows only letters of names in them.
 _KEYS = frozenset(("name", "namespace", "uid", "kind", "apiVersion", "resourceVersion", "continue"))
-# Validated by no server: everything in these is hostile, names too.
+# No server validates these: everything in them is hostile, names too.
 _FREE = frozenset(("involvedObject", "regarding", "related", "subjects"))
-# Maps whose keys come from tenants.
+# Maps with keys of tenants.
 _MAPS = frozenset(("labels", "annotations", "data", "matchLabels", "nodeSelector"))
-# What makes the page a page: kinds, schemas, rights.
+# Paths that the page itself needs: kinds, schemas, rights.
 _WAYS = re.compile(r"^/(apis?|openapi/.*|version|apis/authorization[^/]*/.*|apis/authentication[^/]*/.*)$")
 _LOOK = """() => {
   const odd = /[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u200b-\\u200f\\u202a-\\u202e\\u2060-\\u2069\\ufeff]/;
@@ -56,7 +56,7 @@ _NO_CLIPBOARD = """() => {
 
 
 def spoil(value: Any, free: bool = False) -> Any:
-    """The same with hostile words in it; with `free`, in names too."""
+    """Return the value with hostile words in it; with `free`, in names too."""
     if isinstance(value, dict):
         return {key: _spoilt(key, each, free) for key, each in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     if isinstance(value, list):
@@ -72,14 +72,14 @@ def _spoilt(key: str, value: Any, free: bool) -> Any:
 
 
 def serve_hostile_words(page: Page) -> None:
-    """Be between the page and the API: lists, their changes, and single answers."""
+    """Intercept requests to the API: lists, their changes, and single objects."""
     page.evaluate(_NO_CLIPBOARD)
     page.route(_is_asked, _answer)
     page.route_web_socket(lambda url: "watch=1" in url, _watch)
 
 
 def serve_hostile_refusals(page: Page) -> None:
-    """Refuse everything, in hostile words."""
+    """Reject every request, in hostile words."""
     page.evaluate(_NO_CLIPBOARD)
     causes = [{"field": HOSTILE, "message": HOSTILE, "reason": HOSTILE}]
     status = {"kind": "Status", "message": HOSTILE, "reason": HOSTILE, "details": {"causes": causes}, "code": 500}
@@ -88,7 +88,7 @@ def serve_hostile_refusals(page: Page) -> None:
 
 
 def harm(page: Page) -> list[str]:
-    """What hostile words have done to the page, or show of themselves."""
+    """Return effects and remains of hostile words in the page."""
     return page.evaluate(_LOOK)
 
 

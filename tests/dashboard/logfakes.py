@@ -1,4 +1,4 @@
-"""Fake answers of a node about a container: those of simulated nodes say what a test cannot choose."""
+"""Fake responses of a node for a container: a test cannot choose those of simulated nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GREETING = b"2026-11-17T06:00:00.5Z listening on 8080\n2026-11-17T06:00:01Z GET 
 
 @dataclass
 class FakeLog:
-    """Followed logs over WebSockets, one after the other, and those that are read once."""
+    """Followed logs over WebSockets, one after the other, and logs that are read once."""
 
     greeting: bytes = b""
     once: str = ""
@@ -22,12 +22,12 @@ class FakeLog:
     sockets: list[WebSocketRoute] = field(default_factory=list[WebSocketRoute])
 
     def serve(self, page: Page) -> None:
-        """Be the log of every container."""
+        """Serve the log of every container."""
         page.route_web_socket(lambda url: "/log?" in url, self._begin)
         page.route(lambda url: "/log?" in url, self._answer)
 
     def write(self, text: str) -> None:
-        """More of what is followed."""
+        """Write to the followed log."""
         self.sockets[-1].send(text.encode())
 
     def _begin(self, socket: WebSocketRoute) -> None:
@@ -43,7 +43,7 @@ class FakeLog:
 
 @dataclass
 class FakeShell:
-    """Shells of containers, one after the other: they say what was typed and how big the terminal is."""
+    """Shells of containers, one after the other: they record input and the size of the terminal."""
 
     prompt: str = "$ "
     typed: bytes = b""
@@ -51,7 +51,7 @@ class FakeShell:
     sockets: list[WebSocketRoute] = field(default_factory=list[WebSocketRoute])
 
     def serve(self, page: Page) -> None:
-        """Be the shell of every container."""
+        """Serve the shell of every container."""
         page.route_web_socket(lambda url: "/exec?" in url, self._begin)
 
     def _begin(self, socket: WebSocketRoute) -> None:

@@ -1,4 +1,4 @@
-"""A city with one node that nobody runs: what is heard of it is what a test says for it."""
+"""A city with one node without an agent: a test writes its status."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _NODE = {
 
 
 def found(planet: TarmacProcess) -> None:
-    """Make it."""
+    """Create the city."""
     objects = json.dumps({"apiVersion": "v1", "kind": "List", "items": [_PLACE, _NODE]})
     kubectl(planet, "create", "-f", "-", stdin=objects)
 
 
 def heard(planet: TarmacProcess, status: str) -> None:
-    """A node that nobody runs says what somebody says for it."""
+    """Write the Ready status of the node without an agent."""
     condition = {"type": "Ready", "status": status, "reason": "Said", "message": "said by a test"}
     patch = json.dumps({"status": {"conditions": [condition]}})
     kubectl(planet, "patch", "node", "fra-0", "--subresource=status", "--type=strategic", "-p", patch)
 
 
 def forget(planet: TarmacProcess) -> None:
-    """It is gone, as if it had never been."""
+    """Delete the city and its node."""
     kubectl(planet, "delete", "node/fra-0", "location.networking.datumapis.com/fra")

@@ -1,4 +1,4 @@
-"""Fake answers of a node about a virtual machine: those of simulated nodes say what a test cannot choose."""
+"""Fake responses of a node for a virtual machine: a test cannot choose those of simulated nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.dashboard.logfakes import GREETING, FakeLog
 OUTPUT, NOTICE, STATUS = b"\x01", b"\x02", b"\x03"
 COLOUR = (10, 200, 30)
 WIDTH, HEIGHT = 64, 48
-# noVNC looks for the properties of a socket in its class alone, and a played one inherits them.
+# noVNC looks for the properties of a socket in its own class, but a fake one inherits them.
 _FLATTEN = """() => {
   const own = WebSocket.prototype;
   for (let from = Object.getPrototypeOf(own); from && from !== Object.prototype; from = Object.getPrototypeOf(from)) {
@@ -35,7 +35,7 @@ class FakeConsole:
     sockets: list[WebSocketRoute] = field(default_factory=list[WebSocketRoute])
 
     def serve(self, page: Page) -> None:
-        """Be the console of every machine."""
+        """Serve the console of every machine."""
         page.route_web_socket(lambda url: "/console?" in url, self._begin)
 
     def _begin(self, socket: WebSocketRoute) -> None:
@@ -67,7 +67,7 @@ class FakeScreen:
         self._drawn = False
 
     def serve(self, page: Page) -> None:
-        """Be the screen of every machine."""
+        """Serve the screen of every machine."""
         page.route_web_socket(lambda url: "/vnc?" in url, self._begin)
         page.evaluate(_FLATTEN)
 
@@ -77,11 +77,11 @@ class FakeScreen:
         socket.send(b"RFB 003.008\n")
 
     def _heard(self, socket: WebSocketRoute, message: str | bytes) -> None:
-        """Three answers that say hello, then a picture."""
+        """Handle messages: three of the handshake, then a request for a picture."""
         data = message if isinstance(message, bytes) else message.encode()
         self._said += 1
         if self._said == 1:
-            socket.send(b"\x01\x01")  # one way to log in: none
+            socket.send(b"\x01\x01")  # one authentication: none
         elif self._said == 2:
             socket.send(b"\0\0\0\0")
         elif self._said == 3:
@@ -127,7 +127,7 @@ RECORDING = "\n".join(
 
 
 def serve_machine(page: Page) -> None:
-    """A machine with all its views, and a log of everything."""
+    """Serve a machine with all its views, and a log of all requests."""
     FakeLog(GREETING).serve(page)
     FakeConsole(b"Debian GNU/Linux 12 vm-0 ttyS0\r\n\r\nvm-0 login: ").serve(page)
     FakeScreen().serve(page)

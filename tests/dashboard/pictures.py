@@ -1,6 +1,6 @@
 """`make pictures`: the eight views of the showcase planet that the docs show, in both themes and on a narrow screen.
 
-They are written to docs/pictures, to be looked at; test_pictures.py compares the page with them.
+They are written to docs/pictures, for review; test_pictures.py compares the page with them.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ SHOWCASE = ROOT / "examples" / "scenarios" / "showcase.yaml"
 LOOKS = {"light": (1280, 800), "dark": (1280, 800), "narrow": (390, 844)}
 PLAYED = 240.0  # seconds within which all steps of the showcase are done
 AGE = timedelta(minutes=15, seconds=30)
-"""The planet is shown as this old, so that ages are the same in all pictures."""
-ANSWERED = 4000  # milliseconds until sentences and ledgers of all rows have come
+"""The age of the planet in all pictures, so that ages are equal."""
+ANSWERED = 4000  # milliseconds until explanations and ledgers of all rows have arrived
 SETTLING = 700
 PROGRESS = "main progress"
 CRASHED = {"planet": "174 of 200", "workloads": "0/12", "workload": "0/12"}
-"""Text of views while no instance of the Workload that crashes is ready: for a second after each start one is."""
+"""Text of views while no instance of the crashing Workload is ready: one is for a second after each start."""
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def showcase(folder: Path) -> Generator[TarmacProcess]:
 
 
 def views(planet: TarmacProcess) -> dict[str, tuple[str, str]]:
-    """The address of each view, and an element that is there when it has what it shows."""
+    """Return the address of each view, and an element that appears once it is loaded."""
     gpu = instance_of(planet, "inference", "ml")
     return {
         "planet": ("#/planet", ".attention p"),
@@ -63,7 +63,7 @@ def views(planet: TarmacProcess) -> dict[str, tuple[str, str]]:
 
 
 def taken(planet: TarmacProcess) -> Iterator[tuple[str, bytes]]:
-    """Each picture with its name."""
+    """Yield each picture with its name."""
     born = kubectl(planet, "get", "namespace", "shop", "-o", "jsonpath={.metadata.creationTimestamp}")
     with dashboard(planet.kubeconfig) as address, browser_page(locale="en-GB", timezone_id="UTC") as page:
         page.clock.set_fixed_time(datetime.fromisoformat(born) + AGE)
@@ -73,7 +73,7 @@ def taken(planet: TarmacProcess) -> Iterator[tuple[str, bytes]]:
             expect(page.locator(ready).first).to_be_visible(timeout=60_000)
             if view == "change":
                 _preview(page)
-            page.wait_for_timeout(ANSWERED)  # nothing tells when the last answer for a row has come
+            page.wait_for_timeout(ANSWERED)  # no event marks the last response for a row
             for look, (width, height) in LOOKS.items():
                 page.set_viewport_size({"width": width, "height": height})
                 page.emulate_media(color_scheme="dark" if look == "dark" else "light", reduced_motion="reduce")
@@ -92,7 +92,7 @@ def _preview(page: Page) -> None:
 
 
 def main() -> int:
-    """Make them anew, and remove what else is there."""
+    """Make all pictures again, and remove old ones."""
     with tempfile.TemporaryDirectory(prefix="tarmac-pictures-") as folder, showcase(Path(folder)) as planet:
         made = dict(taken(planet))
     FOLDER.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""The page for everybody: axe-core finds nothing in any view, in either theme, on screens of three widths."""
+"""Accessibility: axe-core finds no problem in any view, in either theme, on screens of three widths."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Six lists, ten followed logs and two terminals in the tabs of one browser: none waits for another.
 
-A browser has six connections to a host, over all its tabs. What stays open must be none of them, or the seventh would
-wait for as long as somebody looks at the others. So nothing is played here: logs and shells are of a node.
+A browser has six connections to a host, over all its tabs. Open streams must not use them, or the seventh would wait as
+long as the tabs are open. So nothing is faked here: logs and shells come from a node.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LISTS = {
 
 @contextmanager
 def served(folder: Path) -> Generator[Planet]:
-    """In a thread of its own, since what drives the browser has this one."""
+    """Serve in a thread of its own, since the browser's driver uses this one."""
     begun = Future[Planet]()
     over = asyncio.Event()
 
@@ -70,14 +70,14 @@ def served(folder: Path) -> Generator[Planet]:
 
 
 def tab(page: Page, fragment: str) -> Page:
-    """Another tab of the same browser, let in as the first."""
+    """Open another tab of the same browser, with the session of the first."""
     with page.expect_popup() as opened:
         page.evaluate(f"window.open({fragment!r})")
     return opened.value
 
 
 def applied(world: Planet) -> None:
-    """One more in each of the lists."""
+    """Create one more object in each of the lists."""
     objects = [{**each, "metadata": {"name": "appears", "namespace": "default"}} for each in LISTS.values()]
     command = [kubectl_path(), "--kubeconfig", str(world.kubeconfig), "apply", "-f", "-"]
     body = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
@@ -99,7 +99,7 @@ def test_lists_logs_and_terminals_at_once_and_none_waits_for_another(tmp_path: P
             expect(each.get_by_role("log")).to_have_text("begun")
         for each in terminals:
             expect(each.get_by_text("Connecting…")).to_have_count(0)
-        # Now all of it is open, and something happens everywhere.
+        # Now all streams are open, and every list changes.
         applied(world)
         with log.open("a") as more:
             more.write("2026-11-17T06:00:01.000000000Z stdout F goes on\n")
@@ -111,5 +111,5 @@ def test_lists_logs_and_terminals_at_once_and_none_waits_for_another(tmp_path: P
             expect(each.get_by_role("log")).to_contain_text("goes on")
         for each in terminals:
             expect(each.locator(".console")).to_contain_text("42")
-        page.evaluate("location.hash = '#/any/core/v1/configmaps/default/appears'")  # and a plain question is answered
+        page.evaluate("location.hash = '#/any/core/v1/configmaps/default/appears'")  # a request gets its response
         expect(page.locator("pre")).to_contain_text("appears")

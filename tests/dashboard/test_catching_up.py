@@ -1,4 +1,4 @@
-"""A page that was cut off, or that nobody saw: it says since when it is old, and ends as a page opened just now."""
+"""A page that lost its connection, or was hidden: it shows the age of its data, and ends like a newly opened page."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ pytestmark = [pytest.mark.soak(minutes=1), pytest.mark.timeout(240)]
 KILLS = 20 if SOAK else 5
 REPLICAS = 2
 UNSEEN_CITIES, UNSEEN = (tuple(CITIES)[:20], 100) if SOAK else (("DFW", "SEA"), 2)
-"""Where a tab does not see instances being replaced, and how many in each city: 4, or 2,000."""
+"""Cities in which instances are replaced while the tab is hidden, and how many in each: 4, or 2,000 together."""
 LOST = "The connection is lost"
 STALL_SECONDS = 5
-# Every row that was ever shown twice at a time; a mutation is looked at before anybody can see it.
+# Records rows that were ever shown twice at a time; observers see a mutation before it is painted.
 _TWICE = """() => {
   window.twice = [];
   const look = () => {
@@ -35,7 +35,7 @@ _TWICE = """() => {
   };
   new MutationObserver(look).observe(document.body, { childList: true, subtree: true, characterData: true });
 }"""
-# Every row of a list, of which the page has only those that can be seen and a few around.
+# Returns every row of a list, of which the page holds only the visible ones and a few around.
 _ALL_ROWS = """async () => {
   const rows = new Map();
   const box = document.querySelector("main .scroll");
@@ -58,7 +58,7 @@ _HIDE = """(hidden) => {
 
 @contextmanager
 def landed(folder: Path, replicas: int, cities: Sequence[str] = ("DFW", "SEA")) -> Generator[TarmacProcess]:
-    """Cities with so many instances each, on few nodes: it may have to start twenty times."""
+    """Create cities with so many instances each, on few nodes: it may have to start twenty times."""
     flags = ("--runtime", "sim", "--cities", ",".join(cities), "--sim-nodes", str(1 + replicas // 50))
     running = TarmacProcess(folder / "data", *flags, command="up").start()
     try:
@@ -78,18 +78,18 @@ def planet(tmp_path: Path) -> Generator[TarmacProcess]:
 
 
 def revise(planet: TarmacProcess, note: str, **rollout: str) -> None:
-    """Begin a rollout."""
+    """Start a rollout."""
     change = {"spec": {"template": {"metadata": {"annotations": {"note": note}}}, "rollout": rollout}}
     kubectl(planet, "patch", "workload", "web", "--type=merge", "-p", json.dumps(change))
 
 
 def settled(planet: TarmacProcess) -> None:
-    """Wait for the end of it."""
+    """Wait for the end of the rollout."""
     kubectl(planet, "wait", "--for=condition=Ready", "workload/web", "--timeout=300s")
 
 
 def listed(planet: TarmacProcess) -> list[list[str]]:
-    """What kubectl says of instances, without their ages."""
+    """Return kubectl's list of instances, without their ages."""
     printed = kubectl(planet, "get", "instances", "--no-headers").splitlines()
     return sorted(line.split()[:-1] for line in printed)
 
@@ -99,17 +99,17 @@ def uids(planet: TarmacProcess) -> set[str]:
 
 
 def shown(page: Page) -> list[list[str]]:
-    """The same of the page, which shows the status beside the name."""
+    """Return the same of the page, which shows the status beside the name."""
     rows = [row.split("\t") for row in page.evaluate(_ALL_ROWS)]
     return sorted([name, city, node, status, *rest[:-1]] for name, status, city, node, *rest in rows)
 
 
 def comes_to_be_true(page: Page, planet: TarmacProcess) -> None:
-    """The page shows what kubectl says, or soon does; both are read again, since a rollout may go on."""
+    """Wait until the page equals kubectl's list; both are read again, since a rollout may continue."""
     for _ in range(50):
         if shown(page) == listed(planet):
             return
-        page.wait_for_timeout(200)  # what is shown comes row by row
+        page.wait_for_timeout(200)  # the page updates row by row
     assert shown(page) == listed(planet)
 
 
@@ -149,12 +149,12 @@ def test_the_bar_is_in_views_without_a_table_too_and_answers_are_asked_for_again
         expect(page.get_by_role("region", name="Why")).to_contain_text("ready")
         planet.kill()
         expect(page.get_by_text(LOST)).to_be_visible()
-        expect(page.get_by_role("region", name="Why")).to_contain_text("ready")  # old, and said to be
+        expect(page.get_by_role("region", name="Why")).to_contain_text("ready")  # old, and marked as old
         planet.start()
         expect(page.get_by_text(LOST)).to_have_count(0)
         page.route(lambda url: "/why?" in url, lambda route: route.fulfill(status=503, json={"message": "later"}))
         expect(page.get_by_text("The server gives no newer answer: some of this page is of")).to_be_visible()
-        expect(page.get_by_text(LOST)).to_have_count(0)  # it is there, and everything else is new
+        expect(page.get_by_text(LOST)).to_have_count(0)  # it is there, and everything else is updated
         page.unroute_all()
         expect(page.get_by_text("The server gives no newer answer")).to_have_count(0)
 
@@ -163,7 +163,7 @@ def test_a_server_that_hangs_is_noticed_within_five_seconds(planet: TarmacProces
     with dashboard(planet.kubeconfig) as address, browser_page() as page:
         page.goto(address)
         expect(page.locator("svg.map").get_by_text(f"DFW {REPLICAS}/{REPLICAS}")).to_be_visible()
-        page.wait_for_timeout(STALL_SECONDS * 1000)  # the heartbeat has had an answer, and repeats
+        page.wait_for_timeout(STALL_SECONDS * 1000)  # the heartbeat has had a response, and repeats
         expect(page.get_by_text(LOST)).to_have_count(0)
         os.kill(planet.pid, signal.SIGSTOP)  # its connections stay open, and silent
         try:
@@ -199,7 +199,7 @@ def test_a_tab_hidden_during_a_rollout_and_shown_again_is_as_a_page_opened_just_
         for _ in range(100):
             if all(each.is_closed() for each in open_sockets):
                 break
-            page.wait_for_timeout(50)  # closing takes the other side's word
+            page.wait_for_timeout(50)  # closing waits for the other side
         assert all(each.is_closed() for each in open_sockets)
         page.on("request", lambda request: asked.append(request.url))
         page.on("websocket", lambda socket: asked.append(socket.url))
@@ -219,7 +219,7 @@ def test_a_tab_hidden_during_a_rollout_and_shown_again_is_as_a_page_opened_just_
             for _ in range(50):
                 if looked(page, view) == cells:
                     break
-                page.wait_for_timeout(200)  # a column is not known until its own list has come
+                page.wait_for_timeout(200)  # a column is empty until its own list has arrived
             assert looked(page, view) == cells
 
 
@@ -239,7 +239,7 @@ def test_a_list_has_one_watch_at_a_time_however_often_the_tab_comes_and_goes(pla
             planet.kill()
             expect(page.get_by_text(LOST)).to_be_visible()
             planet.start()
-            for hidden in (True, False) * 3:  # each time it is looked at, the watch is asked for at once
+            for hidden in (True, False) * 3:  # each time it becomes visible, it opens the watch at once
                 page.evaluate(_HIDE, hidden)
             expect(page.get_by_text(LOST)).to_have_count(0)
         page.wait_for_timeout(2000)  # longer than the pause after which a second one would come
@@ -247,7 +247,7 @@ def test_a_list_has_one_watch_at_a_time_however_often_the_tab_comes_and_goes(pla
 
 
 def looked(page: Page, view: str) -> list[str]:
-    """The cells of a view, without ages."""
+    """Return the cells of a view, without ages."""
     page.evaluate(f"location.hash = '{view}'")
     expect(page.locator("main tbody th, main tbody td").first).to_be_visible()
     cells: list[str] = page.evaluate(_ALL_ROWS)

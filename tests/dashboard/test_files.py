@@ -1,4 +1,4 @@
-"""The built page: files by name alone, headers that hold a browser to it, a nonce for each page."""
+"""The built page: files by name alone, strict security headers, a nonce for each page."""
 
 from __future__ import annotations
 

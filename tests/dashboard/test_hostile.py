@@ -1,4 +1,4 @@
-"""Text of others is text, in every field of every view: nothing of it runs, hides, breaks the layout or is copied."""
+"""Foreign text stays text, in every field of every view: it does not run, hide, break the layout or get copied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page in a real browser, on a simulated planet: what a newcomer does in the first minutes."""
+"""The page in a real browser, on a simulated planet: a newcomer's first minutes."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_events_of_any_object_are_its_own_and_none_of_what_bore_its_name_before(
 def test_events_of_nodes_and_of_kinds_with_a_group_are_there_and_their_commands_work(
     page: Page, planet: TarmacProcess
 ) -> None:
-    tell(planet, "Node", "dfw-0", "dfw-0", reason="Heard", message="m")  # kubelets say the name for the uid
+    tell(planet, "Node", "dfw-0", "dfw-0", reason="Heard", message="m")  # kubelets write the name in place of the uid
     tell(planet, "Location", "dfw-0", "dfw-0", reason="Foreign", message="m")
     group = ("networking.datumapis.com", "v1alpha", "networks", "default", "default")
     kubectl(planet, "wait", "--for=create", "networks", "default", "--timeout=60s")

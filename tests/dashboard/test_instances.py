@@ -1,4 +1,4 @@
-"""An instance in the page: what it is made of and uses while one looks, and what is told of it and of its Pod."""
+"""An instance in the page: its parts, its current usage, and events of it and of its Pod."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_usage_of_all_its_containers_is_plotted_every_15_seconds_while_shown(pag
     usage = page.get_by_role("region", name="Usage")
     expect(usage).to_contain_text("since the page was opened")
     expect(usage).to_contain_text("cpu: 200m now, limit 100m; a chart after 5 measurements, 1 so far.")
-    expect(usage.get_by_role("img")).to_have_count(0)  # a line of few points says nothing
+    expect(usage.get_by_role("img")).to_have_count(0)  # few points make no line
     for count in range(2, 6):
         page.clock.run_for(15_000)
         expect(usage).to_contain_text(f"cpu: {200 * count}m now")

@@ -1,4 +1,4 @@
-"""What people do in the page, once each by keyboard alone: nothing is clicked, and only keys move the focus."""
+"""Each task of the page by keyboard alone: no click, and only keys move the focus."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.tarmac_process import TarmacProcess
 pytestmark = [pytest.mark.timeout(180)]
 VIEWS = {"w": "Workloads", "i": "Instances", "n": "Nodes"}
 FARTHEST = 80
-"""Steps of Tab after which something counts as out of reach."""
+"""Presses of Tab after which an element counts as out of reach."""
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def press(page: Page, *keys: str) -> None:
 
 
 def tab_to(page: Page, wanted: Locator) -> None:
-    """Step on until it has the focus, and can be seen to."""
+    """Press Tab until the element has the focus, visibly."""
     expect(wanted).to_be_visible()
     for _ in range(FARTHEST):
         press(page, "Tab")
@@ -47,7 +47,7 @@ def tab_to(page: Page, wanted: Locator) -> None:
 
 
 def open_row(page: Page, letter: str, name: str) -> None:
-    """A view by its letter, then one of its rows by the filter."""
+    """Open a view by its letter, then one of its rows by the filter."""
     press(page, "g", letter)
     expect(page.get_by_role("heading", name=VIEWS[letter], exact=True)).to_be_visible()
     expect(page.get_by_label("Filter")).to_be_visible()
@@ -66,7 +66,7 @@ def open_row(page: Page, letter: str, name: str) -> None:
 
 
 def open_kind(page: Page, kind: str) -> None:
-    """All objects of a kind, by the palette."""
+    """Open all objects of a kind, by the palette."""
     press(page, "Control+k")
     page.keyboard.type(kind)
     expect(page.get_by_role("dialog").get_by_role("option", selected=True)).to_contain_text(f"{kind} core")
@@ -75,7 +75,7 @@ def open_kind(page: Page, kind: str) -> None:
 
 @pytest.fixture
 def keyed(full_planet: TarmacProcess) -> Generator[str]:
-    """A workload of its own, ready, in its second revision."""
+    """Create a workload, ready, in its second revision."""
     named = EXAMPLE.read_text().replace("name: web\nspec", "name: keyed\nspec")
     change = {"spec": {"template": {"metadata": {"annotations": {"note": "second"}}}}}
     with removed_afterwards(full_planet, "workload/keyed"):
@@ -202,12 +202,12 @@ def test_a_terminal_is_typed_in_resized_cut_and_come_back_to(page: Page, full_pl
     terminal = page.locator(".console")
     expect(terminal).to_contain_text("$")
     page.keyboard.type("g w ls?")
-    expect(terminal).to_contain_text("g w ls?")  # letters are the shell's here, not the page's
+    expect(terminal).to_contain_text("g w ls?")  # letters go to the shell here, not to the page
     page.set_viewport_size({"width": 800, "height": 600})
     for _ in range(100):
         if len(shell.sizes) > 1:
             break
-        page.wait_for_timeout(50)  # the size goes by itself, and nothing is shown of it
+        page.wait_for_timeout(50)  # the size is sent in the background, without a visible effect
     assert shell.sizes[-1]["Width"] < shell.sizes[0]["Width"]
     shell.sockets[-1].close(code=4000)
     expect(page.get_by_text("The connection was lost.")).to_be_visible()

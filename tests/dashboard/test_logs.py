@@ -1,4 +1,4 @@
-"""Logs in the page: what of them is read is chosen, is in the link and in the command, and a break loses no line."""
+"""Logs in the page: the selection is in the link and in the command, and a broken connection loses no line."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def page(opened: Page) -> Generator[Page]:
 
 
 def logs(page: Page, instance: str, query: str = "") -> None:
-    """The tab, from another view, so that nothing of an earlier test is left."""
+    """Open the tab from another view, so that nothing of an earlier test is left."""
     page.evaluate("location.hash = '#/nodes'")
     expect(page.get_by_role("heading", name="Nodes")).to_be_visible()
     page.evaluate(f"location.hash = '#/instances/default/{instance}/logs{query}'")
 
 
 def with_sidecar(route: Route) -> None:
-    """The Pod as it is, and with one container more."""
+    """Return the Pod with one more container."""
     answer = route.fetch()
     pod = answer.json()
     pod["spec"]["containers"].append({"name": "sidecar", "image": "sidecar:1"})
@@ -58,7 +58,7 @@ def test_a_log_goes_on_where_it_broke_with_no_line_missing_and_none_twice(page: 
     for _ in range(100):
         if log.sockets:
             break
-        page.wait_for_timeout(50)  # nothing is shown of a connection that has nothing to tell
+        page.wait_for_timeout(50)  # an idle connection has no visible effect
     log.write(f"2026-11-17T06:00:00.5Z first {HOSTILE}\n2026-11-17T06:00:01Z second\n2026-11-17T06:00:01Z third\n2026-")
     expect(text).to_contain_text("third")
     log.sockets[-1].close(code=4000)
@@ -107,7 +107,7 @@ def test_log_options_are_in_the_link_and_the_command(page: Page, instance: str) 
     page.get_by_label("Find").fill("PANIC")
     expect(page.get_by_text("1 of 2 lines")).to_be_visible()
     expect(text).not_to_contain_text("exit")
-    assert len(log.read) == 1  # how it is shown asks for nothing
+    assert len(log.read) == 1  # a change of display causes no request
     expect(command).to_have_text(f"kubectl logs {instance} -n default -c sidecar --since=5m --previous --timestamps")
     link = page.url
     for part in ("c=sidecar", "since=5m", "previous=true", "times=true", "wrap=false", "find=PANIC"):
@@ -143,7 +143,7 @@ def test_new_lines_do_not_scroll_a_reader_further_up(page: Page, instance: str) 
     for _ in range(100):
         if text.evaluate("(box) => box.scrollTop") == 0:
             break
-        page.wait_for_timeout(50)  # it scrolls smoothly, and tells nobody when it is there
+        page.wait_for_timeout(50)  # smooth scrolling has no event at its end
     log.write("more\n")
     expect(text).to_contain_text("more")
     assert text.evaluate("(box) => box.scrollTop") == 0

@@ -1,4 +1,4 @@
-"""`tarmac dashboard` is no open door: each test fails when the defence that it names is taken out."""
+"""`tarmac dashboard` is no open door: each test fails when the defence in its name is removed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BEARER = "base64url.bearer.authorization.k8s.io."
 
 
 class Door:
-    """The page at a port, and what went through."""
+    """The page at a port, and the forwarded requests."""
 
     def __init__(self, folder: Path) -> None:
         self.passed: list[Request] = []

@@ -1,4 +1,4 @@
-"""A city of which nothing is heard any more: the page says so in words, wherever it shows the city."""
+"""A city without heartbeats: the page reports it in words, wherever it shows the city."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Virtual machines in the page: console, screen, power and recordings, with a node that is played to it."""
+"""Virtual machines in the page: console, screen, power and recordings, with a fake node."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def page(full_planet: TarmacProcess) -> Generator[Page]:
 
 
 def opened(page: Page, machine: str, tab: str) -> None:
-    """A tab of the machine, from another view, so that nothing of an earlier test is left."""
+    """Open a tab of the machine from another view, so that nothing of an earlier test is left."""
     page.evaluate("location.hash = '#/change'")
     expect(page.get_by_role("heading", name="Change")).to_be_visible()
     page.evaluate(f"location.hash = '#/instances/default/{machine}/{tab}'")
@@ -84,7 +84,7 @@ def test_a_screen_is_drawn_from_raw_pixels_and_gives_the_keys_back(page: Page, m
     for _ in range(100):
         if page.evaluate(f"{canvas}.width ? {drawn} : []")[:3] == list(COLOUR):
             break
-        page.wait_for_timeout(50)  # nothing tells of a picture that is drawn
+        page.wait_for_timeout(50)  # no event marks a drawn picture
     assert page.evaluate(drawn)[:3] == list(COLOUR)
     page.evaluate(f"{canvas}.focus()")
     page.keyboard.type("a")

@@ -1,4 +1,4 @@
-"""Networks and external services in the page: who reaches whom, by which rule, and what would change it."""
+"""Networks and external services in the page: reachability, the deciding rule, and changes that would alter it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The size of a node in the page: a bar and a table with the ledger's own numbers, and what it uses while one looks."""
+"""The size of a node in the page: a bar and a table with the ledger's own numbers, and the current usage."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def page(planet: TarmacProcess) -> Generator[Page]:
 
 
 def busy(planet: TarmacProcess) -> str:
-    """A node on which something runs."""
+    """Return a node with running instances."""
     return kubectl(planet, "get", "pods", "-o", "jsonpath={.items[0].spec.nodeName}")
 
 
 def width(page: Page, segment: str) -> float:
-    """How much of the bar of processors a segment takes."""
+    """Return the share of the bar of processors that a segment takes."""
     bar = page.locator("figure.ledger").filter(has_text=re.compile("^cpu: ")).locator("svg")
     return float(bar.locator(f".{segment}").get_attribute("width") or 0) / 600
 
@@ -96,12 +96,12 @@ def test_usage_is_plotted_while_one_looks_and_says_since_when(page: Page, planet
     usage = page.get_by_role("region", name="Usage")
     expect(usage).to_contain_text("cpu: 100m now; a chart after 5 measurements, 1 so far.")
     for count, said in ((2, "400m"), (3, "400m"), (4, "200m"), (5, "300m"), (6, "250m")):
-        assert usage.get_by_role("img").count() == 0  # a line of few points says nothing
+        assert usage.get_by_role("img").count() == 0  # few points make no line
         page.clock.run_for(15_000)
         for _ in range(100):
             if len(asked) >= count:
                 break
-            page.wait_for_timeout(50)  # the answer is on its way
+            page.wait_for_timeout(50)  # the response is on its way
         expect(usage).to_contain_text(f"cpu: {said} now")
     chart = usage.get_by_role("img", name=re.compile("^cpu: 250m now; between 100m and 400m .*, 5 measurements$"))
     expect(chart).to_be_visible()  # one of the six came twice
@@ -120,7 +120,7 @@ def test_a_chart_begins_with_the_minutes_that_the_server_keeps(page: Page, plane
 
     def answer(route: Route) -> None:
         shown = route.fetch().json()
-        assert shown["history"]["interval"] == "60s"  # of the server itself, which runs for too short a time
+        assert shown["history"]["interval"] == "60s"  # of the server itself, which has not run for long enough
         assert shown["history"]["since"]
         times = [f"2026-11-17T06:0{minute}:00Z" for minute in range(5)]
         samples = [{"timestamp": time, "usage": {"cpu": "300m", "memory": "64Mi"}} for time in times]

@@ -1,4 +1,4 @@
-"""A page of a pod in a real browser, by `kubectl proxy`: whoever opens it lends it nothing of their rights."""
+"""A pod's page in a real browser, by `kubectl proxy`: it gets none of the rights of the user who opens it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 @asynccontextmanager
 async def _proxied(world: Planet) -> AsyncGenerator[tuple[str, str]]:
-    """The API without a credential, as `kubectl proxy` serves it, and the pod's page there."""
+    """Serve the API without a credential, as `kubectl proxy` does, with the pod's page."""
     server = await asyncio.start_server(_answer, "127.0.0.1", 0)
     process = await world.start("proxy", "--port=0")
     assert process.stdout is not None

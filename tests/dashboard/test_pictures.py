@@ -1,4 +1,4 @@
-"""The showcase planet has what it is to show, and the page looks as in the approved pictures of docs/pictures."""
+"""The showcase planet has its planned state, and the page looks as in the approved pictures of docs/pictures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may not see everything: a page that is complete for them, says what they may not, and offers nothing in vain."""
+"""A user with few rights: a page that is complete for this user, names missing rights, and offers no action in vain."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ INSIDE = ("exec", "attach", "portforward", "console", "vnc", "power")
 
 
 def viewer(planet: TarmacProcess, name: str) -> str:
-    """The token of one who may look at `default` and nothing else."""
+    """Return the token of a user who may read `default` and nothing else."""
     kubectl(planet, "create", "serviceaccount", name)
     kubectl(planet, "create", "rolebinding", name, "--clusterrole=view", f"--serviceaccount=default:{name}")
     return kubectl(planet, "create", "token", name).strip()
 
 
 def editor_without_terminals(planet: TarmacProcess, name: str) -> str:
-    """The token of one who may do in `default` what the role `edit` allows, but may not get inside of anything."""
+    """Return the token of a user with the role `edit` in `default`, without access to terminals."""
     rules = json.loads(kubectl(planet, "get", "clusterrole", "edit", "-o", "json"))["rules"]
     for rule in rules:
         rule["resources"] = [each for each in rule["resources"] if each.partition("/")[2] not in INSIDE]
@@ -56,7 +56,7 @@ def test_a_viewer_of_one_namespace_has_a_complete_page(page: Page, full_planet: 
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     enter(page, full_planet, viewer(full_planet, "viewer"))
-    for city in ("DFW", "SEA"):  # on the map although Locations are not theirs to see
+    for city in ("DFW", "SEA"):  # on the map although this user may not read Locations
         expect(page.locator("svg.map").get_by_text(re.compile(f"^{city} "))).to_be_visible()
     expect(page.get_by_label("Namespace")).to_have_value("default")
     for view, shown in (("Workloads", "web"), ("Networks", "default"), ("Egress", "my-externalservice")):
@@ -65,7 +65,7 @@ def test_a_viewer_of_one_namespace_has_a_complete_page(page: Page, full_planet: 
         assert "ns=default" in page.url
     expect(page.get_by_role("alert").first).to_contain_text(
         "You don't have permission to see this"
-    )  # addresses are of the cluster
+    )  # addresses belong to the cluster
     expect(page.locator(".command")).to_contain_text("-n default")
     page.get_by_role("link", name="Nodes").click()
     expect(page.get_by_role("alert")).to_contain_text("cannot list resource")
@@ -79,7 +79,7 @@ def test_a_viewer_of_one_namespace_has_a_complete_page(page: Page, full_planet: 
     expect(page.get_by_text("Failovers are not known")).to_be_visible()
     before = len([each for each in asked if "/sourceips" in each])
     with page.expect_request(lambda request: "/why?" in request.url, timeout=15_000):
-        pass  # what they may see is asked for again, the rest is not
+        pass  # permitted paths are requested again, the rest is not
     assert len([each for each in asked if "/sourceips" in each]) == before
 
 
@@ -136,7 +136,7 @@ def test_a_user_without_exec_sees_the_missing_right_in_place_of_a_terminal(
         expect(page.get_by_role("button", name="Connect again")).to_have_count(0)
     expect(page.get_by_role("button", name="Reset")).to_be_disabled()
     page.evaluate(f"location.hash = '#/instances/default/{web}/logs'")
-    expect(page.get_by_role("main")).to_contain_text("a simulated node")  # theirs to read
+    expect(page.get_by_role("main")).to_contain_text("a simulated node")  # readable
     page.evaluate("location.hash = '#/workloads/default/web'")
     expect(page.get_by_role("button", name="Delete…")).to_be_enabled()
     page.get_by_role("link", name="rollout").click()
@@ -154,7 +154,7 @@ def test_a_user_without_exec_sees_the_missing_right_in_place_of_a_terminal(
     page.get_by_role("link", name="my-externalservice").click()
     expect(page.get_by_text("Failovers are not known")).to_be_visible()
     with page.expect_request(lambda request: "/why?" in request.url, timeout=15_000):
-        pass  # asked again, as everything that is asked every five seconds
+        pass  # requested again, like all five-second polls
     assert not [each for each in streams if re.search(r"/(exec|console|vnc)\?", each)]
     places = [url for url in refused if "/locations?" in url]  # for the planet's map and for the preview's
     assert {url: count for url, count in refused.items() if count > (2 if url in places else 1)} == {}
@@ -204,7 +204,7 @@ def test_a_right_that_is_taken_away_takes_the_list_with_it_and_nothing_is_asked_
     page.get_by_role("link", name="Workloads").click()
     expect(page.get_by_role("link", name="web", exact=True)).to_be_visible()
     kubectl(full_planet, "delete", "rolebinding", "former")
-    sockets[-1].close(code=4000)  # a watch that has begun goes on; the next one is refused
+    sockets[-1].close(code=4000)  # an open watch continues; the next one is rejected
     expect(page.get_by_role("alert")).to_contain_text("You don't have permission to see this")
     expect(page.get_by_role("link", name="web", exact=True)).to_have_count(0)
     expect(page.get_by_text("The connection is lost")).to_have_count(0)

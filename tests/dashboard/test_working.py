@@ -1,4 +1,4 @@
-"""Working in the page, on a simulated planet: mistakes, conflicts, ways back, endings; and finding one's way."""
+"""Working in the page, on a simulated planet: mistakes, conflicts, undo, deletion; and navigation."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def opened(planet: TarmacProcess) -> Generator[Page]:
 
 @pytest.fixture
 def page(opened: Page) -> Page:
-    """The page as somebody finds it who has just opened it: no draft, no dialog, no preference."""
+    """The page as just opened: no draft, no dialog, no preference."""
     opened.evaluate("localStorage.clear()")
     opened.evaluate("location.hash = '#/planet'")
     opened.reload()
@@ -57,7 +57,7 @@ def manifest(name: str, replicas: int = 1) -> str:
 
 
 def land(planet: TarmacProcess, name: str, replicas: int = 1, *flags: str) -> None:
-    """A workload that somebody else made, ready."""
+    """Create a workload outside the page, ready."""
     kubectl(planet, "apply", "-f", "-", *flags, stdin=manifest(name, replicas))
     kubectl(planet, "wait", "--for=condition=Ready", f"workload/{name}", "--timeout=60s")
 
@@ -67,12 +67,12 @@ def test_by_keyboard_alone_a_mistake_is_at_its_line_then_comes_a_preview_then_th
     page.keyboard.press("c")
     line = WEB.splitlines().index("        sandbox:") + 1
     paste(page, manifest("typed").replace('"DFW", "SEA"', '"LHR"').replace("sandbox:", "sandbx:"))
-    expect(page.locator(".cm-lint-marker-error")).to_have_count(1)  # by the schema, before anything is asked
+    expect(page.locator(".cm-lint-marker-error")).to_have_count(1)  # by the schema, before any request
     page.keyboard.press("Control+Enter")
     expect(page.get_by_role("alert")).to_contain_text(f"Line {line}")
     expect(page.get_by_role("alert")).to_contain_text("did you mean sandbox?")
     expect(page.get_by_role("button", name="Apply")).to_be_disabled()
-    page.keyboard.press("Tab")  # leaves the editor: to Preview, then, since Apply has to wait, to the line
+    page.keyboard.press("Tab")  # leaves the editor: to Preview, then, since Apply is disabled, to the line
     page.keyboard.press("Tab")
     expect(page.get_by_role("button", name=f"Line {line}")).to_be_focused()
     page.keyboard.press("Enter")
@@ -81,7 +81,7 @@ def test_by_keyboard_alone_a_mistake_is_at_its_line_then_comes_a_preview_then_th
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("Backspace")
     page.keyboard.type("ox")  # sandbx: becomes sandbox:
-    page.keyboard.press("Escape")  # what completion offers is not wanted
+    page.keyboard.press("Escape")  # closes the completion
     expect(page.locator(".cm-lint-marker-error")).to_have_count(0)
     page.keyboard.press("Control+Enter")
     preview = page.get_by_role("region", name="Preview", exact=True)
@@ -128,14 +128,12 @@ def test_fields_and_values_are_offered_from_the_servers_schemas(page: Page) -> N
     paste(
         page, "apiVersion: compute.datumapis.com/v1alpha\nkind: Workload\nmetadata:\n  nme: x\nspec:\n  rollout:\n    "
     )
-    expect(page.locator(".cm-lint-marker-error")).to_have_count(1)  # the schema has come
+    expect(page.locator(".cm-lint-marker-error")).to_have_count(1)  # the schema has arrived
     page.keyboard.press("Control+End")
     page.keyboard.type("on")
     offers = page.locator(".cm-tooltip-autocomplete li")
     expect(offers.first).to_contain_text("onFailure")
-    page.wait_for_timeout(
-        100
-    )  # the editor takes no Enter in the first 75 ms, lest one be taken that was meant for the text
+    page.wait_for_timeout(100)  # the editor ignores Enter in the first 75 ms, in case it was meant for the text
     page.keyboard.press("Enter")
     page.keyboard.type("Re")
     expect(offers.first).to_contain_text("Restore")
@@ -423,7 +421,7 @@ def test_the_palette_begins_with_recent_objects_and_acts_on_objects(page: Page, 
     go(page, "#/workloads/default/acted")
     expect(page.get_by_role("heading", name="default/acted")).to_be_visible()
     page.keyboard.press("Control+k")
-    expect(palette.get_by_role("option").first).to_contain_text("dfw-1 Node")  # the one that is open is left out
+    expect(palette.get_by_role("option").first).to_contain_text("dfw-1 Node")  # the open one is left out
     page.keyboard.type("scale acted")
     expect(palette.get_by_role("option", selected=True)).to_contain_text("Scale default/acted")
     page.keyboard.press("Enter")
@@ -501,7 +499,7 @@ def test_the_help_names_the_keys_and_switches_letters_off(page: Page) -> None:
     page.keyboard.press("g")
     page.keyboard.press("n")
     page.keyboard.press("?")
-    page.keyboard.press("Control+k")  # comes after them, so they have had their time
+    page.keyboard.press("Control+k")  # it follows them, so they have had their time
     expect(page.get_by_role("dialog", name="Go to")).to_be_visible()
     assert page.url.endswith("#/planet")
     page.reload()

@@ -52,7 +52,7 @@ VIEWS = {
 
 
 STATES = ("mistake", "conflict", "preview", "revision", "ending", "palette", "keys")
-"""What views become when somebody does something in them."""
+"""States of views after an action of the user."""
 
 
 def kubectl(planet: TarmacProcess, *words: str, stdin: str = "") -> str:
@@ -62,7 +62,7 @@ def kubectl(planet: TarmacProcess, *words: str, stdin: str = "") -> str:
 
 @contextmanager
 def removed_afterwards(planet: TarmacProcess, *objects: str) -> Generator[None]:
-    """Delete objects (`workload/shop`) at the end, also when the test fails: the next test counts what is there."""
+    """Delete objects (`workload/shop`) at the end, also when the test fails: the next test counts the objects."""
     try:
         yield
     finally:
@@ -70,20 +70,20 @@ def removed_afterwards(planet: TarmacProcess, *objects: str) -> Generator[None]:
 
 
 def fill(planet: TarmacProcess) -> None:
-    """Land the example."""
+    """Create the example."""
     kubectl(planet, "apply", "-f", str(EXAMPLE))
     kubectl(planet, "wait", "--for=condition=Ready", "workload/web", "--timeout=60s")
 
 
 def revise(planet: TarmacProcess) -> None:
-    """A second revision of the example."""
+    """Create a second revision of the example."""
     change = [{"op": "add", "path": "/spec/template/metadata", "value": {"annotations": {"note": "second"}}}]
     kubectl(planet, "patch", "workload", "web", "--type=json", "-p", json.dumps(change))
     kubectl(planet, "wait", "--for=jsonpath={.status.rollout.revision}=2", "workload/web", "--timeout=60s")
 
 
 def fill_with_everything(planet: TarmacProcess) -> None:
-    """The example, one of an external service, and machines with a policy, which simulated nodes do not run."""
+    """Create the example, one of an external service, and machines with a policy, which simulated nodes do not run."""
     kubectl(planet, "apply", "-f", "-", stdin=json.dumps(POLICY))
     kubectl(planet, "apply", "-f", str(EXAMPLE.parent / "externalservice.yaml"), "-f", str(EXAMPLE.parent / "vm.yaml"))
     fill(planet)
@@ -99,7 +99,7 @@ def instance_of(planet: TarmacProcess, workload: str, namespace: str = "default"
 
 
 def tell(planet: TarmacProcess, kind: str, name: str, uid: str = "", version: str = "v1", **event: str) -> None:
-    """An event about something: about this one, if there is a uid. A Node is in no namespace."""
+    """Record an event about an object: about this one, if there is a uid. A Node is in no namespace."""
     about = {"apiVersion": version, "kind": kind, "name": name, "uid": uid}
     about |= {} if kind == "Node" else {"namespace": "default"}
     body = {"apiVersion": "v1", "kind": "Event", "metadata": {"generateName": "told-", "namespace": "default"}}
@@ -107,7 +107,7 @@ def tell(planet: TarmacProcess, kind: str, name: str, uid: str = "", version: st
 
 
 def instance_views(planet: TarmacProcess) -> dict[str, str]:
-    """Those of an instance, whose name is the planet's to choose."""
+    """Return the addresses of an instance's views; the planet chooses its name."""
     web, orders, vm = (instance_of(planet, each) for each in ("web", "orders", "vm"))
     return {
         "ask": f"#/networks/default/default/ask?from={web}&to={orders}&port=8080&both=true",
@@ -126,7 +126,7 @@ def instance_views(planet: TarmacProcess) -> dict[str, str]:
 
 
 def show(page: Page, address: str) -> None:
-    """Open a view and wait until it has what it shows."""
+    """Open a view and wait until it is loaded."""
     page.evaluate(f"location.hash = {address!r}")
     expect(page.locator("main h1")).to_be_visible()
     expect(page.get_by_text("Loading…")).to_have_count(0)

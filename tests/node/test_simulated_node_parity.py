@@ -33,9 +33,7 @@ class Place:
         self.simulated = simulated
 
     def create(self, container: Json, annotations: dict[str, str] | None = None, **spec: Any) -> None:
-        """Create the scenario's pod on the only node of DFW. Annotations tell a simulated node the program's
-        behaviour.
-        """
+        """Create the pod of a scenario on the only node of DFW. Annotations tell a simulated node how it behaves."""
         made = pod(NAME, container, nodeSelector={"kubernetes.io/hostname": "dfw-0"}, **spec)
         made["metadata"]["annotations"] = {f"sim.tarmac/{key}": value for key, value in (annotations or {}).items()}
         self.planet.apply(made)
