@@ -1,4 +1,4 @@
-"""External services on a real and a fake datapath alike: two Networks whose pods have the same addresses.
+"""ExternalServices on a real and a fake datapath alike: two Networks whose pods have the same addresses.
 
 Nodes 1 and 2 have pods, nodes 3 and 4 may be gateways; node 3 has a pod of its own, too.
 """
@@ -41,7 +41,7 @@ Protocol = Literal["TCP", "UDP", "SCTP"]
 
 @dataclass(frozen=True)
 class Source:
-    """A pod that may dial, under an address; and the port at which it answers the server, if any."""
+    """A pod that may dial, and the address under which the server sees it."""
 
     sandbox: str
     node: int
@@ -52,11 +52,11 @@ class Source:
 
 @dataclass(frozen=True)
 class Service:
-    """An ExternalService, as a test means it."""
+    """An ExternalService with the fields that tests vary."""
 
     sources: Sequence[Source]
     ports: Sequence[tuple[Protocol, int, int]] = (("TCP", 8000, 8000), ("UDP", 8000, 8000))
-    inbound: Sequence[tuple[Protocol, int, int]] = ()  # the Service's port, and the pod's
+    inbound: Sequence[tuple[Protocol, int, int]] = ()  # port of the Service, port of the pod
     name: str = "ns1/my-externalservice"
     affinity: bool = False
     connections: int | None = None
@@ -69,7 +69,7 @@ class Service:
     )  # by node
 
     def state(self, node: int) -> EgressState:
-        """What a node should have of it."""
+        """Return the desired state of a node."""
         own = [each for each in self.sources if each.node == node]
         departures = [
             Departure(
@@ -142,7 +142,7 @@ def _v(source: Source) -> int:
 
 
 def transit(source: Source) -> str:
-    """A transit address for (node, Network, SourceIP)."""
+    """Return the transit address of (node, Network, SourceIP)."""
     number = source.node * 1000 + (500 if source.network == TWO else 0) + MARKS[source.source]
     return str(ip_network(TRANSITS[0 if _v(source) == 4 else 1])[number])
 
@@ -153,7 +153,7 @@ def dialled(version: int) -> str:
 
 NETWORKS = {ONE: 4097, TWO: 4098}
 PODS = {"a": (1, ONE), "b": (1, TWO), "c": (2, ONE), "d": (3, TWO)}
-"""Sandbox: node and Network. All of a Network's pods but the first have other addresses than `POD`."""
+"""Sandbox -> node and Network. The first pod of each Network has the address `POD`, the others do not."""
 
 ADDRESSES = {
     "a": (POD, POD6),
@@ -169,12 +169,12 @@ def source(sandbox: str, address: str) -> Source:
 
 
 KEP = Service([source("a", SOURCE1), source("c", SOURCE1), source("b", SOURCE2)])
-"""The KEP's example: the pods of one Service are seen as the first address, those of another as the second."""
+"""The KEP's example: the server sees pods of one Service under the first address, those of another under the second."""
 
 
 @dataclass(frozen=True)
 class Family:
-    """The KEP's example in one address family: the first address, the second, what pods dial, and the server."""
+    """The KEP's example in one address family: the first address, the second, the dialled one, and the server's."""
 
     version: int
     first: str
@@ -191,14 +191,14 @@ IPV6 = Family(
 
 
 class ExternalWorld:
-    """The nodes, and what is outside."""
+    """The nodes and the outside."""
 
     def __init__(self, world: FakeWorld | RealWorld) -> None:
         self.world = world
         self.segment = Segment(world) if isinstance(world, RealWorld) else None
 
     async def begin(self) -> None:
-        """Nodes, Networks and pods that answer at port 80 with their names."""
+        """Create nodes, Networks, and pods that respond with their names at port 80."""
         for node in (1, 2, 3, 4):
             if self.segment is not None and node in GATEWAYS:
                 self.segment.gateway(node)
@@ -212,19 +212,19 @@ class ExternalWorld:
                 await self.segment.serve(port)
 
     async def network(self, node: int, **changes: NetworkState) -> None:
-        """The Networks of a node, but for some that are given by their namespace."""
+        """Apply the Networks of a node; `changes` replaces some, by namespace."""
         states = [
             changes.get(name.partition("/")[0], NetworkState(name, vni, 1460, RANGES)) for name, vni in NETWORKS.items()
         ]
         assert not await self.world.node(node).apply(NodeNetworks((f"198.18.0.{node}",), tuple(states)))
 
     async def apply(self, service: Service, *nodes: int) -> None:
-        """Have an ExternalService on all nodes, or on some."""
+        """Apply an ExternalService to all nodes, or to some."""
         for node in nodes or (3, 4, 1, 2):
             assert not await self.world.node(node).external.apply(service.state(node))
 
     def carry(self, node: int, *addresses: str, seconds: float = 60.0) -> None:
-        """A node carries addresses from now on, and all others know it."""
+        """Let a node carry addresses and all other nodes follow it."""
         if self.segment is not None:
             self.segment.carry(node, *addresses, seconds=seconds)
         else:
@@ -243,7 +243,7 @@ class ExternalWorld:
     async def seen(
         self, sandbox: str, address: str = DIAL, port: int = 8000, protocol: Protocol = "TCP", *, hope: bool = True
     ) -> str | None:
-        """The source that the server sees of a pod's connection, if it comes to be."""
+        """Return the source that the server sees of a pod's connection; None without a connection."""
         if isinstance(self.world, FakeWorld):
             return self.world.node(PODS[sandbox][0]).external.seen(sandbox, address, port, protocol)
         assert self.segment is not None
@@ -252,7 +252,7 @@ class ExternalWorld:
     async def called(
         self, address: str, port: int, protocol: Protocol = "TCP", *, stranger: bool = False, hope: bool = True
     ) -> str | None:
-        """The pod that answers the server, or a stranger, at an address."""
+        """Return the pod that responds to the server, or to a foreign host, at an address."""
         if isinstance(self.world, FakeWorld):
             caller = (STRANGER6 if stranger else TARGET6) if ":" in address else (STRANGER if stranger else TARGET)
             nodes = (self.world.node(each).external for each in GATEWAYS)
@@ -262,19 +262,19 @@ class ExternalWorld:
         return await self.segment.said(caller, address, port, protocol, hope=hope)
 
     def frames(self) -> Segment:
-        """The LAN, where there is one."""
+        """Return the LAN of a world with packets."""
         assert self.segment is not None
         return self.segment
 
     def namespace(self, sandbox: str) -> Path:
-        """A real pod's namespace."""
+        """Return a real pod's namespace."""
         assert isinstance(self.world, RealWorld)
         return self.world.namespace(sandbox)
 
 
 @asynccontextmanager
 async def external_world(world: FakeWorld | RealWorld) -> AsyncGenerator[ExternalWorld]:
-    """A world with an outside. Once all of it is removed, nothing that was sent outside may have had a wrong source."""
+    """Run a world with an outside. At its end, no outside frame may have had a wrong source."""
     segment = None
     try:
         made = ExternalWorld(world)
@@ -284,7 +284,7 @@ async def external_world(world: FakeWorld | RealWorld) -> AsyncGenerator[Externa
     finally:
         if isinstance(world, RealWorld):
             for node in GATEWAYS:
-                await world.node(node).external.remove()  # in order: a namespace that just ends says farewell
+                await world.node(node).external.remove()  # first, since an ending namespace may send packets
         await (world.close(remove=False) if isinstance(world, RealWorld) else world.close())
         if segment is not None:
             segment.close()

@@ -14,7 +14,7 @@ from tarmac.datapath.linux import namespaces
 
 _TIMESTAMPS, _FORCED_BUFFER = 35, 33  # SO_TIMESTAMPNS, SO_RCVBUFFORCE
 _OUTGOING = 4
-_STATISTICS = (263, 6)  # SOL_PACKET, PACKET_STATISTICS: of frames, and of those that were dropped
+_STATISTICS = (263, 6)  # SOL_PACKET, PACKET_STATISTICS: received and dropped frames
 _ADVERTISEMENT, _ICMP6_ERRORS = 136, 127
 _ICMP_ERRORS = (3, 4, 5, 11, 12)
 
@@ -31,16 +31,16 @@ class Frame:
 
     @property
     def speaks_as(self) -> set[str]:
-        """Its source; in advertisements whom they tell of, in errors whom the packet was for that they tell of."""
+        """Its source; in advertisements also their target, in errors also the receiver of the quoted packet."""
         return {self.source, *_told_of(self.content)}
 
 
 class Eye:
-    """Watches from a thread until closed. `ports` are names of links of the bridge in a namespace."""
+    """A thread that captures frames until closed. `ports` are names of links of the bridge in a namespace."""
 
     def __init__(self, namespace: Path, ports: Collection[str]) -> None:
         self.frames: list[Frame] = []
-        self.missed = 0  # frames of the segment that came too fast to be looked at; known when it watches no longer
+        self.missed = 0  # frames that were dropped, known after the capture
         self._ports = ports
         self._socket = _inside(namespace, lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)))
         self._socket.setsockopt(socket.SOL_SOCKET, _TIMESTAMPS, 1)
@@ -51,10 +51,10 @@ class Eye:
         self._watching.start()
 
     def look_away(self) -> None:
-        """Look at what has come so far, and watch no longer."""
+        """Process the frames captured so far, and stop."""
         self._closing = True
         self._watching.join()
-        self._socket.close()  # twice does no harm
+        self._socket.close()  # may be called twice
 
     def _watch(self) -> None:
         while not self._closing:
@@ -65,7 +65,7 @@ class Eye:
         _, self.missed = struct.unpack("II", self._socket.getsockopt(*_STATISTICS, 8))
 
     def _look(self) -> bool:
-        """Whether there was a frame."""
+        """Capture one frame; return True if there was one."""
         try:
             content, extra, _, place = self._socket.recvmsg(65535, 64)
         except (TimeoutError, BlockingIOError):
@@ -79,7 +79,7 @@ class Eye:
 
 
 def _inside(namespace: Path, make: Callable[[], socket.socket]) -> socket.socket:
-    """Made by a thread of its own: a thread that is in another namespace must not be anybody else's."""
+    """Make a socket in a namespace, in a thread of its own, since other work must not run in a foreign namespace."""
     made: list[socket.socket] = []
 
     def there() -> None:
@@ -93,7 +93,7 @@ def _inside(namespace: Path, make: Callable[[], socket.socket]) -> socket.socket
 
 
 def _source(frame: bytes) -> str:
-    """Who a frame says it is from: the sender of IP, or of ARP."""
+    """Return the source that a frame claims: the sender of IP, or of ARP."""
     kind = frame[12:14].hex()
     places = {"0800": (26, 30), "0806": (28, 32), "86dd": (22, 38)}
     begin, end = places.get(kind, (12, 14))
@@ -101,7 +101,7 @@ def _source(frame: bytes) -> str:
 
 
 def _told_of(frame: bytes) -> list[str]:
-    """Whom else a frame speaks of."""
+    """Return further addresses that a frame claims."""
     kind = frame[12:14].hex()
     if kind == "0800" and frame[23] == socket.IPPROTO_ICMP:
         message = frame[14 + 4 * (frame[14] & 15) :]

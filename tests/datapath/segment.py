@@ -1,7 +1,7 @@
 """The outside segment: a bridge with a server, a foreign host, a link of every gateway, and a capture of all frames.
 
-The watcher looks at every frame that comes from a gateway, through a whole test. One whose source is not an address
-that this gateway carries at that very moment, or the gateway's own, fails the test.
+The capture covers every frame of a gateway during a test. A frame fails the test unless its source is an address that
+this gateway carries at that time, or the gateway's own.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ TARGET, TARGET6 = "192.168.122.139", "fd00:122::139"
 STRANGER, STRANGER6 = "192.168.122.66", "fd00:122::66"
 SEGMENTS = {4: "192.168.122.0/24", 6: "fd00:122::/64"}
 INTERFACE = "outside0"
-SLACK = 0.02  # of a kernel's timer
+SLACK = 0.02  # tolerance of a kernel's timer
 
 
 @dataclass(slots=True)
 class Period:
-    """When a node was allowed to speak as an address."""
+    """The time during which a node may send under an address."""
 
     node: int
     address: str
@@ -38,7 +38,7 @@ class Period:
 
 
 class Segment:
-    """The LAN, the server at `TARGET` and the stranger at `STRANGER`."""
+    """The LAN, the server at `TARGET` and the foreign host at `STRANGER`."""
 
     def __init__(self, world: RealWorld) -> None:
         self._world, self.lab = world, world.lab
@@ -49,7 +49,7 @@ class Segment:
         self.stranger = self._host("stranger", STRANGER, STRANGER6)
         self._gateways: dict[str, int] = {}
         self.periods: list[Period] = []
-        self.asked_for: set[str] = set()  # addresses that gateways may look for
+        self.asked_for: set[str] = set()  # addresses that gateways may probe for
         self._servers: list[asyncio.AbstractServer] = []
         self._echoes: list[asyncio.DatagramTransport] = []
         self._talking: list[asyncio.StreamWriter] = []
@@ -57,7 +57,7 @@ class Segment:
 
     @property
     def frames(self) -> list[Frame]:
-        """What gateways have sent."""
+        """The frames that gateways have sent."""
         return self._eye.frames
 
     def gateway(self, number: int) -> None:
@@ -67,30 +67,30 @@ class Segment:
         self._gateways[f"g{number}"] = number
 
     def carry(self, number: int, *addresses: str, seconds: float = 60.0) -> None:
-        """Have a node carry addresses from now on."""
+        """Let a node carry addresses."""
         begin = time.time()
         self._world.node(number).external.carry(dict.fromkeys(addresses, seconds))
         self.periods += [Period(number, each, begin, time.time() + seconds + SLACK) for each in addresses]
 
     def drop(self, number: int, *addresses: str) -> None:
-        """Have it carry them no more."""
+        """Let a node drop addresses."""
         self._world.node(number).external.drop(addresses)
         self.over(number, addresses)
 
     @staticmethod
     def now() -> float:
-        """The time that frames are stamped with."""
+        """Return the time on the clock of frames."""
         return time.time()
 
     def over(self, number: int, addresses: Collection[str]) -> None:
-        """A node may speak as addresses no more."""
+        """End the permission of a node to send under addresses."""
         now = time.time() + SLACK
         for each in self.periods:
             if each.node == number and each.address in addresses:
                 each.end = min(each.end, now)
 
     async def serve(self, port: int, answer: Callable[[str], str] = str) -> None:
-        """Answer at a port of the server with the address that it sees."""
+        """Respond at a port of the server with the address that it sees."""
         for family in (socket.AF_INET, socket.AF_INET6):
             loop = asyncio.get_running_loop()
             stream = self._bound(self.target, family, socket.SOCK_STREAM, port)
@@ -102,20 +102,20 @@ class Segment:
     async def said(
         self, caller: Path, address: str, port: int, protocol: str = "TCP", *, hope: bool = True
     ) -> str | None:
-        """What somebody in a namespace is told at an address."""
+        """Return the response to a caller in a namespace at an address."""
         return await self._world.answer(caller, address, port, protocol, hope)
 
     def wrong(self) -> list[Frame]:
-        """The frames that should not have been."""
+        """Return the frames with a wrong source."""
         return [each for each in self.frames if not self._is_right(each)]
 
     def look_away(self) -> None:
-        """Watch no longer: for measurements, which send more than anybody could look at."""
+        """Stop the capture, before measurements that send too many frames to check."""
         self._eye.look_away()
 
     @property
     def missed(self) -> int:
-        """How many frames came too fast to be looked at, once it is closed."""
+        """The number of dropped frames, known after close."""
         return self._eye.missed
 
     def close(self) -> None:
@@ -131,7 +131,7 @@ class Segment:
         if frame.hardware not in self._own_hardware(node, addresses):
             own = {f"192.168.122.{node}", f"fd00:122::{node}", "::", "0.0.0.0"}
             return frame.source in own or frame.source.startswith("fe80:")
-        if frame.source in ("0.0.0.0", "::"):  # nobody: asks who has an address, and teaches nobody anything
+        if frame.source in ("0.0.0.0", "::"):  # a probe, which has no source and updates no neighbour table
             return any(frame.content == question(frame.hardware, address) for address in self.asked_for)
         return all(self._may_speak(node, address, frame.at) for address in frame.speaks_as)
 
@@ -194,7 +194,7 @@ class _TellsSource(asyncio.DatagramProtocol):
 
 
 class Asking(Protocol):
-    """Asks the server who it sees; None when there is no answer in time, or the connection is over."""
+    """Asks the server for the source that it sees; None without a response in time, or if the connection is over."""
 
     async def __call__(self, patience: float = PATIENCE) -> str | None: ...
 
@@ -203,7 +203,7 @@ class Asking(Protocol):
 async def connected(
     segment: Segment, caller: Path, address: str, port: int, kind: int = socket.SOCK_STREAM
 ) -> AsyncGenerator[Asking]:
-    """A connection that stays open; what it gives asks the server once more who it is seen as."""
+    """Open a connection; the result asks the server for the source that it sees."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     loop = asyncio.get_running_loop()
     with segment.lab.socket(caller, family, kind) as client:

@@ -1,4 +1,4 @@
-"""External services after foreign changes, a restart, or the failure of one part. With packets."""
+"""ExternalServices after foreign changes, a restart, or the failure of one part. With packets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def test_deleted_tables_let_nothing_out_and_are_mended(lan: ExternalWorld,
         assert await lan.world.node(node).external.mend() == []
         lan.carry(3, SOURCE1, SOURCE2)
         await lan.world.pod(node, "new", [])
-        assert await lan.world.node(node).external.mend() == [], "renewing and pods that come are no meddling"
+        assert await lan.world.node(node).external.mend() == [], "renewals and new pods are no foreign change"
         segment.lab.command(namespace, "nft delete table inet tarmac-external")
         assert await ask(0.3) is None
         assert await lan.seen("a", hope=False) is None
@@ -57,7 +57,7 @@ async def test_another_process_takes_it_up_and_packets_notice_nothing(lan: Exter
             await lan.world.restart(node)
             assert [await far(), await near()] == [SOURCE1, SOURCE2]
             external = lan.world.node(node).external
-            external.follow({SOURCE1: "198.18.0.3", SOURCE2: "198.18.0.3"})  # what its agent has kept
+            external.follow({SOURCE1: "198.18.0.3", SOURCE2: "198.18.0.3"})  # from the agent's checkpoint
             assert not await external.apply(BOTH_WAYS.state(node))
             assert [await far(), await near()] == [SOURCE1, SOURCE2]
         assert lan.world.node(3).external.carried().keys() == {SOURCE1, SOURCE2}
@@ -96,7 +96,7 @@ async def test_two_servers_may_use_the_same_port_of_an_address_for_different_ser
     assert await lan.called(SOURCE1, 80) == "a"
     assert await lan.called(SOURCE1, 80, stranger=True) == "b"
     assert await lan.seen("a") == SOURCE1
-    assert await lan.seen("b", hope=False) is None, "it has another service"
+    assert await lan.seen("b", hope=False) is None, "it has a different service"
 
 
 async def test_death_at_any_step_of_a_gateway_leaves_nothing_that_the_next_process_cannot_use(
@@ -122,7 +122,7 @@ async def test_death_at_any_step_of_a_gateway_leaves_nothing_that_the_next_proce
             await life()
             break
         except Killed:
-            deaths += 3  # all of them, one by one, would take a minute
+            deaths += 3  # a third of all steps: all would take a minute
         finally:
             steps.last = None
         await lan.world.restart(3)
@@ -136,4 +136,4 @@ async def test_death_at_any_step_of_a_gateway_leaves_nothing_that_the_next_proce
         assert lan.world.everything(3) == before, f"killed before step {deaths}"
     assert deaths > 30
     await lan.world.node(3).remove_all()
-    assert not list((lan.frames().lab.folder / "run-3").rglob("*")), "also not after the agent itself was killed"
+    assert not list((lan.frames().lab.folder / "run-3").rglob("*")), "a killed agent left nothing either"

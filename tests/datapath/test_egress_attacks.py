@@ -1,5 +1,6 @@
-"""Attacks on external services that are packets. Each forged packet is first shown to work for whoever may send it, so
-that it is the defence that stops it in the hands of others. `test_egress_defences` takes the defences away."""
+"""Packet attacks on ExternalServices. Each forged packet first succeeds from a permitted sender, so the defence is the
+reason that it fails from others. `test_egress_defences` removes the defences.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ SIX = Service([source("a", SOURCE6)], ports=(("UDP", PORT, PORT),), inbound=(("U
 
 
 def tunnelled(node: int, inner_source: str, inner_destination: str, port: int, word: bytes) -> bytes:
-    """A packet as a tunnel's end at a node would take it."""
+    """Encode a packet for the end of a node's tunnel."""
     mac = tunnel_mac(EXTERNAL_VNI, f"198.18.0.{node}")
     head = struct.pack(">II", 0x08000000, EXTERNAL_VNI << 8)
     return head + udp_frame(mac, "02:00:00:00:00:09", inner_source, inner_destination, port, word)
@@ -51,7 +52,7 @@ async def send(segment: Segment, namespace: Path, node: int, content: bytes) -> 
 
 
 class Ear:
-    """Hears the datagrams at a port of a namespace, over both families."""
+    """Receives datagrams at a port of a namespace, over both families."""
 
     def __init__(self, segment: Segment, namespace: Path, port: int) -> None:
         self._sockets = [
@@ -63,7 +64,7 @@ class Ear:
             each.bind((address, port))
 
     async def next(self, patience: float = 5.0) -> tuple[bytes, str] | None:
-        """The next word, and whom it comes from; None when nobody says one."""
+        """Return the next datagram and its sender; None after the timeout."""
         loop = asyncio.get_running_loop()
         waiting = [asyncio.ensure_future(loop.sock_recvfrom(each, 2000)) for each in self._sockets]
         done, pending = await asyncio.wait(waiting, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
@@ -88,12 +89,14 @@ async def test_a3_a7_only_the_node_itself_uses_its_transit_addresses(
         forged = tunnelled(3, transit(service.sources[0]), target, PORT, b"forged")
         for place in (segment.lab.machine(2), segment.lab.machine(9), lan.namespace("a"), lan.namespace("b")):
             await send(segment, place, 3, forged)
-        assert await ear.next(DENIED_WITHIN) is None, "another node, a stranger on the wire, a source pod, another pod"
+        assert await ear.next(DENIED_WITHIN) is None, (
+            "another node, a foreign machine on the wire, a source pod, another pod"
+        )
         await send(segment, segment.lab.machine(1), 3, forged)
-        assert await ear.next() == (b"forged", seen), "the node whose transit address it is may"
+        assert await ear.next() == (b"forged", seen), "the owner of the transit address may"
         other = tunnelled(3, transit(service.sources[0]), target, PORT + 1, b"forged")
         await send(segment, segment.lab.machine(1), 3, other)
-        assert await ear.next(DENIED_WITHIN) is None, "to what its own pods may, and nothing else"
+        assert await ear.next(DENIED_WITHIN) is None, "only to the destination of its own pods"
     finally:
         ear.close()
 
@@ -115,13 +118,13 @@ async def test_a7_only_gateways_of_an_address_speak_for_the_server(
         await send(segment, segment.lab.machine(4), 1, tunnelled(1, target, way, 91, b"to a closed port"))
         assert await ear.next(DENIED_WITHIN) is None
         await send(segment, segment.lab.machine(4), 1, forged)
-        assert await ear.next() == (b"forged", target), "who may carry the address could have let it in anyway"
+        assert await ear.next() == (b"forged", target), "a candidate for the address could have admitted it anyway"
     finally:
         ear.close()
 
 
 async def quiet(segment: Segment) -> int:
-    """How many frames were seen when none came for a while."""
+    """Return the number of frames once no more arrive."""
     seen = -1
     while seen != len(segment.frames):
         seen = len(segment.frames)
@@ -134,11 +137,11 @@ async def test_a5_nobody_outside_but_the_server_gets_a_word_from_an_address(lan:
     lan.carry(3, SOURCE1, SOURCE2)
     segment = lan.frames()
     assert await lan.called(SOURCE2, 80) == "b"
-    sent = await quiet(segment)  # the end of that connection is on its way still
+    sent = await quiet(segment)  # the end of that connection may still be on its way
     for address in (SOURCE1, SOURCE2):
         for port, protocol in ((80, "TCP"), (8000, "UDP"), (22, "TCP")):
             assert await segment.said(segment.stranger, address, port, protocol, hope=False) is None
-        assert await segment.said(segment.target, address, 81, hope=False) is None, "a port that is not open"
+        assert await segment.said(segment.target, address, 81, hope=False) is None, "a closed port"
         with segment.lab.socket(segment.target, socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as echo:
             await asyncio.get_running_loop().sock_sendto(echo, struct.pack(">BBHHH", 8, 0, 0xF7FE, 1, 0), (address, 0))
     await asyncio.sleep(0)
@@ -151,7 +154,7 @@ async def test_a5_nobody_outside_but_the_server_gets_a_word_from_an_address(lan:
 
 
 async def test_a5_an_address_of_ours_as_a_source_on_the_lan_is_nobody(lan: ExternalWorld) -> None:
-    """Also where rules would let it in: a class may have grown over the address of a server since."""
+    """Also if rules would admit it: a class may have been extended to the address of a server."""
     service = replace(FOUR, targets={4: SOURCE2, 6: TARGET6})
     await lan.apply(service)
     lan.carry(3, SOURCE1)

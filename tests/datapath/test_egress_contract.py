@@ -1,7 +1,7 @@
-"""External services on a real and a fake datapath: the source that the outside sees, and the pod that answers it.
+"""ExternalServices on a real and a fake datapath: the source that the outside sees, and the pod that responds to it.
 
 Requirements of the KEP, by their numbers in the specification, are named in the tests that show them: in both address
-families, over TCP and UDP. SCTP, which this kernel has no sockets for, is among what only packets can show.
+families, over TCP and UDP. SCTP, for which this kernel has no sockets, is tested with packets only.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ async def test_e2_only_pods_of_the_listed_services_get_through(outside: External
     outside.carry(3, of.first)
     for protocol in PROTOCOLS:
         assert await outside.seen("a", of.dial, protocol=protocol) == of.first
-        for sandbox in ("b", "c", "d"):  # the very same address, the same Network, a gateway's own node
+        for sandbox in ("b", "c", "d"):  # the same address, the same Network, a gateway's own node
             assert await outside.seen(sandbox, of.dial, protocol=protocol, hope=False) is None
         assert await outside.seen("a", of.dial, 8001, protocol, hope=False) is None, "no port of the service"
 
@@ -71,7 +71,7 @@ async def test_e3_each_service_is_seen_as_its_own_address_wherever_its_pods_run(
     for protocol in PROTOCOLS:
         assert await outside.seen("a", of.dial, protocol=protocol) == of.first
         assert await outside.seen("c", of.dial, protocol=protocol) == of.first
-        assert await outside.seen("b", of.dial, protocol=protocol) == of.second, "its address is the first one's"
+        assert await outside.seen("b", of.dial, protocol=protocol) == of.second, "the first pod's address again"
 
 
 async def test_a_pod_on_the_gateways_own_node_goes_out_as_the_others_do(outside: ExternalWorld) -> None:
@@ -96,7 +96,7 @@ async def test_i1_the_server_reaches_each_service_at_its_own_address_and_port(
         assert await outside.called(of.second, 80, protocol) == "b"
     assert await outside.called(of.second, 90, "UDP") == "b", "the Service's port, not the pod's"
     assert await outside.called(of.second, 90, hope=False) is None, "another protocol"
-    assert await outside.called(of.second, 8000, hope=False) is None, "a port of the ExternalService is none to call"
+    assert await outside.called(of.second, 8000, hope=False) is None, "a port of the ExternalService is not open"
     await outside.apply(of.kep)
     for protocol in PROTOCOLS:
         assert await outside.called(of.second, 80, protocol, hope=False) is None, "closed again"
@@ -144,13 +144,13 @@ async def test_l2_pods_come_and_go(outside: ExternalWorld, of: Family) -> None:
 @BOTH
 async def test_g1_an_address_is_used_where_it_is_carried_and_nowhere_else(outside: ExternalWorld, of: Family) -> None:
     await outside.apply(replace(of.kep, inbound=(("TCP", 80, 80), ("UDP", 80, 80))))
-    assert await outside.seen("a", of.dial, hope=False) is None, "nobody carries it yet"
+    assert await outside.seen("a", of.dial, hope=False) is None, "no node carries it yet"
     outside.carry(3, of.first)
     outside.carry(4, of.second)
     for protocol in PROTOCOLS:
         assert await outside.seen("a", of.dial, protocol=protocol) == of.first
         assert await outside.seen("b", of.dial, protocol=protocol) == of.second
-        assert await outside.called(of.second, 80, protocol) == "b", "and back the same way"
+        assert await outside.called(of.second, 80, protocol) == "b", "responses take the same path back"
     outside.drop(3, of.first)
     assert await outside.seen("a", of.dial, hope=False) is None
     assert await outside.called(of.first, 80, hope=False) is None
@@ -158,7 +158,7 @@ async def test_g1_an_address_is_used_where_it_is_carried_and_nowhere_else(outsid
     outside.carry(4, of.first)
     for protocol in PROTOCOLS:
         assert await outside.seen("a", of.dial, protocol=protocol) == of.first
-        assert await outside.called(of.first, 80, protocol) in ("a", "c"), "the segment was told where it is now"
+        assert await outside.called(of.first, 80, protocol) in ("a", "c"), "the segment learned the new gateway"
     assert outside.world.node(3).external.carried() == {}
     assert outside.world.node(4).external.carried().keys() == {of.first, of.second}
 
@@ -185,7 +185,7 @@ async def test_a_network_that_is_not_here_fails_its_own_services_only(outside: E
     await outside.apply(KEP)
     failures = await outside.world.node(1).external.apply(replace(state, forwardings=(lost, good)))
     assert failures.keys() == {"ns3/lost"}
-    assert isinstance(failures["ns3/lost"], OSError), "it may come later"
+    assert isinstance(failures["ns3/lost"], OSError), "the Network may appear later"
     outside.carry(3, SOURCE1)
     assert await outside.seen("a") == SOURCE1
 

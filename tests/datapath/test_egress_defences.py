@@ -1,7 +1,7 @@
-"""Packet attacks on external services, each with and without the rule that defends against it.
+"""Packet attacks on ExternalServices, each with and without the rule that defends against it.
 
-`make soak` makes those without: they show that the attack works. Without the rule, packets are on the segment that have
-no business there: `expect_wrong` takes them out of what is looked at.
+`make soak` runs those without: they show that the attack works. Without the rule, unwanted packets are on the segment:
+`expect_wrong` excludes them from the check.
 """
 
 from __future__ import annotations
@@ -66,17 +66,17 @@ BY_EGRESS_ONLY = Rule("guard", "ct mark & 0x1ffff != 0 oifname !=")
 
 
 def first_pod(of: Family) -> Service:
-    """One pod may dial, by datagrams, and may be called."""
+    """One pod may dial with datagrams, and may be called."""
     return replace(of.kep, sources=of.kep.sources[:1], ports=(("UDP", PORT, PORT),), inbound=(("UDP", 90, 90),))
 
 
 def within(defended: bool) -> float:
-    """How long to wait for what should come without the defence, and not with it."""
+    """Return the timeout for a packet that arrives only without the defence."""
     return DENIED_WITHIN if defended else PATIENCE
 
 
 async def comes_to_be(condition: Callable[[], bool], defended: bool) -> bool:
-    """Whether something is so at last."""
+    """Wait for a condition; return its last value."""
     deadline = time.monotonic() + within(defended)
     while not condition() and time.monotonic() < deadline:
         await asyncio.sleep(0.02)
@@ -84,7 +84,7 @@ async def comes_to_be(condition: Callable[[], bool], defended: bool) -> bool:
 
 
 def expect_wrong(segment: Segment) -> None:
-    """The frames so far and those to come are wrong, and known to be."""
+    """Accept wrong frames, earlier and later ones."""
     segment.look_away()
     segment.frames.clear()
 
@@ -92,7 +92,7 @@ def expect_wrong(segment: Segment) -> None:
 @BOTH
 @PACKETS_TWICE
 async def test_a2_a_pod_takes_the_address_of_its_neighbour(lan: ExternalWorld, of: Family, defended: bool) -> None:
-    """On the same node and Network: elsewhere there would be no rule for the address."""
+    """On the same node and Network: elsewhere no rule would have the address."""
     assert isinstance(lan.world, RealWorld)
     await lan.apply(first_pod(of))
     lan.carry(3, of.first)
@@ -107,7 +107,7 @@ async def test_a2_a_pod_takes_the_address_of_its_neighbour(lan: ExternalWorld, o
             with raw:
                 raw.bind(("eth0", 0))
                 raw.send(frame)
-        assert await ear.next() == (b"a", of.first), "the frame is one that works"
+        assert await ear.next() == (b"a", of.first), "the frame itself is valid"
         assert await ear.next(within(defended)) == (None if defended else (b"thief", of.first))
     finally:
         ear.close()
@@ -123,12 +123,12 @@ async def test_a2_a_pod_takes_the_address_of_its_neighbour(lan: ExternalWorld, o
 async def test_a3_a_pod_forges_a_datagram_of_the_tunnel(
     lan: ExternalWorld, of: Family, pod: str, defences: list[Rule], defended: bool
 ) -> None:
-    """Its node makes the outer source right: so what keeps pods of the node itself from it is that they cannot send."""
+    """Its node corrects the outer source: pods of a permitted node are stopped only because they cannot send."""
     assert isinstance(lan.world, RealWorld)
     service = first_pod(of)
     with without(*defences, unless=defended):
         for node in (1, 2):
-            await lan.world.restart(node)  # the next process writes all rules anew
+            await lan.world.restart(node)  # the next process rewrites all rules
             await lan.network(node)
         await lan.apply(service)
     lan.carry(3, of.first)
@@ -185,13 +185,13 @@ async def test_a5_a_stranger_outside_asks_an_address_for_a_service(
             pass
         except OSError as failure:
             answered = failure.errno
-    assert answered == (None if defended else errno.ECONNREFUSED), "silence, not even that there is nothing"
+    assert answered == (None if defended else errno.ECONNREFUSED), "no response at all, not even a refusal"
 
 
 @BOTH
 @PACKETS_TWICE
 async def test_a5_a_stranger_outside_has_one_of_our_addresses(lan: ExternalWorld, of: Family, defended: bool) -> None:
-    """Where rules would let it in, since the address was a server's before the class grew over it."""
+    """With rules that admit it, since the address was a server's before the class was extended to it."""
     service = replace(first_pod(of), targets={4: SOURCE2, 6: IPV6.second})
     segment, loop = lan.frames(), asyncio.get_running_loop()
     with without(NONE_OF_OURS, unless=defended):
@@ -218,7 +218,7 @@ async def test_a5_a_stranger_outside_has_one_of_our_addresses(lan: ExternalWorld
 async def test_a11_a_gateway_whose_lease_has_run_out_forwards(lan: ExternalWorld, of: Family, defended: bool) -> None:
     with without(*LIVING, unless=defended):
         await lan.apply(of.kep)
-    lan.carry(3, of.first, seconds=3.0)  # time to connect, also on a busy machine
+    lan.carry(3, of.first, seconds=3.0)  # long enough to connect on a busy machine
     segment = lan.frames()
     async with connected(segment, lan.namespace("a"), of.dial, 8000) as ask:
         assert await ask() == of.first
@@ -250,7 +250,7 @@ async def test_a11_a_gateway_whose_lease_has_run_out_says_where_the_address_is(
 
 
 async def until_silent(lan: ExternalWorld) -> None:
-    """Until no lease of the gateway's is left, which its kernel sees to."""
+    """Wait until the gateway's kernel has let all leases expire."""
     deadline = time.monotonic() + 10
     while lan.world.node(3).external.carried():
         assert time.monotonic() < deadline
@@ -279,7 +279,7 @@ async def test_a12_one_pod_takes_more_connections_than_there_are_for_all(
 async def test_a13_a_poisoned_rule_takes_another_ones_way(
     lan: ExternalWorld, monkeypatch: pytest.MonkeyPatch, defended: bool
 ) -> None:
-    """Text in place of an address, which would end the command that it stands in and begin another."""
+    """Text in place of an address, which would end its command and begin another."""
     if not defended:
         monkeypatch.setattr(egressdatapath, "check_forwarding", lambda _part: None)
     await lan.apply(KEP)
@@ -307,7 +307,7 @@ async def test_a13_a_rule_that_the_kernel_does_not_take_keeps_those_of_others_ou
     await lan.apply(KEP, 3, 4, 2)
     state = KEP.state(1)
     (good,) = state.forwardings
-    odd: Any = "nobody's"  # no protocol that nft has ever heard of
+    odd: Any = "nobody's"  # a protocol that nft does not know
     unknown = replace(good.departures[0], protocol=odd, dialled="169.254.192.9")
     bad = replace(good, name="ns9/odd", departures=(unknown,), arrivals=())
     try:
@@ -327,7 +327,7 @@ async def test_a14_nothing_leaves_under_a_transit_address_when_translation_is_go
     with without(LIVE_SOURCES_ONLY, unless=defended):
         await lan.apply(of.kep)
     lan.carry(3, of.first, of.second)
-    assert await lan.seen("a", of.dial) == of.first, "so the gateway knows where the server is, and need not ask"
+    assert await lan.seen("a", of.dial) == of.first, "so the gateway knows the server's neighbour entry"
     segment = lan.frames()
     segment.lab.command(segment.lab.folder / "run-3/external/netns", "nft flush chain inet tarmac-external mask")
     assert await lan.seen("a", of.dial, protocol="UDP", hope=False) is None
@@ -343,7 +343,7 @@ async def test_a14_nothing_leaves_under_a_transit_address_when_translation_is_go
 async def test_a14_nothing_leaves_as_the_node_when_a_route_is_gone(
     lan: ExternalWorld, of: Family, defended: bool
 ) -> None:
-    """The pod is on a node that is on the segment itself, where the server would answer the node."""
+    """The pod's node is on the segment itself, where the server would respond to the node."""
     service = Service([source("d", of.second)])
     with without(BY_EGRESS_ONLY, unless=defended):
         await lan.apply(service)
@@ -360,14 +360,14 @@ async def test_a14_nothing_leaves_as_the_node_when_a_route_is_gone(
 async def test_a14_an_error_that_a_router_makes_leaves_under_a_transit_address(
     lan: ExternalWorld, defended: bool
 ) -> None:
-    """That a packet of the server's is too large for the pod's link. The pod is on a node that is on the segment.
+    """A packet of the server is too large for the pod's link. The pod's node is on the segment.
 
-    Two rules are against it: errors leave as their connection does, and by an uplink nothing leaves but the uplink's.
+    Two rules are against it: errors leave as their connection does, and an uplink accepts only its own address.
     """
     assert isinstance(lan.world, RealWorld)
     service = Service([source("d", SOURCE2)], ports=(("UDP", PORT, PORT),))
     with without(OWN_ERRORS, UPLINKS_ONLY, unless=defended):
-        await lan.world.restart(3)  # the next process writes all rules anew
+        await lan.world.restart(3)  # the next process rewrites all rules
         await lan.network(3)
         await lan.apply(service)
     lan.carry(3, SOURCE2)
@@ -388,12 +388,12 @@ async def test_a14_an_error_that_a_router_makes_leaves_under_a_transit_address(
 
 @BOTH
 async def test_a4_a16_nothing_listens_where_addresses_and_connections_are(lan: ExternalWorld, of: Family) -> None:
-    """By construction: no process is in these namespaces, so there is no relay to dial and no service to find."""
+    """No process is in these namespaces, so there is no relay to dial and no service to find."""
     await lan.apply(replace(of.kep, inbound=(("TCP", 80, 80), ("UDP", 80, 80))))
     lan.carry(3, of.first, of.second)
     assert await lan.seen("a", of.dial) == of.first
     lab, question = lan.frames().lab, "ss --no-header --listening --tcp --udp --raw --sctp --numeric"
-    assert ":80 " in lab.command(lan.namespace("a"), question), "it would be seen"
+    assert ":80 " in lab.command(lan.namespace("a"), question), "`ss` would show a listener"
     for node in (1, 3):
         routers = [lab.folder / f"run-{node}/netns" / router_name(each) for each in NETWORKS]
         for namespace in (lab.folder / f"run-{node}/external/netns", *routers):

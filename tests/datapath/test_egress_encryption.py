@@ -1,4 +1,4 @@
-"""External services between cities: only WireGuard on the wire, for every failure; plain within a city.
+"""ExternalServices between cities: only WireGuard on the wire, for every failure; plain within a city.
 
 Node 1 is in one city, nodes 2, 3 and 4 in another. Nodes 3 and 4 may carry addresses.
 """
@@ -45,7 +45,7 @@ PLAIN, ENCRYPTED = 4800, 4802
 
 
 class Cities:
-    """The nodes, their keys, and an eye on the wire between them."""
+    """The nodes, their keys, and a capture on the wire between them."""
 
     def __init__(self, lan: ExternalWorld, world: RealWorld, programs: WireGuardPrograms) -> None:
         self.lan, self.world, self.service, self._programs = lan, world, ALL, programs
@@ -55,13 +55,13 @@ class Cities:
             self.identify(number)
 
     def identify(self, number: int) -> None:
-        """What an agent says first."""
+        """Give a node its programs and key, as an agent does first."""
         external = self.world.node(number).external
         external.encryption.wireguard.programs = lambda: self._programs
         external.identify(self.keys[number].private_bytes_raw())
 
     async def restart(self, number: int) -> None:
-        """Another agent, which knows what the one before knew."""
+        """Restart a node's agent with the state of the previous one."""
         await self.world.restart(number)
         self.identify(number)
         await self.lan.network(number)
@@ -71,7 +71,7 @@ class Cities:
         return base64.b64encode(self.keys[number].public_key().public_bytes_raw()).decode()
 
     def peers(self, number: int) -> list[EncryptedPeer]:
-        """The nodes of other cities."""
+        """Return the nodes of other cities."""
         others = [each for each in CITY if CITY[each] != CITY[number]]
         return [EncryptedPeer(f"198.18.0.{each}", self.public(each)) for each in others]
 
@@ -81,7 +81,7 @@ class Cities:
         await self.lan.apply(self.service, *numbers)
 
     def on_the_wire(self) -> set[tuple[int, int, int]]:
-        """Who has sent to whom, by number, and to which port of UDP, since the last time."""
+        """Return senders and receivers by number, and the UDP port, of packets since the last call."""
         return self._wire.seen()
 
     def process(self, number: int) -> int:
@@ -94,7 +94,7 @@ class Cities:
 
 
 def is_alive(process: int) -> bool:
-    """Also while nobody has taken note of its end."""
+    """A process that has ended and was not reaped is not alive."""
     try:
         return bool(Path(f"/proc/{process}/cmdline").read_bytes())
     except OSError:
@@ -130,11 +130,11 @@ async def test_between_cities_the_wire_shows_nothing_but_wireguard(cities: Citie
     counted = await cities.world.node(1).external.transferred()
     assert sorted(counted) == [f"198.18.0.{number}" for number in (2, 3, 4)]
     assert counted["198.18.0.3"] > counted["198.18.0.2"]
-    assert await lan.seen("c") == SOURCE1, "within a city"
+    assert await lan.seen("c") == SOURCE1, "plain within a city"
     assert {(2, 3, PLAIN), (3, 2, PLAIN)} <= cities.on_the_wire()
     lan.drop(3, SOURCE1)
     lan.carry(4, SOURCE1)
-    assert await lan.seen("a") == SOURCE1, "by another gateway"
+    assert await lan.seen("a") == SOURCE1, "through another gateway"
     of_another = {each for each in cities.on_the_wire() if 1 in each[:2]}
     assert {(1, 4, ENCRYPTED), (4, 1, ENCRYPTED)} <= of_another
     assert {port for _, _, port in of_another} == {ENCRYPTED}
@@ -160,7 +160,7 @@ async def test_packets_of_every_size_pass_both_ways(cities: Cities) -> None:
                 await sending
                 assert got == sent
             server.close()
-    # The kernel knows that less fits there: what would be too large is refused where the pod is known.
+    # The route has the smaller MTU, so the pod's node refuses packets that are too large.
     shown = cities.world.lab.command(_router(cities, 1), "ip route show table 116")
     assert f"mtu {1600 - 50 - 60}" in shown
 
@@ -174,7 +174,7 @@ async def test_no_failure_sends_plaintext(cities: Cities) -> None:
     lan = cities.lan
     await cities.encrypt(3, 4)
     cities.on_the_wire()
-    assert await lan.seen("a", hope=False) is None, "a gateway takes nothing from another city that is not encrypted"
+    assert await lan.seen("a", hope=False) is None, "a gateway accepts only encrypted packets from other cities"
     assert (3, 1, PLAIN) not in cities.on_the_wire()
     await cities.encrypt(1)
     assert await lan.seen("a") == SOURCE1
@@ -189,7 +189,7 @@ async def test_no_failure_sends_plaintext(cities: Cities) -> None:
     unknown = [EncryptedPeer(each.address) for each in cities.peers(1)]
     await cities.encrypt(1, peers=unknown)
     cities.on_the_wire()
-    assert await lan.seen("a", hope=False) is None, "a node whose key nobody knows"
+    assert await lan.seen("a", hope=False) is None, "the other node's key is not known"
     assert not {each for each in cities.on_the_wire() if 1 in each[:2] and each[2] == PLAIN}
 
 
@@ -208,7 +208,7 @@ async def test_a_new_key_is_followed_by_its_own_node_and_by_the_others(cities: C
     cities.keys[3] = X25519PrivateKey.generate()
     await cities.restart(3)
     lan.carry(3, SOURCE1, SOURCE2, SOURCE6)
-    assert await lan.seen("a", hope=False) is None, "it is not known yet whose key that is"
+    assert await lan.seen("a", hope=False) is None, "the new key is not known yet"
     await cities.encrypt(1)
     assert await lan.seen("a") == SOURCE1
 
@@ -220,7 +220,7 @@ async def test_another_agent_goes_on_with_it_and_a_lost_process_is_replaced(citi
     before = cities.process(1) if userspace else 0
     await cities.restart(1)
     lan.carry(3, SOURCE1, SOURCE2, SOURCE6)
-    assert await lan.seen("a") == SOURCE1, "nothing had to be agreed on anew"
+    assert await lan.seen("a") == SOURCE1, "the WireGuard session continues"
     if userspace:
         assert cities.process(1) == before
         for number in (1, 3):
@@ -230,7 +230,7 @@ async def test_another_agent_goes_on_with_it_and_a_lost_process_is_replaced(citi
                 while not await cities.world.node(number).external.mend():
                     await asyncio.sleep(0.05)
             assert cities.process(number) != before
-            assert await lan.seen("a") == SOURCE1, "also when the other side still relies on what was agreed on"
+            assert await lan.seen("a") == SOURCE1, "also with the other side's old session"
 
 
 async def test_while_rules_are_withdrawn_nothing_of_a_lively_pod_goes_in_the_clear(cities: Cities) -> None:
@@ -247,7 +247,7 @@ async def test_while_rules_are_withdrawn_nothing_of_a_lively_pod_goes_in_the_cle
 
 
 def _talk(pod: socket.socket) -> None:
-    """Many datagrams, for longer than rules take."""
+    """Send many datagrams, for longer than the change of rules takes."""
     for _ in range(3000):
         with suppress(OSError):
             pod.sendto(b"\n", (DIAL, 8000))
@@ -267,7 +267,7 @@ async def test_a_node_that_cannot_encrypt_says_so_until_it_can(cities: Cities, m
     assert await cities.lan.seen("a", hope=False) is None
     assert not {each for each in cities.on_the_wire() if 1 in each[:2] and each[2] == PLAIN}
     assert not await external.apply(EgressState("198.18.0.1"))
-    assert await external.means() == "none", "it has been tried in earnest, though nobody needs it now"
+    assert await external.means() == "none", "tested although no peer needs it now"
     external.encryption.wireguard.programs = right
     assert await external.means() == means
     assert external.encryption.wireguard.name not in cities.world.lab.command(cities.world.lab.machine(1), "ip -o link")
@@ -281,7 +281,7 @@ async def test_encryption_is_removed_without_remains(cities: Cities) -> None:
     own = cities.world.node(1).external.encryption
     process = cities.process(1) if await own.means() == "userspace" else 0
     assert str(TABLE) in lab.command(machine, "ip rule")
-    assert own.wireguard.name not in await cities.world.node(1).external.interfaces(), "it is the datapath's"
+    assert own.wireguard.name not in await cities.world.node(1).external.interfaces(), "the datapath's own"
     await cities.encrypt(1, peers=[])
     assert str(TABLE) not in lab.command(machine, "ip rule") + lab.command(machine, "ip -6 rule")
     assert own.wireguard.name not in lab.command(machine, "ip -o link")
@@ -289,7 +289,7 @@ async def test_encryption_is_removed_without_remains(cities: Cities) -> None:
     assert not Path(f"/var/run/wireguard/{own.wireguard.name}.sock").exists()
     assert not (lab.folder / "run-1" / "wireguard.pid").exists()
     assert not process or not is_alive(process)
-    assert await cities.lan.seen("b", hope=False) is None, "the other side still wants it encrypted"
+    assert await cities.lan.seen("b", hope=False) is None, "the other side still requires encryption"
     process = cities.process(3) if await own.means() == "userspace" else 0
-    await cities.world.node(3).external.remove()  # as when the gate goes off
+    await cities.world.node(3).external.remove()  # as with the gate off
     assert not process or not is_alive(process)

@@ -1,7 +1,7 @@
 """Addresses move between gateways by leases, with real datagrams between agents and real packets in the kernel.
 
-Nodes 3 and 4 may carry; they and node 1 vote. All that gateways send to the segment is looked at: a frame under an
-address that its sender's lease does not cover at that very moment fails the test.
+Nodes 3 and 4 may carry; they and node 1 vote. All frames of gateways on the segment are captured: a frame under an
+address that its sender's lease does not cover at that time fails the test.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from tests.datapath.worlds import RealWorld
 pytestmark = [pytest.mark.root, pytest.mark.timeout(60)]
 
 VOTERS = (1, 3, 4)
-BY_ITS_CLOCK = LEASE - RENEW  # seconds of its lease that a resumed machine has left at least
+BY_ITS_CLOCK = LEASE - RENEW  # the least time that a lease still has after the pause, in seconds
 
 
 class WatchedKernel:
-    """A gateway's kernel, and for the eye on the segment when it may speak as whom.
+    """A gateway's kernel, which records for the capture when it may send under an address.
 
-    While it is frozen, whoever wants to change something waits, as for an endless change of rules.
+    While it is frozen, changes block, as during an endless change of rules.
     """
 
     def __init__(self, lan: ExternalWorld, number: int) -> None:
@@ -101,9 +101,9 @@ class WatchedKernel:
 
 
 class GuestClock(SystemClock):
-    """The clock of a virtual machine: while it is paused, it stands still, and so does the thread that reads it.
+    """The clock of a virtual machine: in a pause it stands still, and so does the thread that reads it.
 
-    The thread stops when it wakes by its timer, so that no answer of a voter is on the way to it.
+    The thread stops when its timer wakes it, so that no response of a voter is on its way.
     """
 
     _WOKEN = 0.05  # seconds without a reading
@@ -133,7 +133,7 @@ class GuestClock(SystemClock):
 
 
 class Agents:
-    """The threads of leases of all nodes, each in its machine's namespace."""
+    """The lease threads of all nodes, each in its machine's namespace."""
 
     def __init__(self, lan: ExternalWorld) -> None:
         assert isinstance(lan.world, RealWorld)
@@ -157,7 +157,7 @@ class Agents:
         await self.serve(number)
 
     async def serve(self, number: int, but: int = 0) -> None:
-        """Tell a node of the Gateways, with one candidate fewer if `but` is one."""
+        """Give a node the Gateways, without the candidate `but`."""
         terms = {address: self._terms(address, number, but) for address in (SOURCE1, SOURCE2)}
         await self.threads[number].serve(f"198.18.0.{number}", terms)
 
@@ -193,14 +193,14 @@ class Agents:
             await thread.close()
 
     def never_two(self) -> None:
-        """No node was allowed to speak as an address while another was."""
+        """Assert that no two nodes were allowed to send under an address at the same time."""
         periods = sorted(self._lan.frames().periods, key=lambda each: each.begin)
         for address in (SOURCE1, SOURCE2):
             until: dict[int, float] = {}
             for each in (each for each in periods if each.address == address):
                 for node, end in until.items():
                     assert node == each.node or end <= each.begin + 0.05, f"{node} and {each.node} at once"
-                until[each.node] = each.end  # a renewal takes the place of what was there
+                until[each.node] = each.end  # a renewal replaces the previous period
 
 
 @asynccontextmanager
@@ -223,9 +223,9 @@ async def test_an_address_moves_when_its_agent_is_killed_cordoned_stopped_or_fro
         first = await nodes.owner()
         async with connected(lan.frames(), lan.namespace("a"), DIAL, 8000) as ask:
             assert await ask() == SOURCE1
-            await nodes.threads[first].close()  # killed: nothing is given back
+            await nodes.threads[first].close()  # a killed agent releases nothing
             second = await nodes.owner(first)
-            assert await ask() == SOURCE1, "it goes on by the other gateway"
+            assert await ask() == SOURCE1, "the connection continues through the other gateway"
             await nodes.start(first)
             await asyncio.sleep(2)
             for number in (1, 2, 3, 4):
@@ -236,12 +236,12 @@ async def test_an_address_moves_when_its_agent_is_killed_cordoned_stopped_or_fro
             assert time.monotonic() - began < 1.0, "a planned move"
             for number in (1, 2, 3, 4):
                 await nodes.serve(number)
-            await asyncio.sleep(1.2)  # until they have heard of each other
+            await asyncio.sleep(1.2)  # until they have exchanged messages
             began = time.monotonic()
             await nodes.threads[first].hand_over()
             assert await nodes.owner(first) == second
             assert await ask() == SOURCE1
-            assert time.monotonic() - began < 1.0, "it said goodbye"
+            assert time.monotonic() - began < 1.0, "a released lease"
             await nodes.threads[first].close()
             await nodes.start(first)
             await asyncio.sleep(2)
@@ -249,7 +249,7 @@ async def test_an_address_moves_when_its_agent_is_killed_cordoned_stopped_or_fro
             began = time.monotonic()
             assert await nodes.owner(second) == first
             assert await ask() == SOURCE1
-            assert time.monotonic() - began < 3.0, "its kernel has gone silent by itself"
+            assert time.monotonic() - began < 3.0, "the kernel's timeout"
             nodes.kernels[second].thaw()
             await asyncio.sleep(0.5)
             assert await ask() == SOURCE1
@@ -265,15 +265,15 @@ async def test_a_paused_machine_drops_its_address_before_its_kernel_sends_under_
         assert await ask() == SOURCE1
         await asyncio.to_thread(clock.pause)
         second = await nodes.owner(first)
-        assert await ask() == SOURCE1, "by the other gateway"
+        assert await ask() == SOURCE1, "through the other gateway"
         await asyncio.sleep(LEASE)
-        assert SOURCE1 in thread.owned, "by its own clock, the lease goes on"
+        assert SOURCE1 in thread.owned, "by its own clock, the lease continues"
         assert await asyncio.to_thread(kernel.carried) == {}
         clock.resume()
         resumed = time.monotonic()
         while SOURCE1 in thread.owned:
             assert SOURCE1 not in await asyncio.to_thread(kernel.carried)
-            assert time.monotonic() - resumed < BY_ITS_CLOCK, "by the end of its lease, not by a refusal"
+            assert time.monotonic() - resumed < BY_ITS_CLOCK, "at the end of its lease, not by a refusal"
             await asyncio.sleep(0.005)
         assert SOURCE1 not in await asyncio.to_thread(kernel.carried)
         assert await ask() == SOURCE1
@@ -305,4 +305,4 @@ async def test_a_stranger_on_the_segment_is_found_and_nobody_learns_a_wrong_addr
     found = [await asyncio.to_thread(external.probe, each) for each in (SOURCE1, SOURCE6)]
     hardware = segment.lab.command(segment.stranger, "ip -br link show eth0").split()[2]
     assert found == [hardware, hardware]
-    assert SOURCE1 not in segment.lab.command(segment.target, "ip neighbour"), "nobody was taught anything"
+    assert SOURCE1 not in segment.lab.command(segment.target, "ip neighbour"), "a probe updates no neighbour table"

@@ -55,11 +55,11 @@ async def test_an_address_speaks_and_is_spoken_to_no_faster_than_it_may(lan: Ext
                 while left:
                     left -= len(await asyncio.wait_for(loop.sock_recv(receiver, 1 << 16), 10))
                 await sending
-                assert time.monotonic() - began > 0.75 * amount * 8 / rate, "faster than it may"
+                assert time.monotonic() - began > 0.75 * amount * 8 / rate, "faster than the limit"
 
 
 def _transfer(sender: socket.socket, receiver: socket.socket, seconds: float) -> float:
-    """Bits per second that arrive while a sender sends all it can, after the third in which TCP finds its window."""
+    """Return the bits per second that arrive from a saturated sender, after a third of the time for TCP's start."""
     began = time.monotonic()
     with ThreadPoolExecutor(1) as pool:
         receiving = pool.submit(_receive_until, receiver, began + seconds)
@@ -72,7 +72,7 @@ def _transfer(sender: socket.socket, receiver: socket.socket, seconds: float) ->
 
 
 def _delivered(sender: socket.socket) -> int:
-    """Bytes that the peer has, also beyond a hole: an application sees a whole window when its hole is filled."""
+    """Return the bytes that the peer has, including those beyond a gap, which an application receives all at once."""
     info = sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
     [segment], [segments] = struct.unpack_from("I", info, 16), struct.unpack_from("I", info, 192)
     return segment * segments
@@ -95,7 +95,7 @@ def _receive_until(receiver: socket.socket, end: float) -> None:
 @pytest.mark.serial
 @pytest.mark.parametrize(("rate", "seconds"), [(1, 6.0), (10, 3.0), (100, 2.0), (1000, 2.0)])
 async def test_a_stream_gets_what_the_limit_says(lan: ExternalWorld, rate: int, seconds: float) -> None:
-    """Both ways, in Mbit/s. Headers of TCP are 4 % of its packets, which is all that is missing."""
+    """Both ways, in Mbit/s. TCP's headers are 4 % of its packets and explain the difference."""
     await lan.apply(replace(DUAL, rates=(rate * 1_000_000, rate * 1_000_000), ports=(("TCP", 8004, 8004),)))
     lan.carry(3, SOURCE1)
     segment = lan.frames()
@@ -130,8 +130,8 @@ async def test_a_changed_rate_changes_the_class_and_its_queue(real: RealWorld) -
 
     shaper.ensure({"wide": {5: 100_000_000}})
     assert (f"class htb {MAJOR}:5 root" in shown("class"), "limit 2500000b" in shown("qdisc")) == (True, True)
-    assert "rate 100933Kbit ceil 100933Kbit burst 1249" in shown("class"), "10 ms, as exactly as the kernel counts"
-    Shaper(machine).ensure({"wide": {5: 1_000_000}})  # of another process, which finds them there
+    assert "rate 100933Kbit ceil 100933Kbit burst 1249" in shown("class"), "10 ms, in the kernel's resolution"
+    Shaper(machine).ensure({"wide": {5: 1_000_000}})  # a second process adopts the existing classes
     assert "limit 80000b" in shown("qdisc")
     shaper.ensure({"wide": {}})
     assert f"{MAJOR}:5" not in shown("class")

@@ -1,4 +1,4 @@
-"""The kernel's own word about live connections: both translations of each, told apart by transit address."""
+"""The kernel's live connections: both translations of each, distinguished by transit address."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def test_both_ends_know_a_connection_by_its_transit_address(lan: ExternalW
     assert await lan.seen("a", DIAL6) == SOURCE6
     for way, pod, dialled, target, address in (
         (A, POD, DIAL, TARGET, SOURCE1),
-        (B, POD, DIAL, TARGET, SOURCE2),  # another pod with the very same address
+        (B, POD, DIAL, TARGET, SOURCE2),  # another pod with the same address
         (SIX, POD6, DIAL6, TARGET6, SOURCE6),
     ):
         ((here,), nothing), (nobody, (there,)) = await tracked(lan, 1, way), await tracked(lan, 3, way)

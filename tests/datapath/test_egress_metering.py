@@ -41,14 +41,14 @@ def test_elements_that_go_and_come_back_and_tables_written_anew_begin_at_nothing
     assert found.loses([less])
     found.know([less])
     found.read("began4", {(ONE,): (4, 0)})
-    assert not found.loses([ADDRESS]), "what is new has counted nothing"
+    assert not found.loses([ADDRESS]), "new elements have no count to lose"
     found.know([ADDRESS])
     found.read("began4", {(ONE,): (4, 0), (TWO,): (11, 0)})
     assert sums(found)[0] == 4 + 10 + 11
     found.restart()
     found.read("began4", {(ONE,): (6, 0)})
     assert sums(found)[0] == 25 + 6
-    found.read("began4", {(ONE,): (1, 0)})  # somebody else's doing
+    found.read("began4", {(ONE,): (1, 0)})  # another program reset it
     assert sums(found)[0] == 31 + 1
 
 
@@ -83,5 +83,5 @@ def test_live_connections_and_the_fullest_port_are_those_of_carried_addresses() 
     ]
     shown = found.carriage([SOURCE], tally)
     assert [(each.inward, each.live) for each in shown.traffic] == [(False, 16), (True, 2)]
-    assert shown.port_use == {SOURCE: 11 / PORTS}, "by the server's port, whoever uses it"
-    assert found.carriage([], tally) == GatewayTraffic(), "it never carried it"
+    assert shown.port_use == {SOURCE: 11 / PORTS}, "per port of the server, over all pods"
+    assert found.carriage([], tally) == GatewayTraffic(), "it did not carry the address"

@@ -1,6 +1,6 @@
-"""Packet tests of external services: addresses at both ends, sizes, errors, refusals, revocation, foreign changes.
+"""Packet tests of ExternalServices: addresses at both ends, sizes, errors, refusals, revocation, foreign changes.
 
-All of it is watched by the LAN's eye, which fails a test for one frame with a wrong source.
+The LAN captures all frames; one with a wrong source fails a test.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ DUAL = Service(
 
 
 async def refusal(lan: ExternalWorld, sandbox: str, address: str, kind: int, port: int = 8000) -> tuple[int, float]:
-    """The error that a pod gets at an address, and after how many seconds."""
+    """Return the error that a pod gets at an address, and the seconds until then."""
     loop, began = asyncio.get_running_loop(), time.monotonic()
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with lan.frames().lab.socket(lan.namespace(sandbox), family, kind) as client:
@@ -67,8 +67,8 @@ async def test_a_forbidden_connection_is_refused_at_once(lan: ExternalWorld) -> 
     lan.carry(3, SOURCE1, SOURCE6)
     for version in (4, 6):
         assert await lan.seen("a", DIAL_OF[version]) == SOURCE_OF[version]
-    await lan.apply(replace(DUAL, sources=DUAL.sources[:2]), 2)  # c is no source any more, on a node that knows of it
-    cases = [("c", 8000), ("a", 8999), ("b", 8000)]  # the last is of a Network without any rules
+    await lan.apply(replace(DUAL, sources=DUAL.sources[:2]), 2)  # node 2 learns that c is no source any more
+    cases = [("c", 8000), ("a", 8999), ("b", 8000)]  # the last one is on a Network without any rules
     for sandbox, port in cases:
         for address in (DIAL, DIAL6):
             for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
@@ -204,9 +204,9 @@ async def test_nothing_is_sent_when_the_lease_has_run_out(lan: ExternalWorld) ->
         await asyncio.gather(*(segment.said(segment.stranger, each, 80, hope=False) for each in (SOURCE1, SOURCE6)))
         lan.world.node(3).external.announce([SOURCE1, SOURCE6])
         silent = [each for each in segment.frames[sent:] if each.source in (SOURCE1, SOURCE6)]
-        assert not silent, "also no answer to questions who has the address"
+        assert not silent, "no ARP response either"
         lan.carry(3, SOURCE1)
-        assert await ask() == SOURCE1, "the connection is there still"
+        assert await ask() == SOURCE1, "the connection still exists"
 
 
 async def test_renewing_goes_on_while_rules_change(lan: ExternalWorld) -> None:
@@ -239,7 +239,7 @@ async def test_sizes_and_errors_about_them(lan: ExternalWorld) -> None:
 
 async def large_datagrams_pass_both_ways(version: int, pod: socket.socket, server: socket.socket) -> None:
     loop = asyncio.get_running_loop()
-    for turn in range(3):  # the first of IPv6 costs its sender a "too big"
+    for turn in range(3):  # the first one over IPv6 only returns a "packet too big"
         await loop.sock_sendto(pod, bytes([turn]) * 9000, (DIAL_OF[version], 8002))
     data, peer = await asyncio.wait_for(loop.sock_recvfrom(server, 10_000), 5)
     assert (len(data), peer[0]) == (9000, SOURCE_OF[version])
@@ -252,7 +252,7 @@ async def large_datagrams_pass_both_ways(version: int, pod: socket.socket, serve
 async def a_server_is_told_that_its_packets_are_too_large(
     lan: ExternalWorld, version: int, pod: socket.socket, server: socket.socket
 ) -> None:
-    """By the address that it sees."""
+    """The error comes from the address that the server sees."""
     loop, segment = asyncio.get_running_loop(), lan.frames()
     segment.lab.command(segment.target, "ip route flush cache")
     segment.lab.command(segment.target, "ip -6 route flush cache")
@@ -273,11 +273,11 @@ async def a_server_is_told_that_its_packets_are_too_large(
             told = failure.errno or 0
     assert told == errno.EMSGSIZE
     errors = [each for each in segment.frames if each.source == SOURCE_OF[version] and is_error(each.content)]
-    assert errors, "it was the address that said so"
+    assert errors, "the error came from that address"
 
 
 def is_error(frame: bytes) -> bool:
-    """Whether it tells a sender that its packet is too large, or could not be delivered."""
+    """Return True for errors about packet size or delivery."""
     if frame[12:14] == b"\x08\x00":
         return frame[23] == socket.IPPROTO_ICMP and frame[34] == 3
     return frame[20] == socket.IPPROTO_ICMPV6 and frame[54] == 2
@@ -285,7 +285,7 @@ def is_error(frame: bytes) -> bool:
 
 @BOTH
 async def test_e1_e3_i1_i2_sctp_passes_both_ways_with_the_right_source(lan: ExternalWorld, of: Family) -> None:
-    """By raw packets: this kernel has no sockets for it."""
+    """With raw packets: this kernel has no SCTP sockets."""
     await lan.apply(replace(of.kep, ports=(("SCTP", 8000, 9000),), inbound=(("SCTP", 50, 60),)))
     lan.carry(3, of.first, of.second)
     segment, loop = lan.frames(), asyncio.get_running_loop()
@@ -295,7 +295,7 @@ async def test_e1_e3_i1_i2_sctp_passes_both_ways_with_the_right_source(lan: Exte
     )
 
     async def heard(at: socket.socket, patience: float = 5.0) -> tuple[str, tuple[int, int]] | None:
-        """Who is seen, and the ports, in a packet that is whole. Of IPv6 the kernel shows no header."""
+        """Return the sender and the ports of an intact packet. For IPv6 the kernel passes no header."""
         try:
             packet, (seen, *_) = await asyncio.wait_for(loop.sock_recvfrom(at, 2000), patience)
         except TimeoutError:
@@ -309,7 +309,7 @@ async def test_e1_e3_i1_i2_sctp_passes_both_ways_with_the_right_source(lan: Exte
         assert await heard(server) == (of.second, (1000, 9000))
         await loop.sock_sendto(server, _init(2000, 50), (of.second, 0))
         assert await heard(pod) == (of.target, (2000, 60))
-        await loop.sock_sendto(other, _init(1001, 8000), (of.dial, 0))  # no source
+        await loop.sock_sendto(other, _init(1001, 8000), (of.dial, 0))  # no source of the service
         await loop.sock_sendto(pod, _init(1002, 8001), (of.dial, 0))  # no port of the service
         assert await heard(server, DENIED_WITHIN) is None
         await loop.sock_sendto(stranger, _init(2001, 50), (of.second, 0))
@@ -317,7 +317,7 @@ async def test_e1_e3_i1_i2_sctp_passes_both_ways_with_the_right_source(lan: Exte
 
 
 def _init(source_port: int, port: int) -> bytes:
-    """An SCTP packet that begins an association."""
+    """Encode an SCTP packet that opens an association."""
     chunk = struct.pack(">BBHIIHHI", 1, 0, 20, 0x1234, 65535, 1, 1, 1)
     head = struct.pack(">HHI", source_port, port, 0)
     return head + struct.pack("<I", _crc32c(head + bytes(4) + chunk)) + chunk

@@ -1,7 +1,7 @@
 """Connections shared with a partner survive the loss of their gateway, also those with a changed port.
 
-Nodes 3 and 4 may carry the address. Pods a, b and c have all begun connections from the same ports, so that under one
-address only the first can keep them; and in one more connection only the server speaks.
+Nodes 3 and 4 may carry the address. Pods a, b and c have opened connections from the same ports, so that under one
+address only the first keeps them; in one more connection only the server sends.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.root, pytest.mark.timeout(60)]
 SHARED = Service([source(each, SOURCE1) for each in "abc"], ports=(("TCP", 8000, 8000), ("TCP", 8002, 8002)))
 PORTS = range(40001, 40005)
 PARTNER = {3: "198.18.0.4", 4: "198.18.0.3"}
-_PATIENT = 3.0  # for what should be lost: several times what a retransmission takes
+_PATIENT = 3.0  # seconds to wait for a lost packet: several retransmission times
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ async def synced(lan: ExternalWorld, *nodes: int) -> None:
 
 
 async def known(lan: ExternalWorld, node: int, number: int) -> None:
-    """Wait until a gateway knows of so many connections."""
+    """Wait until a gateway knows this many connections."""
     transits = {way.transit for each in state(node).sources for way in each.exits}
     async with asyncio.timeout(PATIENCE):
         while len((await lan.world.node(node).external.connections(transits, 100)).carried) < number:
@@ -73,7 +73,7 @@ async def known(lan: ExternalWorld, node: int, number: int) -> None:
 
 
 class Streams:
-    """Twelve connections that answer when they are asked, and one in which the server alone speaks."""
+    """Twelve connections with requests and responses, and one in which only the server sends."""
 
     def __init__(self, lan: ExternalWorld, stack: AsyncExitStack) -> None:
         self._lan, self._stack, self._loop = lan, stack, asyncio.get_running_loop()
@@ -98,11 +98,11 @@ class Streams:
         assert await self.pushes()
 
     async def answers(self, patience: float = PATIENCE) -> int:
-        """How many of the twelve go on."""
+        """Return how many of the twelve connections still work."""
         return sum(await asyncio.gather(*(self._asked(each, patience) for each in self.asking)))
 
     async def pushes(self, patience: float = PATIENCE) -> bool:
-        """Whether what the server says arrives, though the pod says nothing."""
+        """Return True if the server's data arrives, while the pod sends none."""
         assert self._pushed is not None
         self.heard.clear()
         await self._loop.sock_sendall(self._pushed, b"news")
@@ -145,11 +145,11 @@ async def streams(lan: ExternalWorld) -> AsyncGenerator[Streams]:
 
 
 def crash(lan: ExternalWorld, node: int, other: int) -> None:
-    """A gateway is cut off on all sides, and another carries its address."""
+    """Cut a gateway off on all sides, and let another carry its address."""
     lab = lan.frames().lab
     lab.command(lab.folder / "wire", f"ip link set m{node} down")
     lab.command(lab.folder / "lan", f"ip link set g{node} down")
-    lan.drop(node, SOURCE1)  # as its kernel would by itself
+    lan.drop(node, SOURCE1)  # the kernel's timeout does so
     lan.carry(other, SOURCE1)
 
 
@@ -158,7 +158,7 @@ def run_dir(world: RealWorld, node: int) -> Path:
 
 
 def processes(world: RealWorld, node: int) -> list[int]:
-    """Those in the egress namespace of a node."""
+    """Return the processes in a node's egress namespace."""
     own = (run_dir(world, node) / "external" / "netns").stat().st_ino
     found: list[int] = []
     for each in Path("/proc").iterdir():
@@ -188,7 +188,7 @@ async def test_every_connection_survives_a_crash_when_the_partner_knows_it(
         assert remembered is not None
         assert 13 <= remembered[0] < remembered[1]
         crash(lan, 3, 4)
-        assert await made.pushes(), "the server alone speaks"
+        assert await made.pushes(), "only the server sends"
         assert await made.answers() == 12
 
 
@@ -202,13 +202,13 @@ async def test_without_the_program_all_works_but_what_only_one_gateway_knew_is_l
     async with streams(lan) as made:
         crash(lan, 3, 4)
         assert not await made.pushes(_PATIENT)
-        assert await made.answers(_PATIENT) == 4, "those that have kept their port"
+        assert await made.answers(_PATIENT) == 4, "the connections with unchanged ports"
 
 
 async def test_conntrackd_is_adopted_restarted_and_ends_with_the_need(lan: ExternalWorld, conntrackd: Path) -> None:
     world = lan.world
     assert isinstance(world, RealWorld)
-    assert await world.node(3).external.state_sync.possible() is False, "nobody said where the program is"
+    assert await world.node(3).external.state_sync.possible() is False, "the program's path is not configured"
     await apply(lan, conntrackd)
     assert await world.node(3).external.state_sync.possible()
     await synced(lan, 3, 4)
@@ -223,7 +223,7 @@ async def test_conntrackd_is_adopted_restarted_and_ends_with_the_need(lan: Exter
     external.state_sync.program = conntrackd
     assert not await external.apply(state(3))
     assert external.state_sync.partner == PARTNER[3]
-    assert processes(world, 3) == [first], "it was not disturbed"
+    assert processes(world, 3) == [first], "the process kept running"
 
     os.kill(first, signal.SIGKILL)
     await gone(world, first)
@@ -232,14 +232,14 @@ async def test_conntrackd_is_adopted_restarted_and_ends_with_the_need(lan: Exter
     [second] = processes(world, 3)
     assert second != first
 
-    (run_dir(world, 3) / "statesync.pid").unlink()  # as if the agent had been killed before it could write it down
+    (run_dir(world, 3) / "statesync.pid").unlink()  # as if the agent was killed before it wrote the file
     assert not await external.apply(state(3, shared=False))
     assert processes(world, 3) == []
     assert not list(run_dir(world, 3).glob("statesync*"))
     [last] = processes(world, 4)
     await world.node(4).external.remove()
     line = Path(f"/proc/{last}/cmdline")
-    assert not line.exists() or not line.read_bytes(), "it has ended, if nobody has taken note of that yet"
+    assert not line.exists() or not line.read_bytes(), "ended, perhaps not reaped yet"
     assert not list(run_dir(world, 4).glob("statesync*"))
 
 

@@ -43,7 +43,7 @@ def live(found: GatewayTraffic) -> dict[tuple[str, bool], int]:
 async def test_connections_are_counted_by_service_and_address_and_changed_rules_forget_none(
     outside: ExternalWorld,
 ) -> None:
-    assert await carriage(outside) == GatewayTraffic(), "no part in external services, nothing to say"
+    assert await carriage(outside) == GatewayTraffic(), "a node without ExternalServices reports none"
     await outside.apply(BOTH_WAYS)
     outside.carry(3, SOURCE1, SOURCE2)
     for _ in range(3):
@@ -56,16 +56,16 @@ async def test_connections_are_counted_by_service_and_address_and_changed_rules_
     assert before.port_use == pytest.approx({SOURCE1: 3 / PORTS, SOURCE2: 0.0})
     await outside.apply(replace(BOTH_WAYS, connections=100))  # other chains
     assert await outside.seen("c") == SOURCE1
-    await outside.apply(replace(KEP, sources=KEP.sources[1:]))  # fewer elements: a is a source no more
+    await outside.apply(replace(KEP, sources=KEP.sources[1:]))  # fewer elements: a is no source any more
     after = await carriage(outside)
-    assert began(after) == {(NAME, SOURCE1, OUT): 4}, "the server may begin none any more"
-    assert live(after) == {(SOURCE1, OUT): 1}, "those of the pod are over"
+    assert began(after) == {(NAME, SOURCE1, OUT): 4}, "the server may open no new ones"
+    assert live(after) == {(SOURCE1, OUT): 1}, "the pod's connections have ended"
     await outside.apply(BOTH_WAYS)
     assert await outside.seen("a") == SOURCE1
     again = await carriage(outside)
     assert began(again) == {(NAME, SOURCE1, OUT): 5, (NAME, SOURCE2, IN): 1}
     assert all(each.bytes >= 5 for each in again.traffic if each.connections)
-    assert not began(await carriage(outside, 4)), "another gateway"
+    assert not began(await carriage(outside, 4)), "a gateway without connections"
 
 
 async def test_live_connections_are_reported_by_the_owner_of_the_address(outside: ExternalWorld) -> None:
@@ -76,7 +76,7 @@ async def test_live_connections_are_reported_by_the_owner_of_the_address(outside
     outside.drop(3, SOURCE1)
     found = await carriage(outside)
     assert (live(found), dict(found.port_use)) == ({}, {})
-    assert began(found) == {(NAME, SOURCE1, OUT): 1}, "it has been"
+    assert began(found) == {(NAME, SOURCE1, OUT): 1}, "past connections still count"
 
 
 @pytest.mark.root
@@ -89,13 +89,13 @@ async def test_bytes_are_those_of_packets_both_ways_and_never_fall(lan: External
         assert await ask() == SOURCE1
         sums = list[int]()
         for number in range(4):
-            await lan.apply(replace(six, connections=100 + number))  # every table anew
+            await lan.apply(replace(six, connections=100 + number))  # rewrites every table
             for _ in range(5):
                 assert await ask() == SOURCE1
             sums.append(_bytes(await carriage(lan), SOURCE1))
     said = 1 + len(SOURCE1)
     for before, after in itertools.pairwise(sums):
-        least = 5 * (2 * 52 + said)  # headers; acknowledgements may come by themselves
+        least = 5 * (2 * 52 + said)  # headers; acknowledgements may come separately
         assert least <= after - before <= 2 * least, sums
     assert _bytes(await carriage(lan), SOURCE6) > 0
 

@@ -1,4 +1,4 @@
-"""Values of external services computed without a kernel: changed elements, numbers, revoked connections."""
+"""Values of ExternalServices computed without a kernel: changed elements, numbers, revoked connections."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_many_changes_are_several_transactions_each_whole() -> None:
     assert len(changes) == 2
     for each in changes:
         removed, added = each.split("add element")
-        assert removed.count(",") == added.count(","), "every element that is taken out is put back at once"
+        assert removed.count(",") == added.count(","), "each transaction adds the elements that it removes"
 
 
 def test_gateways_keep_their_numbers_by_the_kernels_routes() -> None:
@@ -57,7 +57,7 @@ def test_gateways_keep_their_numbers_by_the_kernels_routes() -> None:
     assert {route.table for route in routes} == {FIRST_TABLE + 1, FIRST_TABLE + 2}
     later = gateway_numbers(["198.18.0.2", "198.18.0.4"], routes)
     assert later["198.18.0.4"] == first["198.18.0.4"]
-    assert later["198.18.0.2"] == first["198.18.0.3"], "which nobody has any more"
+    assert later["198.18.0.2"] == first["198.18.0.3"], "the number is free again"
 
 
 def test_parts_that_the_kernel_does_not_take_are_found_by_halving() -> None:
@@ -72,7 +72,7 @@ def test_parts_that_the_kernel_does_not_take_are_found_by_halving() -> None:
     assert [part for part, _ in bad] == [13, 700]
     assert len(attempts) < 50
     accepted = [each for each in attempts if not {13, 700} & set(each)]
-    assert set(accepted[-1]) == set(range(1000)) - {13, 700}, "the last that was taken has all the others"
+    assert set(accepted[-1]) == set(range(1000)) - {13, 700}, "the last accepted set has all the others"
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_an_invalid_address_never_becomes_a_rule(changes: dict[str, object]) -> 
 def connection(
     source: str, meant: str, answerer: str, protocol: str, ports: tuple[int, int, int], mark: int
 ) -> TrackedConnection:
-    """`ports`: of the source, that it meant, and of who answers."""
+    """`ports`: of the source, the requested one, and of the responder."""
     return TrackedConnection(source, meant, answerer, protocol, ports[2], b"", ports[0], ports[1], mark)
 
 
@@ -107,12 +107,12 @@ def test_connections_at_pods_end_when_any_part_of_what_allowed_them_is_gone() ->
     revoked = at_pods([OUT], [BACK], {"240.0.0.1": 3})
     good = ("10.0.0.2", "169.254.192.1", "192.0.2.9", "TCP", (4000, 80, 8080), 3)
     assert not revoked(connection(*good))
-    assert not revoked(connection(*good[:5], 0)), "not ours at all"
+    assert not revoked(connection(*good[:5], 0)), "a foreign connection"
     for place, other in enumerate(("10.0.0.3", "169.254.192.2", "192.0.2.8", "UDP", (4000, 81, 8080), 4)):
         assert revoked(connection(*good[:place], other, *good[place + 1 :])), place  # type: ignore[arg-type]
     inward = ("192.0.2.9", "240.0.0.1", "10.0.0.2", "UDP", (4000, 53, 5353), INWARD)
     assert not revoked(connection(*inward))
-    assert revoked(connection(*inward[:2], "10.0.0.4", *inward[3:])), "a datagram's endpoint that is gone"
+    assert revoked(connection(*inward[:2], "10.0.0.4", *inward[3:])), "the datagrams' endpoint is gone"
     assert revoked(connection("192.0.2.8", *inward[1:])), "another server"
 
 

@@ -1,6 +1,6 @@
-"""An address with its own hardware address moves between nodes unnoticed by hosts outside.
+"""An address with its own hardware address moves between nodes unnoticed by outside hosts.
 
-The server is one that ignores whatever is announced: it keeps the first hardware address that it has learned.
+The server ignores announcements: it keeps the first hardware address that it has learned.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BOTH = replace(KEP, sources=[*KEP.sources, source("a", SOURCE6)], inbound=(("TCP
 
 
 def stubborn(lan: ExternalWorld) -> dict[str, str]:
-    """The server believes for good what it has learned; what that is."""
+    """Make the server's neighbour entries permanent; return them."""
     segment, found = lan.frames(), dict[str, str]()
     for line in segment.lab.command(segment.target, "ip neighbour show dev eth0").splitlines():
         address, *words = line.split()
@@ -54,8 +54,8 @@ async def test_a_server_that_ignores_announcements_goes_on_after_a_move_and_back
             lan.carry(new, *every)
             assert all(is_up(lan, new, each) for each in every)
             assert (await four(), await six()) == (SOURCE1, SOURCE6), f"by node {new}"
-        assert await lan.called(SOURCE1, 80) in ("a", "c"), "and the server begins one"
-        assert await lan.seen("b") == SOURCE2, "each by its own link"
+        assert await lan.called(SOURCE1, 80) in ("a", "c"), "the server opens a connection"
+        assert await lan.seen("b") == SOURCE2, "each through its own link"
 
 
 async def test_an_address_that_is_only_announced_is_lost_to_such_a_server(lan: ExternalWorld) -> None:
@@ -66,7 +66,7 @@ async def test_an_address_that_is_only_announced_is_lost_to_such_a_server(lan: E
         stubborn(lan)
         lan.drop(3, SOURCE1)
         lan.carry(4, SOURCE1)
-        assert await ask(1.0) is None, "which is why there are virtual ones"
+        assert await ask(1.0) is None, "the problem that virtual addresses solve"
 
 
 async def test_a_virtual_address_is_probed_adopted_and_changes_its_kind(lan: ExternalWorld) -> None:
@@ -76,7 +76,7 @@ async def test_a_virtual_address_is_probed_adopted_and_changes_its_kind(lan: Ext
     segment, external = lan.frames(), world.node(3).external
     segment.asked_for |= {SOURCE1, SOURCE6}
     assert [await asyncio.to_thread(external.probe, each) for each in (SOURCE1, SOURCE6)] == ["", ""]
-    assert not is_up(lan, 3, SOURCE1), "as before it was asked for"
+    assert not is_up(lan, 3, SOURCE1), "down again after the probe"
     segment.lab.command(segment.stranger, f"ip address add {SOURCE1}/24 dev eth0")
     hardware = segment.lab.command(segment.stranger, "ip -br link show eth0").split()[2]
     assert await asyncio.to_thread(external.probe, SOURCE1) == hardware
@@ -97,7 +97,7 @@ async def test_a_virtual_address_is_probed_adopted_and_changes_its_kind(lan: Ext
     assert await lan.seen("a") == SOURCE1
     await lan.apply(replace(BOTH, virtual=False))
     lan.world.node(3).external.announce([SOURCE1])
-    assert await lan.seen("a") == SOURCE1, "by the link that addresses share"
+    assert await lan.seen("a") == SOURCE1, "through the shared link"
     await lan.apply(BOTH)
     lan.world.node(3).external.announce([SOURCE1])
     assert await lan.seen("a") == SOURCE1
