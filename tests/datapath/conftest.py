@@ -1,4 +1,4 @@
-"""The same questions for the real datapath, which needs root, and for the fake one."""
+"""Fixtures of the real datapath, which needs root, and of the fake one."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.datapath.worlds import FakeWorld, RealWorld, World
 ON_A_KERNEL = (pytest.mark.root,)
 _REAL = pytest.param("real", marks=ON_A_KERNEL)
 OF_MACHINES_TOO = ["fake", "fake machines", _REAL, pytest.param("real machines", marks=ON_A_KERNEL)]
-"""For tests that hold whether their pods are pods or machines."""
+"""For tests of pods and of virtual machines."""
 
 
 @pytest.fixture(params=["fake", _REAL])
 async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
-    """A world of either sort."""
+    """A world of either kind."""
     machines = request.param.endswith("machines")
     made = FakeWorld(machines) if request.param.startswith("fake") else real_world(machines)
     try:
@@ -30,35 +30,35 @@ async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
 
 @pytest.fixture(params=["fake", _REAL])
 async def outside(request: pytest.FixtureRequest) -> AsyncIterator[ExternalWorld]:
-    """Nodes, pods and servers outside, of either sort. Ends with a look at all that was sent outside."""
+    """Nodes, pods and outside servers of either kind. Fails for outside frames with a wrong source."""
     async with external_world(FakeWorld() if request.param == "fake" else real_world()) as made:
         yield made
 
 
 @pytest.fixture
 async def lan() -> AsyncIterator[ExternalWorld]:
-    """The same with packets in it."""
+    """The same with packets only."""
     async with external_world(real_world()) as made:
         yield made
 
 
 @pytest.fixture(params=["fake", _REAL])
 async def ways_in(request: pytest.FixtureRequest) -> AsyncIterator[IngressWorld]:
-    """Nodes, pods and clients outside, of either sort. Ends with a look at all that was sent outside."""
+    """Nodes, pods and outside clients of either kind. Fails for outside frames with a wrong source."""
     async with ingress_world(FakeWorld() if request.param == "fake" else real_world()) as made:
         yield made
 
 
 @pytest.fixture
 async def street() -> AsyncIterator[IngressWorld]:
-    """The same with packets in it."""
+    """The same with packets only."""
     async with ingress_world(real_world()) as made:
         yield made
 
 
 @pytest.fixture
 async def real(request: pytest.FixtureRequest) -> AsyncIterator[RealWorld]:
-    """A world with packets in it. Tests that hold for machines too are `of_both`."""
+    """A world with packets. Tests that hold for machines too are `of_both`."""
     made = real_world(getattr(request, "param", "pods") == "machines")
     try:
         yield made
@@ -67,7 +67,7 @@ async def real(request: pytest.FixtureRequest) -> AsyncIterator[RealWorld]:
 
 
 def real_world(machines: bool = False) -> RealWorld:
-    """A world with packets in it, for root."""
+    """Return a world with packets; needs root."""
     if os.geteuid() != 0:
         pytest.fail("network namespaces need root: run this as root, or leave it out with -m 'not root'")
     return RealWorld(machines)

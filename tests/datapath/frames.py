@@ -7,7 +7,7 @@ import struct
 
 
 def udp_frame(to_mac: str, from_mac: str, source: str, destination: str, port: int, payload: bytes) -> bytes:
-    """A UDP packet of either family."""
+    """Encode a UDP packet of either family."""
     six = ":" in source
     datagram = struct.pack(">HHHH", 4000, port, 8 + len(payload), 0) + payload
     family = socket.AF_INET6 if six else socket.AF_INET
@@ -23,7 +23,7 @@ def udp_frame(to_mac: str, from_mac: str, source: str, destination: str, port: i
 
 
 def icmp_frame(to_mac: str, from_mac: str, source: str, destination: str, kind: int, body: bytes) -> bytes:
-    """An ICMP message of either family; `body` is everything behind type, code and checksum. It has come no way yet."""
+    """Encode an ICMP message of either family; `body` follows type, code and checksum. Its hop limit is the maximum."""
     six = ":" in source
     family = socket.AF_INET6 if six else socket.AF_INET
     ends = b"".join(socket.inet_pton(family, each) for each in (source, destination))
@@ -40,7 +40,7 @@ def icmp_frame(to_mac: str, from_mac: str, source: str, destination: str, kind: 
 
 
 def arp_reply(from_mac: str, claimed: str, to_mac: str, to: str) -> bytes:
-    """`claimed` is at `from_mac`."""
+    """Encode an ARP reply: `claimed` is at `from_mac`."""
     head = struct.pack(">HHBBH", 1, 0x0800, 6, 4, 2)
     sender = _mac(from_mac) + socket.inet_aton(claimed)
     return _ethernet(to_mac, from_mac, 0x0806) + head + sender + _mac(to_mac) + socket.inet_aton(to)

@@ -1,7 +1,7 @@
-"""A guest in the place of a pod: a kernel that has Ethernet and nothing else to the router, configured as a seed says.
+"""A guest in the place of a pod: a kernel with only Ethernet to the router, configured by its seed.
 
-Its interfaces are taps in a network namespace of its own. Frames are carried between each and the router's tap as QEMU
-would carry them, virtio's header included, so that everything that a machine could send arrives as it was sent.
+Its interfaces are taps in a network namespace of its own. Frames are copied between each and the router's tap as QEMU
+would, including virtio's header, so that everything that a machine could send arrives unchanged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LARGEST = 70_000
 
 
 class Guest:
-    """The operating system of a machine whose taps are these, in the order of its interfaces."""
+    """The operating system of a machine with these taps, in the order of its interfaces."""
 
     def __init__(
         self, lab: Lab, namespace: Path, interfaces: Sequence[AttachedInterface], files: Sequence[io.FileIO]
@@ -64,7 +64,7 @@ class Guest:
 
 
 def _configure(lab: Lab, namespace: Path, interface: AttachedInterface, *, leads: bool) -> None:
-    """As the seed's document would have it: the subnet on the link, and IPv6 behind the router's own address.
+    """Configure an interface like the seed: the subnet on the link, and IPv6 through the router's own address.
 
     Only the first interface on a network has routes.
     """

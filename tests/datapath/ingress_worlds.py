@@ -1,7 +1,7 @@
 """Public addresses on a real and a fake datapath alike: two Networks whose pods have the same addresses.
 
-The nodes and pods are those of the tests of external services: nodes 1 and 2 have pods, nodes 3 and 4 have a link to
-the LAN and may own addresses; node 3 has a pod of its own, too. The server of the LAN is the client here.
+Nodes and pods are those of the tests of ExternalServices: nodes 1 and 2 have pods, nodes 3 and 4 have a link to the LAN
+and may own addresses; node 3 has a pod of its own, too. The server of the LAN is the client here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PORT, POD_PORT = 8080, 81
 
 
 class Heard(NamedTuple):
-    """The pod that answers, and the client that it sees."""
+    """The pod that responds, and the client's address that it sees."""
 
     sandbox: str
     seen: str
@@ -48,11 +48,11 @@ class Way:
     clients: tuple[str, ...] | None = None
     affinity: bool = False
     virtual: bool = False
-    router: str = ""  # of the segment
-    draining: Sequence[str] = ()  # pods that get no new connections
+    router: str = ""  # router of the segment
+    draining: Sequence[str] = ()  # pods without new connections
 
     def on(self, node: int) -> IngressAddress:
-        """What a node has of it."""
+        """Return the address's part of a node's state."""
         six = ":" in self.address
         weights: dict[str, int] = {}
         for each in self.pods:
@@ -76,12 +76,12 @@ class Way:
 
 
 def at(node: int) -> str:
-    """The end of a node's tunnels."""
+    """Return the tunnel address of a node."""
     return f"198.18.0.{node}"
 
 
 def state(node: int, *ways: Way) -> IngressState:
-    """What a node should have of public addresses."""
+    """Return a node's desired state of public addresses."""
     peers = tuple(map(at, NODES))
     here = {PODS[pod] for each in ways for pod in (*each.pods, *each.draining)}
     networks = {network: RANGES for home, network in sorted(here) if home == node}
@@ -94,7 +94,7 @@ BASIC = (
     Way(PUBLIC6, ("a", "c")),
     Way(PUBLIC7, ("b", "d")),
 )
-"""An address of each family for each of the two Networks. Their pods' addresses are partly the same."""
+"""An address of each family for each of the two Networks. Some of their pods have the same addresses."""
 
 
 class IngressSegment(Segment):
@@ -114,18 +114,18 @@ class IngressSegment(Segment):
 
 
 class IngressWorld:
-    """The nodes, and what is outside."""
+    """The nodes and the outside."""
 
     def __init__(self, world: FakeWorld | RealWorld) -> None:
         self.world = world
         self.segment = IngressSegment(world) if isinstance(world, RealWorld) else None
         self._servers: list[asyncio.AbstractServer | asyncio.DatagramTransport] = []
         self._talking: list[asyncio.StreamWriter] = []
-        self.encrypted: dict[int, tuple[EncryptedPeer, ...]] = {}  # by node: those that it reaches encrypted
+        self.encrypted: dict[int, tuple[EncryptedPeer, ...]] = {}  # node -> peers with encrypted tunnels
         self._fake_port = 40_000
 
     async def begin(self) -> None:
-        """Nodes, Networks and pods that tell whom they see."""
+        """Create nodes, Networks, and pods that respond with their name and the client's address."""
         for node in NODES:
             if self.segment is not None and node in GATEWAYS:
                 self.segment.gateway(node)
@@ -137,20 +137,20 @@ class IngressWorld:
                 await self._tell(self.world, sandbox)
 
     async def network(self, node: int, **changes: NetworkState) -> None:
-        """The Networks of a node, but for some that are given by their namespace."""
+        """Apply the Networks of a node; `changes` replaces some, by namespace."""
         states = [
             changes.get(name.partition("/")[0], NetworkState(name, vni, 1460, RANGES)) for name, vni in NETWORKS.items()
         ]
         assert not await self.world.node(node).apply(NodeNetworks((at(node),), tuple(states)))
 
     async def apply(self, *ways: Way, nodes: Sequence[int] = (1, 2, 3, 4)) -> None:
-        """Have public addresses on nodes, endpoints' nodes first."""
+        """Apply public addresses to nodes, endpoints' nodes first."""
         for node in nodes:
             wanted = replace(state(node, *ways), encrypted=self.encrypted.get(node, ()))
             assert not await self.world.node(node).ingress.apply(wanted)
 
     def carry(self, node: int, *addresses: str, seconds: float = 60.0) -> None:
-        """A node owns addresses from now on."""
+        """Let a node own addresses."""
         if self.segment is not None:
             self.segment.carry(node, *addresses, seconds=seconds)
         else:
@@ -158,7 +158,7 @@ class IngressWorld:
         self.world.node(node).ingress.announce(addresses)
 
     def drop(self, node: int, *addresses: str) -> None:
-        """A node owns addresses no more."""
+        """Let a node drop addresses."""
         if self.segment is not None:
             self.segment.drop(node, *addresses)
         else:
@@ -167,7 +167,7 @@ class IngressWorld:
     async def called(
         self, address: str, port: int = PORT, protocol: Transport = "TCP", *, client: str = "", hope: bool = True
     ) -> Heard | None:
-        """The pod that answers a client outside, and whom it sees."""
+        """Return the pod that responds to an outside client, and the client's address that it sees."""
         client = client or (TARGET6 if ":" in address else TARGET)
         if isinstance(self.world, FakeWorld):
             self._fake_port += 1
@@ -181,7 +181,7 @@ class IngressWorld:
     async def called_by_node(
         self, node: int, address: str, port: int = PORT, protocol: Transport = "TCP", *, hope: bool = True
     ) -> Heard | None:
-        """The pod that answers a node itself, and whom it sees."""
+        """Return the pod that responds to a node, and the address that it sees."""
         if isinstance(self.world, FakeWorld):
             self._fake_port += 1
             found = self.world.node(node).ingress.answers_node(self._fake_port, address, port, protocol)
@@ -195,7 +195,7 @@ class IngressWorld:
     async def called_by_pod(
         self, sandbox: str, address: str, port: int = PORT, protocol: Transport = "TCP", *, hope: bool = True
     ) -> Heard | None:
-        """The pod that answers a pod, and whom it sees. With packets only."""
+        """Return the pod that responds to a pod, and the address that it sees. With packets only."""
         assert self.segment is not None
         async with talking(
             self.segment, self.real.namespace(sandbox), address, port, protocol, patience=_patience(hope)
@@ -204,22 +204,22 @@ class IngressWorld:
 
     @property
     def real(self) -> RealWorld:
-        """The world, if there are packets in it."""
+        """Return the world, which must have packets."""
         assert isinstance(self.world, RealWorld)
         return self.world
 
     @property
     def lan(self) -> IngressSegment:
-        """The LAN, where there is one."""
+        """Return the LAN of a world with packets."""
         assert self.segment is not None
         return self.segment
 
     def ingress(self, node: int) -> Path:
-        """A real node's ingress namespace."""
+        """Return a real node's ingress namespace."""
         return self.lan.lab.folder / f"run-{node}" / "ingress" / "netns"
 
     def tracked(self, node: int) -> int:
-        """How many connections the ingress namespace of a node tracks."""
+        """Return the number of connections that a node's ingress namespace tracks."""
         shown = self.lan.lab.command(self.ingress(node), "sysctl -n net.netfilter.nf_conntrack_count")
         return int(shown)
 
@@ -261,7 +261,7 @@ def _patience(hope: bool) -> float:
 
 
 def _told(sandbox: str, peer: tuple[str, int], asked: bytes) -> bytes:
-    """The answer to a question, as long as the question if that is a long one."""
+    """Return the response, padded to the length of the request."""
     return f"{sandbox} {peer[0]} {peer[1]} ".encode().ljust(len(asked), b".")
 
 
@@ -279,7 +279,7 @@ class _Tells(asyncio.DatagramProtocol):
 
 
 class Call:
-    """A connection that stays open. Calling it asks once more who answers, and whom it sees."""
+    """An open connection. Calling it sends a request and returns the response."""
 
     def __init__(self, made: socket.socket, own: tuple[str, int]) -> None:
         self._socket, self.own = made, own
@@ -299,13 +299,13 @@ class Call:
             self.error = error
             return None
         sandbox, seen, port, _ = told.decode().split(" ", 3)
-        # Masked clients may get another port; all others keep theirs.
+        # Masked clients may get a different port; all others keep theirs.
         assert seen != self.own[0] or int(port) == self.own[1], f"{seen} is seen with port {port}"
         return Heard(sandbox, seen)
 
 
 class Unreachable:
-    """What there is of a connection that did not come to be."""
+    """The result of a failed connection."""
 
     def __init__(self, error: OSError) -> None:
         self.error = error
@@ -324,7 +324,7 @@ async def talking(
     source: str = "",
     patience: float = PATIENCE,
 ) -> AsyncGenerator[Call | Unreachable]:
-    """A connection from a namespace, to be asked."""
+    """Open a connection from a namespace."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     kind = socket.SOCK_STREAM if protocol == "TCP" else socket.SOCK_DGRAM
     loop = asyncio.get_running_loop()
@@ -342,7 +342,7 @@ async def talking(
 
 @asynccontextmanager
 async def ingress_world(world: FakeWorld | RealWorld) -> AsyncGenerator[IngressWorld]:
-    """A world with an outside. Once all of it is removed, nothing that was sent outside may have had a wrong source."""
+    """Run a world with an outside. At its end, no outside frame may have had a wrong source."""
     made = IngressWorld(world)
     try:
         await made.begin()
@@ -351,17 +351,17 @@ async def ingress_world(world: FakeWorld | RealWorld) -> AsyncGenerator[IngressW
         made.close()
         if isinstance(world, RealWorld):
             for node in NODES:
-                await world.node(node).ingress.remove()  # in order: a namespace that just ends says farewell
+                await world.node(node).ingress.remove()  # first, since an ending namespace may send packets
         await (world.close(remove=False) if isinstance(world, RealWorld) else world.close())
         if made.segment is not None:
             made.segment.close()
     if made.segment is not None:
-        assert not made.segment.missed, "some frames came too fast to be looked at: nobody knows their sources"
+        assert not made.segment.missed, "frames were dropped before their sources were checked"
         wrong: list[Frame] = made.segment.wrong()
         assert not wrong, f"{len(wrong)} frames of {len(made.segment.frames)} have a wrong source: {wrong[:5]}"
 
 
 def without(ways: Sequence[Way], address: str, **changes: object) -> tuple[Way, ...]:
-    """The same with other fields of one address."""
+    """Return the public addresses, with changed fields of one."""
     fields: Mapping[str, object] = changes
     return tuple(replace(each, **fields) if each.address == address else each for each in ways)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Machines and pods made of network namespaces, and sockets inside them. Everything has one random prefix and goes."""
+"""Machines and pods made of network namespaces, and sockets inside them. All have one random prefix and are removed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WIRE_MTU = 1600
 
 
 class Lab:
-    """Namespaces on one wire: a bridge in a namespace of its own, which every machine has a link to."""
+    """Namespaces on one wire: a bridge in a namespace of its own, with a link to every machine."""
 
     def __init__(self) -> None:
         self.folder = Path("/run") / f"{PREFIX}{secrets.token_hex(4)}"
@@ -33,17 +33,17 @@ class Lab:
         self.command(self._wire, "ip link set wire up")
 
     def namespace(self, name: str) -> Path:
-        """A fresh network namespace."""
+        """Create a network namespace."""
         path = self.folder / name
         self._thread.submit(namespaces.create, path).result()
         return path
 
     def machine(self, number: int) -> Path:
-        """A machine on the wire, at 198.18.0.<number> and fd99::<number>."""
+        """Return a machine on the wire, at 198.18.0.<number> and fd99::<number>."""
         if number not in self._machines:
             path = self._machines[number] = self.namespace(f"machine-{number}")
             self.command(path, "ip link set lo up")
-            self.command(path, "sysctl -w net.ipv6.conf.default.addr_gen_mode=1")  # nothing comes by itself, or later
+            self.command(path, "sysctl -w net.ipv6.conf.default.addr_gen_mode=1")  # no automatic addresses
             self.command(path, f"ip link add eth0 mtu {WIRE_MTU} type veth peer name m{number} netns {self._wire}")
             self.command(path, f"ip address add 198.18.0.{number}/24 dev eth0")
             self.command(path, f"ip address add fd99::{number}/64 dev eth0 nodad")
@@ -53,7 +53,7 @@ class Lab:
         return self._machines[number]
 
     def settle(self, namespace: Path, addresses: Iterable[str]) -> None:
-        """Wait until the kernel has taken in new addresses of IPv6, which it does a little later than it says."""
+        """Wait until the kernel routes new IPv6 addresses, which it does a little after it shows them."""
         for address in addresses:
             deadline = time.monotonic() + 10
             while f"local {address} " not in self.command(namespace, "ip -6 route show table local"):
@@ -66,7 +66,7 @@ class Lab:
             assert time.monotonic() < deadline, f"eth0 never came up: {shown}"
 
     def command(self, namespace: Path, command: str) -> str:
-        """What a command says inside a namespace."""
+        """Return the output of a command that runs in a namespace."""
         done = subprocess.run(
             ["nsenter", f"--net={namespace}", *command.split()], capture_output=True, text=True, timeout=20
         )
@@ -74,7 +74,7 @@ class Lab:
         return done.stdout
 
     def inside(self, namespace: Path, work: Callable[[], T]) -> T:
-        """What a function returns inside a namespace."""
+        """Return the result of a function that runs in a namespace."""
 
         def there() -> T:
             with namespaces.inside(namespace):
@@ -83,20 +83,20 @@ class Lab:
         return self._thread.submit(there).result()
 
     def socket(self, namespace: Path, family: int, kind: int, protocol: int = 0) -> socket.socket:
-        """A non-blocking socket inside a namespace."""
+        """Return a non-blocking socket in a namespace."""
         made = self.inside(namespace, lambda: socket.socket(family, kind, protocol))
         made.setblocking(False)
         return made
 
     def everything(self, namespace: Path) -> str:
-        """All that can be seen of a namespace, to compare two moments."""
+        """Return the visible state of a namespace, for comparison."""
         commands = ("ip -d link", "ip address", "ip route show table all", "ip -6 route show table all", "ip rule")
         controls = "sysctl net.ipv4.ip_forward net.ipv6.conf.all.forwarding net.ipv6.conf.all.accept_ra"
         shown = "\n".join(self.command(namespace, each) for each in (*commands, "nft -s list ruleset", controls))
-        return shown.replace(" tentative", "")  # which is over by itself
+        return shown.replace(" tentative", "")  # a temporary state
 
     def close(self) -> None:
-        """Remove it all."""
+        """Remove all namespaces."""
         for path in sorted(self.folder.rglob("*"), reverse=True):
             if path.is_file():
                 self._thread.submit(namespaces.remove, path).result()

@@ -45,7 +45,7 @@ TABLES = (
 
 
 class Killed(BaseException):
-    """The process ends here, as far as the kernel can tell."""
+    """Stands for the end of the process."""
 
 
 class Steps:
@@ -59,7 +59,7 @@ class Steps:
 
     def _counted(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def counted(*arguments: Any) -> Any:
-            if "setns" not in arguments:  # leaving a namespace is not a change
+            if "setns" not in arguments:  # leaving a namespace changes nothing
                 self.taken += 1
                 if self.last is not None and self.taken > self.last:
                     raise Killed
@@ -77,7 +77,7 @@ async def test_death_at_every_step_of_a_pods_life_leaves_nothing(
     untouched = real.everything(1)
     real.lab.namespace("pod-a")
     steps = Steps(monkeypatch)
-    # What is made before a machine comes is made for pods too, and tried with them.
+    # Steps before the first machine are the same as for pods, and tested with them.
     deaths = await _steps_of_applying(steps, LinuxDatapath(run_dir, str(host))) if real.machines else 0
 
     async def life(node: LinuxDatapath) -> None:
@@ -121,7 +121,7 @@ async def _attach(node: LinuxDatapath, real: RealWorld) -> None:
 
 
 async def _takes_up(node: LinuxDatapath, real: RealWorld) -> None:
-    """What the next process finds can be used, and can be removed."""
+    """Assert that the next process can use the state that it finds, and can remove it."""
     try:
         await node.apply(one_network(FULL))
         await _attach(node, real)
@@ -214,7 +214,7 @@ async def test_whom_the_rules_are_about_is_taken_up_and_comes_back(real: RealWor
     alike = [nic(NET, f"{A}/20"), nic(NET, f"{B6}/64")]
     await two_pods(real, FULL)
     assert await real.node(1).has_rules_about("uid-a", [alike[0]])
-    assert not await real.node(1).has_rules_about("uid-a", alike), "the other address is another pod's"
+    assert not await real.node(1).has_rules_about("uid-a", alike), "the other address belongs to another pod"
     successor = await real.restart(1)
     assert await successor.has_rules_about("uid-b", [alike[1]])
     (router,) = (real.lab.folder / "run-1" / "netns").iterdir()

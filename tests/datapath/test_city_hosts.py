@@ -53,7 +53,7 @@ def underlay() -> Iterator[hosts.HostUnderlay]:
 
 
 def talk(listening: Path | None, calling: Path, address: str) -> bytes:
-    """What a caller in one namespace hears from a listener in another; None is the machine's own."""
+    """Return the data that a caller in one namespace receives from a listener in another; None is the machine's own."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
 
     def made() -> socket.socket:

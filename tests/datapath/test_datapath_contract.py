@@ -1,4 +1,4 @@
-"""The contract of every datapath: pods are attached, reach permitted peers, and are removed without remains.
+"""The contract of every datapath: pods are attached, reach permitted peers, and are removed completely.
 
 All of it holds for virtual machines in the place of pods.
 """
@@ -26,7 +26,7 @@ PLAIN = NetworkState(NET, 4097, 1460, ranges=RANGES)
 
 
 async def two_pods(world: World, state: NetworkState = PLAIN) -> None:
-    """Pods `a` and `b` of one network on one node, which answer at ports 80 and 81."""
+    """Create pods `a` and `b` of one network on one node, which respond at ports 80 and 81."""
     await world.node(1).apply(one_network(state))
     await world.pod(1, "a", [nic(NET, f"{A}/20", f"{A6}/64")])
     await world.pod(1, "b", [nic(NET, f"{B}/20", f"{B6}/64")])
@@ -74,7 +74,7 @@ async def test_pods_reach_each_other_from_node_to_node(world: World, address: st
 
 
 async def two_nodes(world: World) -> None:
-    """Pod `a` on node 1 and pod `far` on node 2, in one network."""
+    """Create pod `a` on node 1 and pod `far` on node 2, in one network."""
     here = NetworkState(NET, 4097, 1460, RANGES, (Remote("198.18.0.2", (f"{FAR}/32", "fd20:1:0:1::/64")),))
     there = NetworkState(NET, 4097, 1460, RANGES, (Remote("198.18.0.1", (f"{A}/32", f"{A6}/128")),))
     await world.node(1).apply(one_network(here))
@@ -145,7 +145,7 @@ EITHER = (
 )
 
 POLICIES = {
-    # name: rules of a, rules of b, and what a then reaches at b: TCP 80, TCP 81, UDP 80, UDP 81
+    # name: rules of a, rules of b, and the ports of b that a then reaches: TCP 80, TCP 81, UDP 80, UDP 81
     "nothing said": (Rules(), Rules(), "yyyy"),
     "nothing let in": (Rules(), Rules(ingress=()), "nnnn"),
     "nothing let out": (Rules(egress=()), Rules(), "nnnn"),
@@ -197,7 +197,7 @@ async def test_services_lead_to_a_backend(world: World, service: str, backend: s
     await two_pods(world, NetworkState(NET, 4097, 1460, RANGES, services=ports))
     assert await world.reaches("a", service, 8080) == "b"
     assert await world.reaches("a", service, 53, "UDP") == "b"
-    assert await world.reaches("b", service, 8080) == "b", "a pod reaches itself by its service"
+    assert await world.reaches("b", service, 8080) == "b", "a pod reaches itself through its service"
     assert await world.reaches("a", service, 8081, hope=False) is None
 
 
@@ -225,7 +225,7 @@ async def test_sockets_are_made_inside_the_network(world: World) -> None:
     loop = asyncio.get_running_loop()
     with await world.node(1).connect(NET, B, 80, 5.0) as probe:
         await loop.sock_sendall(probe, b"?")
-        assert await loop.sock_recv(probe, 100) == b"b", "probes pass whatever the rules"
+        assert await loop.sock_recv(probe, 100) == b"b", "rules do not apply to probes"
     with pytest.raises(OSError):
         await world.node(1).connect(NET, B, 9, 5.0)
     with pytest.raises(OSError):
@@ -260,7 +260,7 @@ async def test_nothing_is_left_behind(world: World) -> None:
 async def test_a_network_that_is_not_wanted_goes_with_its_last_pod(world: World) -> None:
     await two_pods(world)
     await world.node(1).apply(NodeNetworks(("198.18.0.1",)))
-    assert await world.reaches("a", B) == "b", "what pods still use stays"
+    assert await world.reaches("a", B) == "b", "a network in use stays"
     await world.node(1).detach("a")
     await world.node(1).detach("b")
     await world.node(1).apply(NodeNetworks(("198.18.0.1",)))

@@ -25,7 +25,7 @@ ECHO, ECHO6 = 8, 128
 
 
 def redirect(to: str, source: str, way: str) -> bytes:
-    """Packets from `to` to the world should take another way."""
+    """Encode a redirect of packets from `to` to an outside address."""
     original = udp_frame(ROUTER_MAC, OWN_MAC, to, "192.0.2.1", 53, b"")[14:]
     return icmp_frame(ROUTER_MAC, OWN_MAC, source, to, 5, socket.inet_aton(way) + original)
 
@@ -36,7 +36,7 @@ def redirect6(to: str, source: str) -> bytes:
 
 
 def advertisement6(to: str, to_mac: str, source: str) -> bytes:
-    """A default router for half an hour, a prefix to take an address of, and a smaller packet size."""
+    """Encode a default router for half an hour, a prefix for addresses, and a smaller MTU."""
     prefix = struct.pack(">BBBBIII", 3, 4, 64, 0xC0, 1800, 1800, 0) + socket.inet_pton(
         socket.AF_INET6, "2001:db8:bad::"
     )
@@ -45,14 +45,14 @@ def advertisement6(to: str, to_mac: str, source: str) -> bytes:
 
 
 def neighbour6(claimed: str, to: str) -> bytes:
-    """`claimed` is at the pod's hardware address, whatever anybody knew before."""
+    """Encode an advertisement that `claimed` is at the pod's hardware address, overriding other entries."""
     address = socket.inet_pton(socket.AF_INET6, claimed)
     body = struct.pack(">I", 0x60000000) + address + b"\x02\x01" + bytes.fromhex(OWN_MAC.replace(":", ""))
     return icmp_frame(ROUTER_MAC, OWN_MAC, A6, to, 136, body)
 
 
 def forgeries() -> list[bytes]:
-    """Everything that claims to be about routes, from honest and forged senders, to the router and to the other pod."""
+    """Return all kinds of messages about routes, from real and forged senders, to the router and to the other pod."""
     found: list[bytes] = []
     for source in (A, "10.128.0.1", "0.0.0.0"):
         found += [redirect(to, source, A) for to in (B, "10.128.0.1")]
@@ -66,7 +66,7 @@ def forgeries() -> list[bytes]:
 
 
 def ways(world: RealWorld, namespace: Path) -> str:
-    """Routes, those learned for single destinations, addresses and packet sizes, without what counts time."""
+    """Return routes, learned routes of single destinations, addresses and MTUs, without timers."""
     commands = (
         "ip route show table all",
         "ip route show cache",
@@ -121,7 +121,7 @@ async def test_routes_announced_by_a_pod_do_not_reach_other_pods(real: RealWorld
             wire.send(frame)
         got = await heard(listening, 5)
         assert got is not None
-        assert got[0 if six else 20] == (ECHO6 if six else ECHO), "the first that arrives is the honest one"
+        assert got[0 if six else 20] == (ECHO6 if six else ECHO), "only the honest one arrives"
 
 
 CONTROLS = [
@@ -132,7 +132,7 @@ CONTROLS = [
 
 
 def pairs(world: RealWorld, namespace: Path) -> list[str]:
-    """Names of virtual Ethernet links."""
+    """Return the names of virtual Ethernet links."""
     shown = world.lab.command(namespace, "ip -o link show type veth").splitlines()
     return [line.split(": ")[1].partition("@")[0] for line in shown]
 

@@ -52,7 +52,7 @@ async def test_a_machine_goes_on_under_another_process(real: RealWorld) -> None:
         successor = await real.restart(1)
         await successor.apply(one_network(PLAIN))
         await loop.sock_sendall(client, b"?")
-        assert await loop.sock_recv(client, 10) == b"b", "a connection of before goes on"
+        assert await loop.sock_recv(client, 10) == b"b", "a connection from before continues"
     await real.attach_again(1, "b", [nic(NET, f"{B}/20", f"{B6}/64")])
     assert await real.reaches("a", B6) == "b"
     assert successor.sandboxes() == {"a", "b"}
@@ -79,9 +79,9 @@ async def test_a_guest_is_answered_at_once_for_everybody_else_of_its_subnet(real
     await two_pods(real)
     began = time.monotonic()
     assert await real.reaches("a", B) == "b"
-    assert time.monotonic() - began < 0.4, "the kernel held the answer back"
+    assert time.monotonic() - began < 0.4, "the kernel delayed the response"
     shown = real.lab.command(real.namespace("a"), f"ip neighbour show {B}")
-    assert ROUTER_MAC in shown, "the router stands for the other machine"
+    assert ROUTER_MAC in shown, "the router answers for the other machine"
     assert await real.reaches("a", "10.128.0.77", hope=False) is None
     assert ROUTER_MAC not in real.lab.command(real.namespace("a"), "ip neighbour show 10.128.0.77")
 
@@ -96,7 +96,7 @@ async def test_traffic_is_counted_as_the_guest_does(real: RealWorld) -> None:
             sender.send(bytes(1000))
     while (after := (await real.node(1).traffic())["b"]).received < before.received + 20_000:
         await asyncio.sleep(0)
-    assert after.transmitted - before.transmitted < 2_000 + 20 * 600, "only that nobody listens, if anything"
+    assert after.transmitted - before.transmitted < 2_000 + 20 * 600, "at most errors of the closed port"
     assert before + Traffic(1, 2) == Traffic(before.received + 1, before.transmitted + 2)
 
 
@@ -156,7 +156,7 @@ def _bound(real: RealWorld, place: object, port: int) -> socket.socket:
 
 
 def solicitation(source: str) -> bytes:
-    """Who has the router's address? asks `source`, and says where itself is."""
+    """Encode a solicitation of the router's address from `source`, with its hardware address."""
     target = socket.inet_pton(socket.AF_INET6, "fd20:1::1")
     body = bytes(4) + target + b"\x01\x01" + bytes.fromhex(OWN_MAC.replace(":", ""))
     return icmp_frame(ROUTER_MAC, OWN_MAC, source, "fd20:1::1", SOLICITATION, body)

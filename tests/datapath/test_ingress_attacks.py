@@ -46,7 +46,7 @@ ONE_POD = without(
 
 
 def tunnelled(node: int, sender: int, source: str, destination: str, port: int, word: bytes) -> bytes:
-    """A packet as a tunnel's end at a node would take it."""
+    """Encode a packet for the end of a node's tunnel."""
     to, own = (tunnel_mac(INGRESS_VNI, at(each)) for each in (node, sender))
     return struct.pack(">II", 0x08000000, INGRESS_VNI << 8) + udp_frame(to, own, source, destination, port, word)
 
@@ -59,7 +59,7 @@ async def send(street: IngressWorld, namespace: Path, node: int, content: bytes)
 
 @asynccontextmanager
 async def ear(street: IngressWorld, namespace: Path, port: int) -> AsyncGenerator[Ear]:
-    """Hears the datagrams at a port of a namespace."""
+    """Receive datagrams at a port of a namespace."""
     made = Ear(street.lan, namespace, port)
     try:
         yield made
@@ -76,11 +76,11 @@ async def test_only_nodes_send_packets_of_clients_into_the_tunnel(
     async with ear(street, street.real.namespace("c"), 90) as pod:
         for place in (lab.machine(9), street.real.namespace("a"), street.real.namespace("d")):
             await send(street, place, 2, forged)
-        assert await pod.next(DENIED_WITHIN) is None, "a stranger on the wire, pods"
+        assert await pod.next(DENIED_WITHIN) is None, "a foreign machine on the wire, pods"
         await send(street, lab.machine(4), 2, tunnelled(2, 4, address, address, PORT, b"forged"))
         assert await pod.next(DENIED_WITHIN) is None, "a public address is no client"
         await send(street, lab.machine(4), 2, forged)
-        assert await pod.next() == (b"forged", client), "a node may: it could have let it in anyway"
+        assert await pod.next() == (b"forged", client), "a node may: it could have admitted it anyway"
         assert not await street.real.node(2).ingress.apply(replace(state(2, *ONE_POD), peers=(at(1), at(2), at(3))))
         await send(street, lab.machine(4), 2, forged)
         assert await pod.next(DENIED_WITHIN) is None
@@ -97,7 +97,9 @@ async def test_only_nodes_with_endpoints_answer_as_a_public_address(
         await send(street, lab.machine(1), 3, tunnelled(3, 1, address, client, 700, b"forged"))
         await send(street, lab.machine(9), 3, tunnelled(3, 2, address, client, 700, b"forged"))
         await send(street, lab.machine(2), 3, tunnelled(3, 2, stranger, client, 700, b"of nobody"))
-        assert await outside.next(DENIED_WITHIN) is None, "a node without an endpoint, a stranger, another source"
+        assert await outside.next(DENIED_WITHIN) is None, (
+            "a node without an endpoint, a foreign machine, another source"
+        )
         await send(street, lab.machine(2), 3, tunnelled(3, 2, address, client, 700, b"answer"))
         assert await outside.next() == (b"answer", address)
 
@@ -116,7 +118,7 @@ async def test_nothing_comes_in_from_outside_as_a_public_address_or_as_a_node(st
             await loop.sock_sendall(wire, udp_frame(mac, own, STRANGER, PUBLIC1, PORT, b"client"))
             assert await pod.next() == (b"client", STRANGER)
             await loop.sock_sendall(wire, udp_frame(mac, own, STRANGER, PUBLIC2, PORT, b"client"))
-            assert await pod.next(DENIED_WITHIN) is None, "an address that this node does not own now"
+            assert await pod.next(DENIED_WITHIN) is None, "this node does not own the address now"
 
 
 async def test_rules_deleted_by_hand_let_no_public_address_out(street: IngressWorld) -> None:
@@ -126,7 +128,7 @@ async def test_rules_deleted_by_hand_let_no_public_address_out(street: IngressWo
     lab = street.lan.lab
     for table in ("inet tarmac-in", "netdev tarmac-in"):
         lab.command(street.ingress(3), f"nft delete table {table}")
-    assert await street.called(PUBLIC1, hope=False) is None, "and the LAN has seen no frame from another address"
+    assert await street.called(PUBLIC1, hope=False) is None, "the LAN captures no frame from another address either"
     assert await street.real.node(3).ingress.mend() == ["ingress"]
     street.carry(3, PUBLIC1)
     assert (await street.called(PUBLIC1) or Heard("", "")).sandbox in "ac"

@@ -1,4 +1,4 @@
-"""Public addresses on a real and a fake datapath: the pod that answers a client, and whom it sees."""
+"""Public addresses on a real and a fake datapath: the pod that responds to a client, and the client that it sees."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def test_pods_of_two_networks_with_equal_ranges_see_the_client_itself(
         found = [await ways_in.called(first, protocol=protocol) for _ in range(16)]
         assert set(found) == {Heard("a", client), Heard("c", client)}
         found = [await ways_in.called(second, protocol=protocol) for _ in range(16)]
-        assert set(found) == {Heard("b", client), Heard("d", client)}, "one of them on the gateway's own node"
+        assert set(found) == {Heard("b", client), Heard("d", client)}, "one of them is on the gateway's own node"
 
 
 @BOTH

@@ -1,4 +1,4 @@
-"""Public addresses between Locations: clients of one are answered by pods of another, and only WireGuard on the wire.
+"""Public addresses between Locations: pods of one serve clients of another, and only WireGuard is on the wire.
 
 Node 1 is at one Location, nodes 2, 3 and 4 at another. Nodes 3 and 4 may own addresses.
 """
@@ -57,7 +57,7 @@ class Sites:
         }
 
     def abroad(self) -> set[int]:
-        """The UDP ports of packets to and from the other Location since the last call."""
+        """Return the UDP ports of packets to and from the other Location since the last call."""
         return {port for one, other, port in self.wire.seen() if FAR in (one, other)}
 
     def process(self, number: int) -> int:
@@ -110,7 +110,7 @@ async def test_packets_of_every_size_pass_to_another_location(sites: Sites) -> N
                 assert await ask(10.0, size) == Heard("a", seen), f"{size} bytes to {address}"
     async with talking(street.lan, street.lan.target, PUBLIC1, PORT, "UDP") as ask:
         for size in (1, 1400, 1472, 9000):
-            # The first one that is too large for the way teaches the client, and is lost.
+            # The first datagram above the path's MTU is lost, and the client learns the MTU.
             assert await ask(1.0, size) or await ask(10.0, size) == Heard("a", TARGET), f"{size} bytes in datagrams"
 
 
@@ -137,7 +137,7 @@ async def test_without_encryption_nothing_passes_and_no_packet_is_plain(sites: S
         os.kill(sites.process(3), signal.SIGKILL)
     sites.abroad()
     assert await street.called(PUBLIC1, hope=False) is None
-    assert await street.called(PUBLIC2) == Heard("d", TARGET), "the own Location goes on"
+    assert await street.called(PUBLIC2) == Heard("d", TARGET), "the node's own Location continues"
     assert INGRESS_PORT not in sites.abroad()
     assert "encryption" in await street.real.node(3).ingress.mend()
     assert await street.called(PUBLIC1) == Heard("a", TARGET)

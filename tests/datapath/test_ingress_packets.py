@@ -1,6 +1,6 @@
-"""Packet tests of public addresses: connections that last, sizes, errors, SCTP, adoption, removal.
+"""Packet tests of public addresses: long connections, sizes, errors, SCTP, adoption, removal.
 
-All of it is watched by the LAN's eye, which fails a test for one frame with a wrong source.
+The LAN captures all frames; one with a wrong source fails a test.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ALL = (PUBLIC1, PUBLIC2, PUBLIC6, PUBLIC7)
 
 @asynccontextmanager
 async def calls(street: IngressWorld, *addresses: str, each: int = 4) -> AsyncGenerator[list[Call | Unreachable]]:
-    """Connections from outside over both protocols, all answered once."""
+    """Open connections from outside over both protocols."""
     async with AsyncExitStack() as stack:
         made = [
             await stack.enter_async_context(talking(street.lan, street.lan.target, address, PORT, protocol))
@@ -74,14 +74,14 @@ async def test_connections_go_on_at_another_gateway_and_back(street: IngressWorl
 async def test_a_syn_leaves_no_state_at_a_gateway_and_an_ack_makes_it(street: IngressWorld) -> None:
     await street.apply(*without(BASIC, PUBLIC1, pods=("c",)))
     street.carry(3, PUBLIC1)
-    assert await street.called(PUBLIC1) == Heard("c", TARGET)  # teaches neighbours
+    assert await street.called(PUBLIC1) == Heard("c", TARGET)  # fills neighbour tables
     before = street.tracked(3)
     frames = [_syn(port) for port in range(20_000, 20_400)]
     with street.lan.lab.socket(street.lan.target, socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_TCP) as raw:
         for each in frames:
             await asyncio.get_running_loop().sock_sendto(raw, each, (PUBLIC1, 0))
     await asyncio.sleep(0.2)
-    assert street.tracked(3) <= before, "the gateway remembers none of 400 SYNs"
+    assert street.tracked(3) <= before, "the gateway tracks none of 400 SYNs"
     async with calls(street, PUBLIC1, each=1) as made:
         assert await answers(made) == [Heard("c", TARGET)] * 2
         assert street.tracked(3) >= before + 2
@@ -144,7 +144,7 @@ async def test_large_datagrams_pass_and_fragments_ask_the_source_ranges(street: 
     await street.apply(*BASIC)
     street.carry(3, address)
     async with talking(street.lan, street.lan.target, address, PORT, "UDP") as ask:
-        # The first of IPv6 costs a sender a "too big".
+        # The first one over IPv6 only returns a "packet too big".
         assert any([await ask(1.0, size=9000) for _ in range(3)])
         await street.apply(*without(BASIC, address, clients=()), nodes=(3,))
         assert await ask(DENIED_WITHIN, size=9000) is None
@@ -158,7 +158,7 @@ async def test_errors_pass_both_ways(street: IngressWorld) -> None:
     for address in (PUBLIC1, PUBLIC6):
         async with talking(street.lan, street.lan.target, address, 8081, "UDP") as ask:
             assert await ask() is None
-            assert ask.error is not None, "the pod has no such port, and its kernel says so"
+            assert ask.error is not None, "the pod's kernel reports the closed port"
             assert ask.error.errno == errno.ECONNREFUSED
     errors = [each for each in street.lan.frames if is_error(each.content)]
     assert {each.source for each in errors} == set() or all(each.source in ALL for each in errors)
@@ -169,7 +169,7 @@ async def test_errors_pass_both_ways(street: IngressWorld) -> None:
             pod.bind((ADDRESSES["c"][version == 6], 82))
             await loop.sock_sendto(client, b"?", (address, 8081))
             _, peer = await asyncio.wait_for(loop.sock_recvfrom(pod, 10), 5)
-            client.close()  # the client's port is gone: its kernel refuses what comes, and the pod is told
+            client.close()  # the client's kernel rejects packets to the closed port, and the pod gets the error
             await loop.sock_connect(pod, peer)
             told, deadline = 0, time.monotonic() + 5
             while not told and time.monotonic() < deadline:
@@ -202,12 +202,12 @@ async def test_a_client_is_told_by_the_public_address_that_its_packets_are_too_l
                     told = failure.errno or 0
             assert told == errno.EMSGSIZE, f"over IPv{version}"
         errors = [each for each in street.lan.frames if each.source == address and is_error(each.content)]
-        assert errors, "it was the address that said so"
+        assert errors, "the error came from that address"
 
 
 @pytest.mark.parametrize(("version", "address", "client"), [(4, PUBLIC1, TARGET), (6, PUBLIC6, TARGET6)])
 async def test_sctp_passes_both_ways(street: IngressWorld, version: int, address: str, client: str) -> None:
-    """By raw packets: this kernel has no sockets for it."""
+    """With raw packets: this kernel has no SCTP sockets."""
     await street.apply(*without(BASIC, address, pods=("c",), ports=(("SCTP", 50, 60),)))
     street.carry(3, address)
     loop, lab = asyncio.get_running_loop(), street.lan.lab
@@ -217,7 +217,7 @@ async def test_sctp_passes_both_ways(street: IngressWorld, version: int, address
     )
 
     async def heard(where: socket.socket, patience: float = 5.0) -> tuple[str, int, int, int] | None:
-        """Who is seen, the ports, and the type of the first chunk, in a packet that is whole."""
+        """Return the sender, the ports, and the type of the first chunk of an intact packet."""
         try:
             packet, (seen, *_) = await asyncio.wait_for(loop.sock_recvfrom(where, 2000), patience)
         except TimeoutError:
@@ -259,7 +259,7 @@ async def test_another_process_takes_it_up_and_packets_notice_nothing(street: In
             await street.network(node)
             assert not await street.real.node(node).ingress.apply(state(node, *BASIC[::-1]))
             if node == 3:
-                assert set(street.real.node(3).ingress.carried()) == set(ALL), "the lease goes on"
+                assert set(street.real.node(3).ingress.carried()) == set(ALL), "the lease continues"
                 street.carry(3, *ALL)
             assert await answers(made) == before
             assert await street.real.node(node).ingress.mend() == []
@@ -276,7 +276,7 @@ async def test_deleted_tables_let_nothing_through_and_are_mended(street: Ingress
         assert None not in await answers(made)
         assert await street.real.node(node).ingress.mend() == []
         street.carry(3, PUBLIC1)
-        assert await street.real.node(node).ingress.mend() == [], "renewing is no meddling"
+        assert await street.real.node(node).ingress.mend() == [], "a renewal is no foreign change"
         street.lan.lab.command(namespace, "nft delete table inet tarmac-in")
         assert await street.called(PUBLIC1, hope=False) is None
         assert len(await street.real.node(node).ingress.mend()) == 1
@@ -330,7 +330,7 @@ async def test_a_node_whose_peers_change_keeps_the_numbers_of_the_others(street:
 
 
 def _syn(source_port: int) -> bytes:
-    """A TCP segment that begins a connection; its checksum is right."""
+    """Encode a TCP segment that opens a connection, with a valid checksum."""
     head = struct.pack(">HHIIBBHHH", source_port, PORT, 1, 0, 5 << 4, 2, 1000, 0, 0)
     pseudo = socket.inet_aton(TARGET) + socket.inet_aton(PUBLIC1) + struct.pack(">HH", 6, len(head))
     total = sum(struct.unpack(f">{(len(pseudo) + len(head)) // 2}H", pseudo + head))

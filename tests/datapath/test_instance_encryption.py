@@ -39,12 +39,12 @@ def address(number: int) -> str:
 
 
 def own(network: str, number: int) -> str:
-    """The address of a node's pod on a network."""
+    """Return the address of a node's pod on a network."""
     return f"10.{NUMBERS[network] - 4000}.{number}.5"
 
 
 class Cities:
-    """The nodes, their keys, and an eye on the wire between them."""
+    """The nodes, their keys, and a capture on the wire between them."""
 
     def __init__(self, world: RealWorld, programs: WireGuardPrograms) -> None:
         self.world, self.programs = world, programs
@@ -102,7 +102,7 @@ class Cities:
         return False
 
     def ports(self) -> set[tuple[int, int, int]]:
-        """Who has sent to whom, by number, and to which port of UDP, since the last time."""
+        """Return senders and receivers by number, and the UDP port, of packets since the last call."""
         found: set[tuple[int, int, int]] = set()
         while True:
             try:
@@ -114,7 +114,7 @@ class Cities:
                 found.add((frame[29], frame[33], struct.unpack_from(">H", frame, at + 2)[0]))
 
     def clear(self) -> set[tuple[int, int]]:
-        """Between which nodes packets went in the clear, since the last time."""
+        """Return the pairs of nodes with plaintext packets since the last call."""
         return {(sender, receiver) for sender, receiver, port in self.ports() if port == PLAIN}
 
     def process(self, number: int) -> int:
@@ -191,10 +191,10 @@ async def test_no_failure_sends_plaintext(cities: Cities) -> None:
     assert await cities.reaches("between", 1, 2)
     assert not await node.apply(cities.state(1, cities.tunnels(1, keys=False)))
     cities.ports()
-    assert not await cities.reaches("between", 1, 2, hope=False), "a node whose key is not known"
+    assert not await cities.reaches("between", 1, 2, hope=False), "the other node's key is not known"
     assert not await cities.reaches("always", 1, 2, hope=False)
     assert cities.clear() == set()
-    assert await cities.reaches("never", 1, 2), "others are not closed"
+    assert await cities.reaches("never", 1, 2), "other Networks stay open"
 
 
 async def test_packets_in_the_clear_are_not_taken_either(cities: Cities) -> None:
@@ -232,7 +232,7 @@ async def test_a_killed_program_is_replaced_and_another_agent_goes_on(cities: Ci
     cities.identify(1)
     node = cities.world.node(1)
     cities.ports()
-    # External services are heard of first: what instances have is left as it is until they are.
+    # ExternalServices are applied first, and must keep the tunnels of instances until those are applied.
     await node.external.apply(EgressState(address(1)))
     assert await cities.reaches("between", 1, 2)
     assert not await node.apply(cities.state(1))
@@ -300,8 +300,8 @@ async def test_one_of_two_nodes_may_be_behind_nat(real: RealWorld, monkeypatch: 
             await real.serve(prefix, 80)
         for pod, target in (("10.97.1", "10.97.2"), ("10.97.2", "10.97.1")):
             tried = [await real.reaches(pod, f"{target}.5") for _ in range(4)]
-            assert target in tried, "both ways, once the node behind NAT has spoken"
-        # Another peer comes: the node behind NAT is still answered where it was heard.
+            assert target in tried, "both ways, once the node behind NAT has sent a packet"
+        # A new peer must not reset the learned endpoint of the node behind NAT.
         stranger = EncryptedPeer(address(3), base64.b64encode(bytes(32)).decode())
         assert not await outer.apply(state(address(2), BEHIND, "10.97.1", (stranger,)))
         assert await real.reaches("10.97.2", "10.97.1.5") == "10.97.1"
@@ -311,7 +311,7 @@ async def test_one_of_two_nodes_may_be_behind_nat(real: RealWorld, monkeypatch: 
 
 
 def _behind_nat(world: RealWorld) -> Path:
-    """A machine that reaches others by the address of machine 9, and that nobody reaches."""
+    """Return a machine behind NAT: it reaches other nodes from machine 9's address, and none can reach it."""
     lab, router = world.lab, world.lab.machine(9)
     inner = lab.namespace("inner")
     for namespace, commands in {

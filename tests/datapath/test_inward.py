@@ -59,7 +59,7 @@ class TestPortsOfTheNode:
 
 
 def with_service(*backends: str) -> NetworkState:
-    """A network with a service at a cluster address of each family, for the node too."""
+    """Return a network with a service at a cluster address of each family, for the node too."""
     ports = tuple(
         ServiceFrontend("fd00:96::9" if ":" in backend else "10.96.0.9", "TCP", 8080, ((backend, 80),))
         for backend in backends
@@ -68,7 +68,7 @@ def with_service(*backends: str) -> NetworkState:
 
 
 def nodes(world: World) -> None:
-    """Nodes have a way to everywhere, as they would."""
+    """Give nodes a default route."""
     if isinstance(world, RealWorld):
         for number in (1, 2):
             host = world.lab.machine(number)
@@ -76,7 +76,7 @@ def nodes(world: World) -> None:
 
 
 async def far_pod(world: World, state: NetworkState, rules: dict[str, Rules] | None = None) -> None:
-    """Node 1 has the network, and no pod; the pod `far` is on node 2."""
+    """Create a network on node 1 without a pod, and the pod `far` on node 2."""
     prefixes = (f"{FAR}/32", f"{FAR6}/128")
     await world.node(1).apply(one_network(replace(state, remotes=(Remote("198.18.0.2", prefixes),))))
     there = replace(PLAIN, remotes=(Remote(NODE, ()),), rules=rules or {})
@@ -149,7 +149,7 @@ class TestWithPackets:
         assert await real.enters(1, "10.96.0.66", 80, outside=True, hope=False) is None
         assert await real.reaches("stranger", "10.96.0.66", 80, hope=False) is None
         nodes(real)
-        assert await real.enters(1, "10.96.0.66", 80) == "b", "the node itself goes where it is sent"
+        assert await real.enters(1, "10.96.0.66", 80) == "b", "the node itself may go there"
 
     async def test_an_outside_host_with_a_pods_address_is_not_treated_as_the_pod(self, real: RealWorld) -> None:
         only_a = {B: Rules(ingress=(Allowance(peers=(f"{A}/32",)),))}
@@ -160,7 +160,7 @@ class TestWithPackets:
         real.lab.command(outside, f"ip route add {NODE}/32 dev eth0 src {A}")
         assert await real.enters(1, NODE, 8080, outside=True, hope=False) is None
         await real.node(1).apply(one_network(PUBLISHED))
-        assert await real.enters(1, NODE, 8080, outside=True) == "b", "it is served as the node itself would be"
+        assert await real.enters(1, NODE, 8080, outside=True) == "b", "it is served like the node itself"
 
     async def test_ports_go_on_while_nobody_looks_after_them_and_are_taken_up(self, real: RealWorld) -> None:
         await two_pods(real, PUBLISHED)
@@ -174,7 +174,7 @@ class TestWithPackets:
         await two_pods(real)
         with real.lab.socket(real.lab.machine(9), socket.AF_INET, socket.SOCK_DGRAM) as client:
             client.connect((NODE, 8053))
-            until(lambda: _refused(client))  # more than once: the kernel tells of a few refusals in a second
+            until(lambda: _refused(client))  # repeatedly: the kernel limits the rate of errors
             await real.node(1).apply(one_network(PUBLISHED))
             until(lambda: not _refused(client))
             async with asyncio.timeout(5):

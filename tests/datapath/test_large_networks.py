@@ -1,4 +1,4 @@
-"""A very large Network, or one that the kernel refuses, does not delay pods of other Networks on the node."""
+"""A very large Network, or one that the kernel rejects, does not delay pods of other Networks on the node."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ pytestmark = [pytest.mark.root]
 EXCEPTIONS = 30_000
 OTHER = NetworkState("bank/default", 4098, 1460, rules={A: Rules()}, pods={A: "uid-other"})
 ATTACHED_WITHIN = 5.0
-"""Seconds, on a machine that others use. It takes a twentieth of one, and took minutes."""
+"""Seconds, on a shared machine; usually a twentieth of a second."""
 
 
 def large() -> NetworkState:
-    """A network whose pods only hear from everywhere but 30,000 ranges, two of which are its own."""
+    """Return a network whose pods hear from everywhere but 30,000 ranges, two of which contain its own pods."""
     excluded = (f"{B}/32", *holes(EXCEPTIONS - 1))
     rules = Rules((Allowance(("0.0.0.0/0",), excluded), Allowance(("::/0",), (f"{B6}/128",))))
     return replace(PLAIN, rules={A: rules, B: Rules()})
@@ -41,7 +41,7 @@ def on(*networks: NetworkState) -> NodeNetworks:
 
 
 async def attaching(real: RealWorld, sandbox_id: str, network: str, address: str = A) -> float:
-    """A pod of a network; how long attaching it took."""
+    """Attach a pod to a network; return the seconds."""
     namespace = real.lab.namespace(f"pod-{sandbox_id}")
     began = time.monotonic()
     await real.node(1).attach(sandbox_id, str(namespace), [nic(network, f"{address}/20", vni=4098)])
@@ -62,7 +62,7 @@ async def test_other_pods_are_attached_while_thirty_thousand_exceptions_change(r
 
 async def test_thirty_thousand_exceptions_are_exactly_those(real: RealWorld) -> None:
     await real.node(1).apply(on(large()))
-    for sandbox_id, address in (("a", A), ("b", B), ("c", "10.128.1.7")):  # b and its neighbours are in holes
+    for sandbox_id, address in (("a", A), ("b", B), ("c", "10.128.1.7")):  # b and its neighbours are in excluded ranges
         await real.pod(1, sandbox_id, [nic(NET, f"{address}/20")])
     await real.serve("a", 80)
     assert await real.reaches("c", A) == "a"
@@ -100,7 +100,7 @@ async def test_a_network_that_the_kernel_refuses_fails_alone_and_recovers(real: 
 
 
 async def test_a_network_with_a_nodes_address_is_in_nobodys_place_but_its_own_pods(real: RealWorld) -> None:
-    """A Network made before such ranges were refused: the node, and pods of other networks, reach the real one."""
+    """A Network from before such ranges were refused: the node, and pods of other networks, reach the real machine."""
     theirs = NetworkState("evil/default", 4099, 1460, ranges=("198.18.0.0/24",), rules={"198.18.0.9": Rules()})
     await real.node(1).apply(on(PLAIN, theirs))
     await real.pod(1, "a", [nic(NET, f"{A}/20")])

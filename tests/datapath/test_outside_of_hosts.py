@@ -1,4 +1,4 @@
-"""The segment outside of cities on one machine: made twice, used, and removed without a trace."""
+"""The outside segment of cities on one machine: made twice, used, and removed completely."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packet tests: sizes, forged senders, the way to the internet, established connections."""
+"""Packet tests: sizes, forged senders, the route to the internet, established connections."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ async def test_only_nodes_send_into_a_tunnel(real: RealWorld) -> None:
                 assert await there.next(0.3) is None
         with real.lab.socket(real.lab.machine(1), socket.AF_INET, socket.SOCK_DGRAM) as sender:
             sender.sendto(forged, ("198.18.0.2", 4789))
-            assert await there.next() == b"forged", "the packet itself is good"
+            assert await there.next() == b"forged", "the packet itself is valid"
 
 
 @of_both
@@ -189,7 +189,7 @@ async def test_a_network_without_the_internet_reaches_only_itself(real: RealWorl
         outside.listen()
         before = time.monotonic()
         assert await real.reaches("a", "198.18.0.9") is None
-        assert time.monotonic() - before < 2, "it is told at once"
+        assert time.monotonic() - before < 2, "an immediate error"
     assert await real.reaches("a", B) == "b"
 
 
@@ -289,7 +289,7 @@ async def test_a_client_stays_with_its_backend_for_as_long_as_the_service_says(r
     await real.node(1).apply(one_network(replace(PLAIN, services=(one,))))
     first = await real.reaches("c", "10.96.0.9")
     assert {await real.reaches("c", "10.96.0.9") for _ in range(15)} == {first}
-    # a change of the service, and another backend, do not move it
+    # a change of the service, and an additional backend, keep the assignment
     other = ServiceFrontend("10.96.0.8", "TCP", 80, ((A, 80),))
     grown = replace(one, backends=(*one.backends, ("10.128.0.12", 80)))
     await real.node(1).apply(one_network(replace(PLAIN, services=(grown, other))))
@@ -297,7 +297,7 @@ async def test_a_client_stays_with_its_backend_for_as_long_as_the_service_says(r
     seen: set[str | None] = set()
     deadline = time.monotonic() + 30
     while len(seen) < 2 and time.monotonic() < deadline:
-        await asyncio.sleep(2.5)  # the kernel's own clock forgets
+        await asyncio.sleep(2.5)  # the kernel's own clock expires it
         seen.add(await real.reaches("c", "10.96.0.9"))
     assert len(seen) > 1
 

@@ -98,7 +98,7 @@ def test_connections_are_asked_about_only_when_one_could_have_to_go() -> None:
     assert not may_revoke(one, one)
     assert not may_revoke(one, replace(one, rules={**one.rules, "10.0.0.8": Rules()}))
     assert may_revoke(one, replace(one, rules={**one.rules, "10.0.0.8": Rules(ingress=())}))
-    assert not may_revoke(one, BASE), "a pod that has gone has none"
+    assert not may_revoke(one, BASE), "a removed pod has no connections"
     assert not may_revoke(one, replace(one, rules={"10.0.0.9": Rules(ingress=(WIDER,))}))
     assert may_revoke(one, replace(one, rules={"10.0.0.9": Rules(ingress=())}))
 
@@ -123,7 +123,7 @@ def test_connections_beyond_what_can_be_judged_are_asked_about_again(monkeypatch
     judged = [question(allowed) for _ in range(20)]
     assert not judged[0]
     assert judged[-1]
-    assert not question(TrackedConnection("10.0.0.1", "10.0.0.8", "10.0.0.8", "TCP", 80, b"")), "nobody restricts it"
+    assert not question(TrackedConnection("10.0.0.1", "10.0.0.8", "10.0.0.8", "TCP", 80, b"")), "the pod has no rules"
 
 
 def test_a_connection_is_judged_by_who_answers() -> None:

@@ -1,4 +1,4 @@
-"""QEMU takes the queues of a tap as the driver hands them over, with vhost-net where the kernel has it."""
+"""QEMU accepts the queues of a tap from the driver, with vhost-net if the kernel has it."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.root, pytest.mark.soak(minutes=1), pytest.mark.timeout
 
 PAIRS = 60
 TRIED = 8
-"""The town that is always tried, in which some reach each other and some do not."""
+"""The town that is always tested, with reachable and unreachable pairs."""
 TOWNS = range(18) if SOAK else [TRIED]
 
 
@@ -51,9 +51,9 @@ async def test_the_answer_is_what_packets_do(real: RealWorld, seed: int) -> None
         paths = list(PathWalk(world, lambda _: True, sender, protocol).to(target, port))
         expected = {path.answer == "Yes" and path.lines[-1].rule != "outside" for path in paths}
         if len(expected) > 1:
-            continue  # a Service that leads some to one who lets them in: chance decides
+            continue  # the Service's backends differ in the result, and the choice is random
         (inside,) = expected
         tried = await real.reaches(sandbox(sender), target, port, protocol, hope=inside)
         assert (tried is not None) == inside, f"seed {seed}: {sender.name} to {target}:{port}/{protocol}: {paths}"
         answers[inside] = answers.get(inside, 0) + 1
-    assert len(answers) == 2 or seed != TRIED, "a town in which everything or nothing is reached shows little"
+    assert len(answers) == 2 or seed != TRIED, "all pairs of the town have the same result"

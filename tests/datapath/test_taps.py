@@ -1,4 +1,4 @@
-"""The datapath contract for virtual machines: taps, which outlive their users."""
+"""The datapath contract for virtual machines: taps outlive the processes that use them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NIC = nic(NET, f"{A}/20", f"{A6}/64")
 
 @pytest.fixture(params=["fake", pytest.param("real", marks=ON_A_KERNEL)])
 async def nodes(request: pytest.FixtureRequest) -> AsyncIterator[World]:
-    """Nodes of either sort, whose first one has a network."""
+    """Nodes of either kind; the first one has a network."""
     made = FakeWorld() if request.param == "fake" else real_world()
     try:
         await made.node(1).apply(one_network(PLAIN))
@@ -29,7 +29,7 @@ async def nodes(request: pytest.FixtureRequest) -> AsyncIterator[World]:
 
 
 async def refusal(nodes: World, sandbox_id: str, position: int = 0) -> int | None:
-    """The number of the error that opening a tap ends with."""
+    """Return the error number of opening a tap."""
     with pytest.raises(OSError) as raised:
         await nodes.node(1).open_tap(sandbox_id, position)
     return raised.value.errno
@@ -38,14 +38,14 @@ async def refusal(nodes: World, sandbox_id: str, position: int = 0) -> int | Non
 async def test_a_tap_has_one_user_at_a_time(nodes: World) -> None:
     await nodes.node(1).attach_taps("vm", [NIC])
     with await nodes.node(1).open_tap("vm", 0) as tap:
-        assert not os.get_inheritable(tap.fileno()), "only who is meant to have it gets it"
+        assert not os.get_inheritable(tap.fileno()), "child processes do not inherit it"
         assert await refusal(nodes, "vm") == errno.EBUSY
     (await nodes.node(1).open_tap("vm", 0)).close()
 
 
 @pytest.fixture(params=[pytest.param("real", marks=ON_A_KERNEL)])
 async def kernel() -> AsyncIterator[World]:
-    """Nodes of a real kernel, whose first one has a network."""
+    """Nodes of a real kernel; the first one has a network."""
     made = real_world()
     try:
         await made.node(1).apply(one_network(PLAIN))

@@ -1,4 +1,4 @@
-"""A text that a node publishes as its key reaches the configuration of `wg` only in the one form of a key."""
+"""The published key of a node reaches the configuration of `wg` only in the canonical form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tunnel probes in packets: a UDP port closed in one direction is found on both nodes, and forged answers count not."""
+"""Tunnel probes in packets: both nodes report a UDP port closed in one direction, and forged answers do not count."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Town:
         return "" if state is None else state.message
 
     def drop(self, number: int, rule: str) -> None:
-        """A firewall of a machine, which another program than Tarmac keeps."""
+        """Add a firewall to a machine, as a program other than Tarmac does."""
         machine = self.world.lab.machine(number)
         self.world.lab.command(machine, "nft add table inet firewall")
         chain = "add chain inet firewall in { type filter hook input priority -10 ; }"
@@ -128,7 +128,7 @@ async def test_pods_and_other_nodes_cannot_answer_for_a_node(town: Town) -> None
             with suppress(OSError):
                 pod.sendto(packet, (here, PROBE_PORT))
     await until(lambda: town.said(1) == "4789/udp to n2 is closed", lambda: town.said(1))
-    # Not even from inside the router namespace of the peer, with the right address: it does not know the nonce.
+    # A sender in the peer's router namespace with the right address fails too: it does not know the nonce.
     router = lab.folder / "run-2" / "netns" / router_name(NET)
     forged = lab.inside(router, lambda: _sender(probe_address(address(2))))
     with forged:

@@ -1,4 +1,4 @@
-"""A pod or a machine with two interfaces on one Network answers at the addresses of both, under the rules of both."""
+"""A pod or a machine with two interfaces on one Network responds at the addresses of both, under the rules of both."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def rule(real: RealWorld, rules: dict[str, Rules]) -> None:
 
 
 async def begin(real: RealWorld) -> None:
-    """`a` with two interfaces and `b` with one on a node, `far` on another; all of one Network."""
+    """Create `a` with two interfaces and `b` with one on a node, and `far` on another; all on one Network."""
     await rule(real, {})
     await real.node(2).apply(NodeNetworks(("198.18.0.2",), (THERE,)))
     two = [

@@ -1,4 +1,4 @@
-"""Encryption between nodes in tests: the means on this machine, and an eye on the wire between the nodes."""
+"""Encryption between nodes in tests: the means on this machine, and a capture on the wire between the nodes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Wire:
         self._eye.setblocking(False)
 
     def seen(self) -> set[tuple[int, int, int]]:
-        """The nodes that have sent and received, by number, and the port of UDP, since the last call."""
+        """Return senders and receivers by number, and the UDP port, of packets since the last call."""
         found: set[tuple[int, int, int]] = set()
         while True:
             try:
@@ -41,7 +41,7 @@ class Wire:
 
 
 def encrypting(means: Means, patched: pytest.MonkeyPatch) -> WireGuardPrograms:
-    """The programs, with these means of encryption in use. Skips the test if the kernel lacks the driver."""
+    """Return the programs for these means of encryption. Skips the test if the kernel lacks the driver."""
     try:
         programs = WireGuardPrograms(find_program("wg"), find_program("wireguard-go"))
     except PartMissing as missing:

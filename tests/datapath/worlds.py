@@ -1,6 +1,6 @@
 """One interface to a real and a fake datapath: nodes, their pods, and reachability between them.
 
-In a world of machines everything that tests call a pod is a virtual machine: it has taps, and a kernel behind them.
+In a world of machines every pod of a test is a virtual machine: it has taps, and a kernel behind them.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from tests.datapath.lab import Lab
 EVERYWHERE = ("0.0.0.0/0", "::/0")
 PATIENCE = 5.0
 DENIED_WITHIN = 0.4
-"""How long a test waits for what should not come."""
+"""The timeout for packets that must not arrive."""
 
 of_both = pytest.mark.parametrize("real", ["pods", "machines"], indirect=True)
-"""For tests with packets that hold whether pods or machines send them."""
+"""For tests with packets from pods and from machines."""
 
 
 class World(Protocol):
@@ -38,13 +38,13 @@ class World(Protocol):
 
     def node(self, number: int) -> Datapath: ...
     async def pod(self, number: int, sandbox_id: str, interfaces: Sequence[AttachedInterface]) -> None:
-        """A pod on a node, attached; or a machine that runs."""
+        """Attach a pod to a node, or run a machine there."""
         ...
 
     async def attach_again(self, number: int, sandbox_id: str, interfaces: Sequence[AttachedInterface]) -> None: ...
 
     async def serve(self, sandbox_id: str, port: int) -> None:
-        """Answer at a port of a pod, over both protocols and families, with the pod's name."""
+        """Respond at a port of a pod with the pod's name, over both protocols and families."""
         ...
 
     async def reaches(
@@ -56,7 +56,7 @@ class World(Protocol):
         *,
         hope: bool = True,
     ) -> str | None:
-        """The sandbox that answers, if any. Without hope, an answer is not waited for as long."""
+        """Return the sandbox that responds, if any. Without hope, the timeout is short."""
         ...
 
     async def enters(
@@ -69,22 +69,22 @@ class World(Protocol):
         outside: bool = False,
         hope: bool = True,
     ) -> str | None:
-        """The sandbox that answers a node itself, or machine 9 outside of it."""
+        """Return the sandbox that responds to a node itself, or to machine 9 outside of it."""
         ...
 
     async def expect_door(self, number: int, network: str, address: str, port: int, answer: str) -> None:
-        """Something that a fake can connect to; a real node has the pod itself."""
+        """Provide a server for connections of a fake; a real node has the pod's own."""
         ...
 
     def everything(self, number: int) -> object:
-        """All there is to see of a node, to compare two moments."""
+        """Return the visible state of a node, for comparison."""
         ...
 
     async def close(self) -> None: ...
 
 
 class FakeWorld:
-    """Nodes that only remember."""
+    """Nodes in memory."""
 
     def __init__(self, machines: bool = False) -> None:
         self.machines = machines
@@ -109,7 +109,7 @@ class FakeWorld:
         await self.pod(number, sandbox_id, interfaces)
 
     async def serve(self, sandbox_id: str, port: int) -> None:
-        """Pods of a fake answer at every port."""
+        """Do nothing: pods of a fake respond at every port."""
 
     async def expect_door(self, number: int, network: str, address: str, port: int, answer: str) -> None:
         server = await asyncio.start_server(_named(answer), "127.0.0.1", 0)
@@ -152,7 +152,7 @@ class FakeWorld:
 
 
 class RealWorld:
-    """Nodes and pods that are network namespaces, and packets."""
+    """Nodes and pods in network namespaces, with packets."""
 
     def __init__(self, machines: bool = False) -> None:
         self.machines = machines
@@ -170,12 +170,12 @@ class RealWorld:
         return self._nodes[number]
 
     async def restart(self, number: int) -> LinuxDatapath:
-        """Another process in place of the one that looks after a node."""
+        """Replace the process of a node."""
         await self._nodes.pop(number).close()
         return self.node(number)
 
     def namespace(self, sandbox_id: str) -> Path:
-        """The pod's namespace."""
+        """Return the pod's namespace."""
         return self.lab.folder / f"pod-{sandbox_id}"
 
     async def pod(self, number: int, sandbox_id: str, interfaces: Sequence[AttachedInterface]) -> None:
@@ -186,7 +186,7 @@ class RealWorld:
             await self.attach_again(number, sandbox_id, interfaces)
 
     async def machine(self, number: int, sandbox_id: str, interfaces: Sequence[AttachedInterface]) -> None:
-        """A machine whose kernel is that of the sandbox's namespace."""
+        """Run a machine with the kernel of the sandbox's namespace."""
         node, namespace = self.node(number), self.lab.namespace(f"pod-{sandbox_id}")
         made = (await node.attach_taps(sandbox_id, interfaces)).interfaces
         files = [await node.open_tap(sandbox_id, position) for position in range(len(made))]
@@ -194,7 +194,7 @@ class RealWorld:
         self._settle(sandbox_id, interfaces)
 
     def power_off(self, sandbox_id: str) -> None:
-        """A machine ends; what it has of networks stays."""
+        """End a machine; its interfaces stay."""
         self._guests.pop(sandbox_id).close()
 
     async def attach_again(self, number: int, sandbox_id: str, interfaces: Sequence[AttachedInterface]) -> None:
@@ -209,7 +209,7 @@ class RealWorld:
         self.lab.settle(self.namespace(sandbox_id), [each for each in addresses if ":" in each])
 
     async def expect_door(self, number: int, network: str, address: str, port: int, answer: str) -> None:
-        """The pod itself answers."""
+        """Do nothing: the pod itself responds."""
 
     def everything(self, number: int) -> object:
         run_dir, machine = self.lab.folder / f"run-{number}", self.lab.machine(number)
@@ -217,7 +217,7 @@ class RealWorld:
         return self.lab.everything(machine), [str(each) for each in run_dir.rglob("*")]
 
     async def serve(self, sandbox_id: str, port: int) -> None:
-        """Answer at a port of a pod, over both protocols and families, with the pod's name."""
+        """Respond at a port of a pod with the pod's name, over both protocols and families."""
         if (sandbox_id, port) in self._served:
             return
         self._served.add((sandbox_id, port))
@@ -256,7 +256,7 @@ class RealWorld:
     async def answer(
         self, caller: Path, address: str, port: int, protocol: str = "TCP", hope: bool = True
     ) -> str | None:
-        """What is said at an address to somebody in a namespace."""
+        """Return the response to a caller in a namespace at an address."""
         kind = socket.SOCK_STREAM if protocol == "TCP" else socket.SOCK_DGRAM
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         loop = asyncio.get_running_loop()
@@ -270,7 +270,7 @@ class RealWorld:
                 return None
 
     async def close(self, *, remove: bool = True) -> None:
-        """End it; without `remove`, what nodes made goes with their namespaces, which is quicker."""
+        """Stop all servers; without `remove`, the nodes' state is removed with their namespaces, which is faster."""
         try:
             for server in self._servers:
                 server.close()
@@ -330,7 +330,7 @@ def nic(
     mtu: int = 1460,
     leads: Sequence[str] = EVERYWHERE,
 ) -> AttachedInterface:
-    """An interface with addresses such as 10.128.0.5/20, whose gateways are the first addresses of their subnets."""
+    """Return an interface with addresses such as 10.128.0.5/20; gateways are the first addresses of their subnets."""
     return AttachedInterface(
         name=name,
         network=network,
@@ -344,5 +344,5 @@ def nic(
 
 
 def one_network(state: NetworkState, node: int = 1) -> NodeNetworks:
-    """A node with a single network."""
+    """Return the state of a node with a single network."""
     return NodeNetworks((f"198.18.0.{node}",), (state,))
