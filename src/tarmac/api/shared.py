@@ -152,7 +152,7 @@ class ResourceFieldSelector(Struct):
 
 
 class EnvVarSource(Struct):
-    """Where the value of an environment variable comes from. Exactly one of the fields is set."""
+    """The source of an environment variable's value. Exactly one of the fields is set."""
 
     field_ref: Annotated[ObjectFieldSelector | None, Field("A field of the instance.")] = None
     resource_field_ref: Annotated[ResourceFieldSelector | None, Field("An amount of resources.")] = None

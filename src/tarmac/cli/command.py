@@ -54,7 +54,7 @@ class Command:
     epilog: str | None = None
     completes: Mapping[str, str] = field(default_factory=dict[str, str])
     abbreviations: bool = True
-    """Whether unambiguous beginnings of flags are accepted."""
+    """Accept unambiguous beginnings of flags."""
 
     def kind(self, actions: Sequence[str]) -> str:
         """Return the kind that completes the arguments of an action, or an empty string."""

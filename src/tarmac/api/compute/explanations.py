@@ -33,7 +33,7 @@ class Subject(Answered, frozen=True):
 
 
 class ExplanationLine(Answered, frozen=True):
-    """What one rule says, and about which city and node."""
+    """The result of one rule, with the city and node that it concerns."""
 
     answer: Annotated[Answer, Field("Yes; No, which requires an action; Wait, which resolves by itself; Unknown.")]
     reason: Annotated[str, Field("A code of the catalogue of reasons.")]
@@ -45,7 +45,7 @@ class ExplanationLine(Answered, frozen=True):
 
 
 class Explanation(Answered, frozen=True):
-    """Why an object is as it is."""
+    """An explanation of an object's state."""
 
     object: Annotated[Subject, Field("What is explained.")]
     sentence: Annotated[str, Field("All of it in one sentence.")]
@@ -86,7 +86,7 @@ class Reachability(Reach, frozen=True):
 
 
 class Cause(Answered, frozen=True):
-    """Why a manifest is refused."""
+    """A cause of a manifest's rejection."""
 
     field: Annotated[str, Field("The field it is about.")]
     reason: Annotated[str, Field("A code, as in a Status.")]
@@ -94,7 +94,7 @@ class Cause(Answered, frozen=True):
 
 
 class Refused(Answered, frozen=True):
-    """Why something that the manifest asks for cannot run."""
+    """A cause that keeps a part of the manifest from running."""
 
     reason: Annotated[str, Field("A code of the catalogue of reasons.")]
     message: Annotated[str, Field("The reason as a sentence.")]
@@ -112,7 +112,7 @@ class Ending(Answered, frozen=True):
 
 
 class CityPlan(Answered, frozen=True):
-    """What would happen in one city, in numbers of instances."""
+    """The effects in one city, in numbers of instances."""
 
     city: Annotated[str, Field("The city.")]
     create: Annotated[int, Field("Instances that would be made.")] = 0
@@ -129,7 +129,7 @@ class CityPlan(Answered, frozen=True):
 
 
 class Plan(Answered, frozen=True):
-    """What a manifest would do."""
+    """The effects of a manifest."""
 
     accepted: Annotated[bool, Field("Whether the server would take the manifest.")]
     causes: Annotated[list[Cause], Field("Why not.")] = []

@@ -60,7 +60,7 @@ class Capabilities(Struct):
 
 
 class SeccompProfile(Struct):
-    """Which system calls are allowed."""
+    """A filter of system calls."""
 
     type: Annotated[Literal["RuntimeDefault", "Unconfined", "Localhost"], Field("Kind of profile.")]
     localhost_profile: Annotated[str, Field("Profile file on the node, for type Localhost.")] = ""

@@ -25,7 +25,7 @@ Checksum = Annotated[str, Field("sha256:<64 hex digits> of the file as it is fet
 
 
 class ImageSource(Struct):
-    """Where the file is. Exactly one of file and url is set."""
+    """The source of the file. Exactly one of file and url is set."""
 
     file: File = ""
     url: Url = ""
@@ -107,7 +107,7 @@ class MachineImage(Kind):
 
 
 class LocalImageSource(Struct):
-    """Where the file is. Exactly one of url and repository is set."""
+    """The source of the file. Exactly one of url and repository is set."""
 
     url: Annotated[
         str,

@@ -57,7 +57,7 @@ class MetricSpec(Struct):
 
 
 class ScalingPolicy(Struct):
-    """How much may change in a period."""
+    """A limit of changes in a period."""
 
     type: Annotated[Literal["Pods", "Percent"], Field("Whether `value` counts instances or percent.")]
     value: Annotated[int, Field("How many.", minimum=1)]
@@ -65,7 +65,7 @@ class ScalingPolicy(Struct):
 
 
 class ScalingRules(Struct):
-    """How fast to scale in one direction."""
+    """Rules for scaling in one direction."""
 
     stabilization_window_seconds: Annotated[
         int | None, Field("How far back to look for a safer answer, 0 to 3600.", minimum=0, maximum=3600)
@@ -78,7 +78,7 @@ class ScalingRules(Struct):
 
 
 class ScalingBehavior(Struct):
-    """How quickly to scale, with the meaning of autoscaling/v2."""
+    """Rates of scaling, with the meaning of autoscaling/v2."""
 
     scale_up: Annotated[ScalingRules | None, Field("Upward.")] = None
     scale_down: Annotated[ScalingRules | None, Field("Downward; by default stabilised over 300 s.")] = None
@@ -96,7 +96,7 @@ def replicas_path(workload: JsonObject) -> str:
 
 
 class ScaleSettings(Struct):
-    """How many instances each city of the placement has."""
+    """The number of instances in each city of the placement."""
 
     min_replicas: Annotated[int, Field("Fewest instances in each city, 1 to 1000.", minimum=1, maximum=1000)]
     max_replicas: Annotated[

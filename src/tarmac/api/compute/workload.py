@@ -43,7 +43,7 @@ class OnCityLoss(Struct):
 
 
 class Placement(Struct, kw_only=True):
-    """Where instances go, and how many in each city. Exactly one way of choosing places is used."""
+    """Cities and the number of instances in each. Exactly one way of choosing places is used."""
 
     name: Annotated[str, Field("A DNS label, unique in the workload.")]
     city_codes: Annotated[
@@ -58,7 +58,7 @@ class Placement(Struct, kw_only=True):
 
 
 class Rollout(Struct):
-    """How a template change replaces instances: in one city, and from city to city."""
+    """The replacement of instances after a template change: in one city, and from city to city."""
 
     max_unavailable: Annotated[
         IntOrString, Field("Most instances that may be missing meanwhile: a number or a percentage; by default 1.")
@@ -148,7 +148,7 @@ class StartFailure(Struct):
 
 
 class RolloutFailure(Struct, kw_only=True):
-    """Where and why a rollout was stopped."""
+    """The city that stopped a rollout, and the cause."""
 
     city: Annotated[str, Field("The city that failed.")]
     deployment: Annotated[str, Field("Its WorkloadDeployment.")]
@@ -159,7 +159,7 @@ class RolloutFailure(Struct, kw_only=True):
 
 
 class RolloutStatus(Struct, kw_only=True):
-    """How far the newest revision has come, from city to city."""
+    """Progress of the newest revision, from city to city."""
 
     revision: Annotated[int, Field("Number of the newest revision.", minimum=1)]
     wave: Annotated[int, Field("The wave that is under way, or the last one.", minimum=0)]

@@ -22,7 +22,7 @@ class ServiceReference(Struct):
 
 
 class Source(Struct):
-    """Who may use the service, and which address the outside sees. Exactly one of sourceIP and sourceIPClaim is set."""
+    """Pods that may use the service, and their outside address. Exactly one of sourceIP and sourceIPClaim is set."""
 
     service: Annotated[ServiceReference, Field("The Service of the source Pods.")]
     source_ip: Annotated[str, Field("Address the outside sees; a claim bound in the same namespace must hold it.")] = (
@@ -51,7 +51,7 @@ class ServicePort(Struct, kw_only=True):
 
 
 class GatewayChoice(Struct):
-    """Where the traffic leaves the platform."""
+    """The place where the traffic leaves the platform."""
 
     location: Annotated[str, Field("Location of the gateway; by default from the address's class.")] = ""
 

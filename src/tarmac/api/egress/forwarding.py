@@ -179,7 +179,7 @@ class GatewaySpec(Struct):
 
 
 class GatewayNodeStatus(Struct):
-    """What one node says about the address. Only that node writes it."""
+    """The state of the address on one node. Only that node writes it."""
 
     name: Annotated[str, Field("Name of the node.")]
     applied_generation: Annotated[

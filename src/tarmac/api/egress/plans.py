@@ -11,7 +11,7 @@ from tarmac.api.declare import Field
 
 
 class SourcePlan(Answered, frozen=True):
-    """What would become of one source."""
+    """The effect on one source."""
 
     service: Annotated[str, Field("The Service, as namespace/name.")]
     source_ip: Annotated[str, Field("The address that the outside would see.")] = msgspec.field(
@@ -24,7 +24,7 @@ class SourcePlan(Answered, frozen=True):
 
 
 class ExternalPlan(Answered, frozen=True):
-    """What the manifest would do."""
+    """The effects of the manifest."""
 
     accepted: Annotated[bool, Field("Whether the server would take the manifest.")]
     causes: Annotated[list[Cause], Field("Why not.")] = []

@@ -64,7 +64,7 @@ class AllowedNamespaces(Struct):
 
 
 class Inbound(Struct):
-    """Whether a target may connect back."""
+    """Connections from a target to the Service."""
 
     policy: Annotated[Literal["Deny", "FromTarget"], Field("None, or the target.", stored=True)] = "Deny"
     ports: Annotated[list[int], Field("Only to these ports; by default all.", unique=True)] = []
@@ -78,7 +78,7 @@ class QuotaOverride(Struct):
 
 
 class ClassQuota(Struct):
-    """How many addresses may be in use."""
+    """Limits of the addresses in use."""
 
     total: Annotated[int | None, Field("In all.", minimum=0)] = None
     per_namespace: Annotated[int | None, Field("In each namespace.", minimum=0)] = None
@@ -130,7 +130,7 @@ class SourceIPClassSpec(Struct):
 
 
 class PoolUse(Struct):
-    """How many addresses are in which state."""
+    """Numbers of addresses by state."""
 
     family: Annotated[IPFamily, Field("Address family.")]
     location: Annotated[str, Field("The place.")] = ""

@@ -26,7 +26,7 @@ class Provider(Struct):
 
 
 class Coordinates(Struct):
-    """Where on the globe, for maps and distances."""
+    """Coordinates on the globe, for maps and distances."""
 
     latitude: Annotated[str, Field("Degrees north, -90 to 90.", pattern=r"^-?\d{1,2}(\.\d+)?$")]
     longitude: Annotated[str, Field("Degrees east, -180 to 180.", pattern=r"^-?\d{1,3}(\.\d+)?$")]

@@ -21,7 +21,7 @@ MTU = Annotated[int, Field("Largest packet in bytes.", minimum=1300, maximum=885
 
 
 class IPAM(Struct):
-    """Where the network's addresses come from."""
+    """The source of the network's addresses."""
 
     mode: Annotated[Literal["Auto", "Policy"], Field("Auto: ranges are chosen when not given.")]
     ipv4_range: Annotated[

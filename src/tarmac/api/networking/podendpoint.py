@@ -39,7 +39,7 @@ class EndpointInterface(Struct):
 
 
 class PodEndpoint(Kind):
-    """What the network of every node needs to know of a Pod. The server makes it; nobody can write it."""
+    """The facts of a Pod that the network of every node needs. The server makes it; clients cannot write it."""
 
     node: Annotated[str, Field("The node that the pod is bound to.")] = ""
     phase: Annotated[str, Field("Phase of the pod.")] = ""

@@ -30,7 +30,7 @@ class IPBlock(Struct):
 
 
 class PolicyPeer(Struct):
-    """Who may talk: addresses, or instances by label. `ipBlock` stands alone."""
+    """Permitted peers: addresses, or instances by label. `ipBlock` stands alone."""
 
     ip_block: Annotated[IPBlock | None, Field("A range of addresses.")] = None
     pod_selector: Annotated[LabelSelector | None, Field("Instances and Pods by label.")] = None
@@ -62,7 +62,7 @@ class InterfacePolicy(Struct):
 
 
 class NetworkPolicySpec(Struct):
-    """Which instances the rules apply to, and the rules."""
+    """Rules, and the instances that they apply to."""
 
     selector: Annotated[LabelSelector, Field("Instances the policy applies to; empty means all in the namespace.")]
     network: Annotated[str, Field("Only for interfaces on this Network; by default on every one.")] = ""
@@ -78,7 +78,7 @@ class NetworkPolicyStatus(Struct):
 
 
 class NetworkPolicy(Kind):
-    """Who may talk with which instances."""
+    """Rules for the traffic of instances."""
 
     spec: Annotated[NetworkPolicySpec, Field("Which instances, and which traffic.")]
     status: Annotated[NetworkPolicyStatus | None, Field("The policy as it is.")] = None

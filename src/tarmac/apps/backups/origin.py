@@ -37,7 +37,7 @@ class ReadBackup(NamedTuple):
 
 
 class Allowed(NamedTuple):
-    """What the operator accepts."""
+    """Risks that the operator accepts."""
 
     loss: bool = False
     from_another_cluster: bool = False

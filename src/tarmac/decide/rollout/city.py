@@ -14,7 +14,7 @@ from tarmac.decide.rollout.template import template_hash
 
 
 class ObservedSeconds(NamedTuple):
-    """How long this controller process has observed an unchanged state, on its monotonic clock.
+    """Durations of unchanged states that this controller process has observed, on its monotonic clock.
 
     Guards against timestamps written by hosts with wrong clocks. `still`: no progress; `failing`: the same start
     failure; `stable`: complete, and no instance has restarted.

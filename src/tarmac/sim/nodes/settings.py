@@ -115,7 +115,7 @@ def duration_of(text: str) -> float:
 
 
 class PodExit(NamedTuple):
-    """How the programs of a pod end, so many seconds after they have started."""
+    """The end of a pod's programs, `delay` seconds after their start."""
 
     delay: float
     code: int

@@ -58,7 +58,7 @@ class NvmlMissing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class GpuSample:
-    """What NVML says about one GPU now. None: it does not say."""
+    """Current values of one GPU from NVML; None where NVML has no value."""
 
     alive: bool  # it answered
     mig: bool

@@ -29,7 +29,7 @@ class KernelCallFailed(Exception):
 
 @dataclass(slots=True)
 class PendingUpdates:
-    """What the kernel is to be told, by address."""
+    """Pending kernel updates, by address."""
 
     drops: dict[str, list[Effect]] = field(default_factory=dict[str, list[Effect]])  # with the effects that wait for it
     acquisitions: dict[str, Own] = field(default_factory=dict[str, Own])

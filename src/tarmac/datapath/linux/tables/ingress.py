@@ -74,7 +74,7 @@ class ServedAddress:
 
 @dataclass(frozen=True, slots=True)
 class IngressTables:
-    """What the tables of an ingress namespace are about."""
+    """The content of an ingress namespace's tables."""
 
     node_address: str
     own_marks: tuple[str, str]
