@@ -1,6 +1,6 @@
-"""Attacks that are made twice: where the defence meant against them is, and where it was taken away.
+"""Attacks that are made twice: with their defence, and without it.
 
-Where it is, the attack must fail; where it is not, it must succeed. So a test of this sort cannot pass for another
+With the defence the attack must fail; without it, it must succeed. So a test of this kind cannot pass for another
 reason than the one it names.
 """
 
@@ -17,11 +17,11 @@ from tarmac.datapath.linux.nftables import Nftables
 TWICE = pytest.mark.parametrize("defended", [True, False], ids=["defended", "without its defence"])
 _IN_A_SOAK = pytest.param(False, marks=pytest.mark.soak(minutes=0.1, only=True))
 PACKETS_TWICE = pytest.mark.parametrize("defended", [True, _IN_A_SOAK], ids=["defended", "without its defence"])
-"""For attacks with real packets: `make soak` makes those without their defence, which show that the attack works."""
+"""For attacks with real packets: only `make soak` makes those without their defence, to show that the attack works."""
 
 
 class Rule(NamedTuple):
-    """Rules of nftables, by the chain that they are in and words that they have; without words all of the chain's."""
+    """Rules of nftables, by their chain and by words in them; without words all of the chain's."""
 
     chain: str
     words: str = ""
@@ -29,9 +29,9 @@ class Rule(NamedTuple):
 
 @contextmanager
 def without(*defences: Rule, unless: bool) -> Generator[None]:
-    """Leave rules out of all tables that are written meanwhile. They must be among what is written.
+    """Leave rules out of all tables that are written meanwhile. The block must write these rules.
 
-    `unless`: leave them in, and only see to it that they are there.
+    `unless`: keep them, and only check that they are written.
     """
     met: set[Rule] = set()
     run = Nftables._run

@@ -1,4 +1,4 @@
-"""What every suite may ask for, and what none of them leaves to the next."""
+"""Fixtures of every suite, and state that no suite leaves to the next."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    # A collection of garbage would walk over twelve thousand collected tests, for 0.3 s. Nothing thaws them: tests that
-    # measure freeze what they made as well, and the process ends soon.
+    # A garbage collection would walk over twelve thousand collected tests, for 0.3 s. They stay frozen: tests that
+    # measure freeze their own objects as well, and the process ends soon.
     gc.collect()
     gc.freeze()
     if soak.SOAK:
@@ -35,7 +35,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """What needs root says so where there is none."""
+    """Tests that need root report so where there is none."""
     if item.get_closest_marker("root") and os.geteuid() != 0:
         pytest.skip("NOT RUN: needs root (network namespaces, mounts, cgroups)")
     soak.skip_without_soak(item)
@@ -43,6 +43,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(autouse=True)
 def the_log_as_it_was() -> Iterator[None]:
-    """The log is one for the process: a test that listens to it must not make the next one deaf."""
+    """The log is one for the process: a test that changes its handlers must not affect the next one."""
     yield
     configure()

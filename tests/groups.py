@@ -9,7 +9,8 @@ A group shares a fixture that is expensive to start:
 Groups that may run longest start first, so that the run does not end with one worker on a long group and the others
 idle. The `timeout` markers serve as the estimate.
 
-A test marked `last` ends what its group shares, so it runs after all others of its group, whatever its file is called.
+A test marked `last` ends the shared part of its group, so it runs after the rest of its group, independent of the name
+of its file.
 
 Only workers collect, and only the controller schedules, so the workers leave a file with the group of each test. The
 mode `loadgroup` of xdist would append the group to each node id instead; pytest 9.2 ignores that.
@@ -47,7 +48,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: (-estimates[groups[item]], places[item]))
 
 
-@pytest.hookimpl(tryfirst=True)  # the controller schedules as soon as xdist's own hook has told it
+@pytest.hookimpl(tryfirst=True)  # the controller schedules as soon as xdist's own hook has run
 def pytest_collection_finish(session: pytest.Session) -> None:
     """A worker leaves the groups for the controller. Every worker writes the same, so the last rename may win."""
     path = getattr(session.config, "workerinput", {}).get(_FILE)

@@ -40,7 +40,7 @@ class Progress:
         print(f"\nsoak: {len(self._minutes)} tests, about {_spoken(self._total)}", flush=True)
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        """One test is over."""
+        """Print the progress after each test."""
         self._done += self._minutes[nodeid]
         took = _spoken((time.monotonic() - self._began) / 60)
         print(f"\nsoak: {100 * self._done / self._total:.0f} % after {took}, last {nodeid}", flush=True)

@@ -1,4 +1,4 @@
-"""A server in memory with the default admission chain, to create things against."""
+"""A server in memory with the default admission chain."""
 
 from __future__ import annotations
 

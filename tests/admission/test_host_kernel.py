@@ -18,7 +18,7 @@ NEEDS = 'needs the right "use"'
 
 
 def annotated(plural: str, name: str | None) -> Object:
-    """An object that asks for a class where its kind does."""
+    """An object that names a runtime class in the field of its kind."""
     annotations: Object = {"annotations": {"compute.datumapis.com/runtime-class": name}} if name is not None else {}
     metadata: Object = {"name": "x", "namespace": "default"}
     if plural == "instances":

@@ -1,4 +1,4 @@
-"""References of connections from outside: pools that their author may use, ranges that nothing else offers."""
+"""References of connections from outside: pools that their author may use, ranges without another use."""
 
 from __future__ import annotations
 

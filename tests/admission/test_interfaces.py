@@ -1,4 +1,4 @@
-"""Nobody but the controllers that deal in addresses says which networks a Pod is on, and nobody says it twice."""
+"""Only the address controllers set a Pod's networks, and they set them once."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_it_never_changes(world: World, subresource: str) -> None:
 
 
 async def test_an_update_that_leaves_it_out_keeps_it(world: World) -> None:
-    """As `kubectl replace` of a manifest that does not know of it; also where it has no annotations at all."""
+    """As `kubectl replace` of a manifest without the annotation, or without any."""
     for left_out in (holding(None), pod(nodeName="n")):
         world.admit("pods", left_out, old=holding("[]"), operation="UPDATE", user=User("tenant"))
         assert left_out["metadata"]["annotations"] == {ANNOTATION_INTERFACES: "[]"}

@@ -1,4 +1,4 @@
-"""A node lets go of volumes whose disks it has removed, and does nothing else to volumes."""
+"""A node may remove its finalizer from volumes whose disks it has deleted, and change volumes in no other way."""
 
 from __future__ import annotations
 

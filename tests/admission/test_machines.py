@@ -1,4 +1,4 @@
-"""Nobody but the controller of Instances says what a virtual machine is made from, and nobody says it twice."""
+"""Only the controller of Instances sets the definition of a virtual machine, and it sets it once."""
 
 from __future__ import annotations
 

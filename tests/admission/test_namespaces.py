@@ -1,4 +1,4 @@
-"""Nothing is created where nothing can live."""
+"""No object is created in a missing or terminating namespace."""
 
 from __future__ import annotations
 

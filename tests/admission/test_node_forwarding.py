@@ -1,4 +1,4 @@
-"""A node speaks for itself on Forwarders and Gateways, and for no other node."""
+"""A node reports only its own state in Forwarders and Gateways."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def test_nothing_else_of_a_gateway(world: World, new: Object) -> None:
 
 @pytest.mark.parametrize("epoch", [2**62, 2**63 - 1, highest_epoch(1_800_000_000) + 1])
 async def test_no_epoch_that_an_address_cannot_have_reached(world: World, epoch: int) -> None:
-    """Every candidate would continue above it, and messages cannot carry what is above."""
+    """Every candidate would continue above it, and messages cannot hold a higher number."""
     with pytest.raises(Forbidden, match=r"status.nodes\[dfw-0\].epoch: \d+ is more changes of owner"):
         write(world, "gateways", gateway(OTHER, {"name": "dfw-0", "owner": True, "epoch": epoch}), gateway(OTHER))
 

@@ -1,4 +1,4 @@
-"""Nodes touch only their own; certificates are asked for in one's own name."""
+"""Nodes write only their own objects, and request certificates of their own name only."""
 
 from __future__ import annotations
 

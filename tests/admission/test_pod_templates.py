@@ -1,4 +1,4 @@
-"""Templates of Deployments, Jobs and their like: rights are checked for the author, not for the stock controllers."""
+"""Templates of Deployments, Jobs and similar kinds: their author needs the rights, not the stock controllers."""
 
 from __future__ import annotations
 

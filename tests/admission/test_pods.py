@@ -76,7 +76,7 @@ async def test_the_priority_comes_from_the_class(world: World) -> None:
 
 
 async def test_a_class_that_outranks_everybody_takes_the_right_to_use_it(world: World) -> None:
-    """With it, a tenant could end the Pods of all others to have their place."""
+    """With it, a tenant could evict the Pods of all tenants to take their place."""
     for name in ("system-node-critical", "system-cluster-critical"):
         with pytest.raises(Forbidden, match=f'the right "use" on priorityclasses.scheduling.k8s.io "{name}"'):
             world.admit("pods", pod(priorityClassName=name), user=User("jane", groups=("system:authenticated",)))

@@ -1,4 +1,4 @@
-"""A Workload's priority class: its author is asked, not the controller that makes its Pods."""
+"""A Workload's priority class: rights of its author count, not of the controller that creates its Pods."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KINDS = ("workloads", "workloaddeployments", "instances")
 
 
 def named(plural: str, priority: str) -> Object:
-    """An object of a kind, as far as this plugin looks."""
+    """An object of a kind, with the fields that this plugin reads."""
     content = {"priorityClassName": priority}
     spec = content if plural == "instances" else {"template": {"spec": content}}
     return {"metadata": {"name": "web", "namespace": "default"}, "spec": spec}

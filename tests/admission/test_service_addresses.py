@@ -1,4 +1,4 @@
-"""Every Service gets addresses of its own, and gives them back."""
+"""Every Service gets addresses of its own, and returns them."""
 
 from __future__ import annotations
 

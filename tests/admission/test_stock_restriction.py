@@ -1,4 +1,4 @@
-"""The controllers of kube-controller-manager create what users have described, and nothing else."""
+"""The controllers of kube-controller-manager create only objects that users have described."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def owned_by(world: World, plural: str) -> Object:
 
 
 def made(plural: str, metadata: Object, **changes: Any) -> Object:
-    """What a controller makes of the template. Go leaves empty values out."""
+    """Return the object that a controller makes of the template. Go leaves empty values out."""
     spec = {key: value for key, value in copy.deepcopy(SPEC).items() if value} | changes
     if plural == "pods":
         return {"metadata": metadata, "spec": spec}

@@ -1,4 +1,4 @@
-"""A store with objects in it, and the default plugins over it: what admission sees, without HTTP."""
+"""A store with objects in it, and the default plugins over it: the inputs of admission, without HTTP."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class World:
         return next(one for one in CATALOG if one.plural == plural)
 
     async def put(self, plural: str, obj: Object) -> Object:
-        """Store an object as it is, past all checks, with its defaults."""
+        """Store an object without validation, with its defaults."""
         resource, obj = self.resource(plural), copy.deepcopy(obj)
         resource.strategy.default(obj)
         obj["metadata"].setdefault("uid", f"uid-{obj['metadata']['name']}")
@@ -69,7 +69,7 @@ class World:
         await self.store.delete(bucket, key, entry.revision)
 
     async def settle(self) -> None:
-        """Let everything that the events set in motion happen."""
+        """Wait until all effects of the events have happened."""
         for _ in range(10):
             await asyncio.sleep(0)
 

@@ -29,12 +29,12 @@ def make(kind: str, spec: JsonObject, *, name: str = "x", status: JsonObject | N
 
 
 def causes(obj: JsonObject, old: JsonObject | None = None) -> list[str]:
-    """Everything wrong with an object, as "Kind path" lines in order."""
+    """Return all errors of an object, as "Kind path" lines in order."""
     return [f"{error.kind} {error.path}" for error in errors_of(obj, old)]
 
 
 def errors_of(obj: JsonObject, old: JsonObject | None = None) -> list[FieldError]:
-    """Everything wrong with an object."""
+    """Return all errors of an object."""
     errors = FieldErrors()
     strategy = served(obj["kind"]).strategy
     for each in (obj, old):

@@ -136,7 +136,7 @@ def real(documents: list[Document]) -> Iterator[Real]:
 
 
 def created(real: Real, item: Document) -> Document:
-    """The answer to creating an object; a new kind's endpoints may need a moment to appear."""
+    """Return the response to creating an object; a new kind's endpoints may need a moment to appear."""
     namespace = f"/namespaces/{item['metadata'].get('namespace', 'default')}"
     if item["apiVersion"] == "v1":  # of Kubernetes itself, beside ours in an example
         place = "" if item["kind"] == "Namespace" else namespace
@@ -154,7 +154,7 @@ def created(real: Real, item: Document) -> Document:
 def test_a_real_api_server_establishes_every_crd_and_takes_the_examples(real: Real) -> None:
     for number, example in enumerate(sorted(EXAMPLES.glob("*.yaml"))):
         for item in yaml.safe_load_all(example.read_text()):
-            if item["kind"] != "Namespace":  # the others are in several examples, some of them
+            if item["kind"] != "Namespace":  # objects of other kinds are in several examples, under one name
                 item["metadata"]["name"] += f"-{number}"
             answer = created(real, item)
             assert answer["kind"] == item["kind"], (example.name, answer)
@@ -213,7 +213,7 @@ REFUSED = [
 
 
 def refused(item: Document) -> Document:
-    """The Status with which our own checks refuse an object."""
+    """Return the Status with which our own validation rejects an object."""
     resource, obj = served(item["kind"]), copy.deepcopy(item)
     errors = FieldErrors()
     try:
@@ -232,6 +232,6 @@ def test_bounds_are_refused_in_the_words_of_the_real_server(real: Real, item: Do
 
 
 def comparable(status: Document) -> Document:
-    """A Status without the order of its causes, which the real server leaves to chance."""
+    """Return a Status without the order of its causes, which is random on the real server."""
     causes = sorted(status["details"]["causes"], key=lambda cause: (cause["field"], cause["message"]))
     return {**status, "message": sorted(status["message"]), "details": {**status["details"], "causes": causes}}

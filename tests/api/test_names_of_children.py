@@ -1,4 +1,4 @@
-"""Names that are worked out, not chosen: valid, bounded, and different for what is different."""
+"""Derived names of children: valid, bounded, and different for different inputs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_deployment_has_a_name_of_its_own_for_each_workload_placement_and_city
         deployment_name("web-us", "", "DFW"),
     ]
     assert all(one != other for one, other in combinations(names, 2))
-    assert names[0] == deployment_name("web", "us", "dfw"), "however the city is written"
+    assert names[0] == deployment_name("web", "us", "dfw"), "for any spelling of the city"
     assert names[0].startswith("web-dfw-")
 
 

@@ -1,6 +1,6 @@
 """The servers the client's contract is checked against: a model, ours (in process and over TLS), and the real one.
 
-Ours is the whole control plane as `tarmac server` composes it, over a store in memory; its controllers are at work too.
+Ours is the whole control plane as `tarmac server` composes it, over a store in memory; its controllers run too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One client per backend. The real server needs `PEERS=1` and says so when it is not there."""
+"""One client per backend. The real server needs `PEERS=1`; without it, its tests skip with that reason."""
 
 from __future__ import annotations
 

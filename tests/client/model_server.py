@@ -1,9 +1,8 @@
 """A model of an API server: the semantics a client depends on, in memory, with faults on demand.
 
-It is handed to `LocalTransport` in place of the real server. Objects live under their URL path; every write takes the
-next version and is appended to a history that watches replay from. Faults are methods a test calls: cut every stream,
-cut one in the middle of an event, send garbage, repeat events, forget history, refuse requests, restore an older
-state.
+`LocalTransport` gets it in place of the real server. Objects live under their URL path; every write takes the next
+version and is appended to a history that watches replay from. Faults are methods a test calls: cut every stream, cut
+one in the middle of an event, send garbage, repeat events, forget history, refuse requests, restore an older state.
 """
 
 from __future__ import annotations
@@ -83,7 +82,7 @@ class StreamAnswer:
 
 @dataclass(frozen=True)
 class Place:
-    """What a path points at."""
+    """The object or collection of a path."""
 
     kind: Kind
     namespace: str = ""
@@ -113,7 +112,7 @@ class Written:
 
 @dataclass
 class ModelServer:
-    """The server. `handle` is what the transport calls."""
+    """The server. The transport calls `handle`."""
 
     clock: Clock = field(default_factory=ManualClock)
     randomness: Randomness = field(default_factory=lambda: Randomness(1))

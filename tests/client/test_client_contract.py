@@ -25,7 +25,7 @@ from tests.client.conftest import WHOLE_SERVERS
 
 Json = dict[str, Any]
 
-# The model knows no validation, field ownership or dry runs.
+# The model has no validation, field ownership or dry runs.
 whole_servers = pytest.mark.parametrize("client", WHOLE_SERVERS, indirect=True)
 
 
@@ -35,7 +35,7 @@ def config_map(namespace: str, name: str, labels: dict[str, str] | None = None, 
 
 
 OURS = "made-by=test"
-"""Servers put things of their own into a namespace; this selects ours."""
+"""Servers create objects of their own in a namespace; this selects ours."""
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ async def test_a_patch_for_one_object_does_not_touch_another_of_its_name(
     await maps.create(config_map(namespace, "a", v="1"))
     with pytest.raises(Conflict, match=r"metadata\.uid"):
         await maps.patch("a", {"data": {"v": "3"}}, namespace, uid=uid)
-    with pytest.raises(Invalid):  # what else is wrong stays what it is
+    with pytest.raises(Invalid):  # other errors keep their type
         await maps.patch("a", {"metadata": {"labels": {"-": "x"}}}, namespace, uid="")
     assert (await maps.get("a", namespace))["data"] == {"v": "1"}
 

@@ -20,7 +20,7 @@ Outcome = Callable[[], RetryAfter | None]
 
 
 class Loop:
-    """A controller whose reconciler does what the test says."""
+    """A controller whose reconciler has a result of the test's choice."""
 
     def __init__(self, workers: int = 2) -> None:
         self.clock = ManualClock()
@@ -89,7 +89,7 @@ async def test_failures_are_retried_later_and_later(error: Exception, capsys: py
         assert 6 <= len(waits) <= 14
         assert waits[-1] > 10 * waits[0]
         logged = "reconcile failed" in capsys.readouterr().err
-        assert logged == (error in FAILURES), "failures are logged, lost races are not"
+        assert logged == (error in FAILURES), "failures are logged, conflicts are not"
         loop.outcome = lambda: None
         await loop.pass_time(600)
         assert loop.controller.results["success"] == 1

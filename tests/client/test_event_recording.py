@@ -1,4 +1,4 @@
-"""Events tell people what happened without flooding the server or holding anybody up."""
+"""Events report without flooding the server or blocking callers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Feeds: one watch, several readers, and only what they keep of it."""
+"""Feeds: one watch, several readers, and only the parts that they keep."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def change(type: EventType, name: str, value: str, uid: str = "1") -> Change:
 
 
 class Reader:
-    """Keeps the text of each object; what says `no` is not kept."""
+    """Keeps the text of each object, except for `no`."""
 
     def __init__(self) -> None:
         self.words: list[Word] = []
@@ -36,7 +36,7 @@ class Reader:
 
 
 def take(kept: Kept[str], state: list[Change]) -> None:
-    """A whole state, without a pause."""
+    """Take a whole state, without a pause."""
     for _ in kept.replaced(state):
         pass
 

@@ -1,4 +1,4 @@
-"""Whatever happens to the connection, an informer's copy ends up exact and its handlers hear of each change once."""
+"""After any fault of the connection, an informer's copy is exact, and its handlers get each change once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Json = dict[str, Any]
 
 
 class World:
-    """A model server, a client to it, and an informer with everything its handler heard."""
+    """A model server, a client to it, and an informer with all calls of its handler."""
 
     def __init__(self, **options: Any) -> None:
         self.clock = ManualClock()
@@ -44,7 +44,7 @@ class World:
         self.heard.append((verb, item.metadata.name, item.object.get("data", {}).get("v", "")))
 
     async def settle(self) -> None:
-        """Let everything that can happen without time passing happen; then let waits end."""
+        """Run all tasks that need no time; then let timers expire."""
         for _ in range(6):
             for _ in range(20):
                 await asyncio.sleep(0)
@@ -353,7 +353,7 @@ async def test_a_late_handler_hears_what_is_there() -> None:
 
 
 def test_random_faults_never_lose_or_invent_an_event() -> None:
-    """The copy equals the truth after every storm; what handlers heard replays to the same copy, step by step."""
+    """After random faults the copy equals the server's state; the handler's calls replay to it, step by step."""
 
     @seed(20261115)
     @given(st.integers(0, 2**32), st.booleans())

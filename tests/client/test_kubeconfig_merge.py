@@ -1,4 +1,4 @@
-"""The context of a local server in a user's kubeconfig: added, renewed and removed, and nothing else is touched."""
+"""The context of a local server in a user's kubeconfig: added, renewed and removed, without any other change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""At most one leader, whatever clocks and networks do; a deposed one cannot write."""
+"""At most one leader, with any clocks and networks; a deposed one cannot write."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Link:
 
 
 class Contender:
-    """One process: its link, its elector, and a job that writes as long as it may."""
+    """One process: its link, its elector, and a job that writes as long as it leads."""
 
     def __init__(self, name: str, server: ModelServer, clock: ManualClock, skew: float, seed: int) -> None:
         self.link = Link(server, clock)
@@ -142,7 +142,7 @@ async def test_wall_clocks_do_not_matter(skew: float) -> None:
         for each in scene.contenders:
             each.clock.skew -= 1000 * skew
         await scene.pass_time(60)
-        assert scene.leader is first, "a jump of a wall clock deposes nobody"
+        assert scene.leader is first, "a jump of a wall clock deposes no leader"
 
     await _scene(scene, play)
 
@@ -247,7 +247,7 @@ async def test_a_store_that_takes_nearly_five_seconds_for_a_write_keeps_its_lead
             await scene.pass_time(1)
             assert scene.leader is scene.contenders[0]
         assert scene.contenders[0].epochs == [0]
-        scene.contenders[0].link.writes_take = 0.0  # nobody moves the clock for the last one
+        scene.contenders[0].link.writes_take = 0.0  # the last one waits without the clock
 
     await _scene(scene, play)
 

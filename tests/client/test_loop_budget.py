@@ -1,4 +1,4 @@
-"""Controllers leave the loop to others after ten milliseconds of a turn, whatever they have to do."""
+"""Controllers yield the loop after ten milliseconds of a turn, with any amount of work."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tarmac.controllers.writes import in_batches
 UNIT_SECONDS = 0.001
 MAX_UNITS_PER_TURN = (
     2 * round(MAX_SECONDS / UNIT_SECONDS) + 1
-)  # pieces of one turn: those that fit, and those that were woken for it
+)  # steps of one turn: those that fit, and those that were woken for it
 
 
 class Watch:
-    """Counts what is done between two turns of the loop."""
+    """Counts the work between two turns of the loop."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -34,7 +34,7 @@ class Watch:
         self.longest = max(self.longest, self._since)
 
     async def turn_until(self, total: int) -> int:
-        """Turns that it took."""
+        """Return the number of turns until the condition holds."""
         for number in range(100_000):
             if self.done.total() >= total:
                 return number
@@ -58,7 +58,7 @@ async def test_a_thousand_keys_are_no_single_turn_and_each_is_reconciled() -> No
     await running
     assert watch.longest <= MAX_UNITS_PER_TURN
     assert set(watch.done.values()) == {1}
-    assert took < 1000, "nor one key in each turn, which would cost more than it is worth"
+    assert took < 1000, "nor one key in each turn, which would cost too much"
 
 
 async def test_everybody_who_asks_often_has_a_share() -> None:
@@ -118,7 +118,7 @@ async def test_one_that_is_cancelled_in_line_leaves_its_place_to_the_next() -> N
 
 
 async def test_where_time_does_not_pass_within_a_turn_nobody_waits() -> None:
-    """As in the simulator, whose stories must not depend on how fast the machine is."""
+    """As in the simulator, whose results must not depend on the speed of the machine."""
     clock, done = ManualClock(), 0
     for _ in range(1000):
         await loop_budget(clock).wait()
@@ -127,7 +127,7 @@ async def test_where_time_does_not_pass_within_a_turn_nobody_waits() -> None:
 
 
 async def test_a_batch_of_writes_is_no_single_turn() -> None:
-    """Each has its preparations, which come before the request that would wait."""
+    """Each write has a preparation, which comes before the request that would wait."""
     watch = Watch()
 
     async def act(subject: int) -> None:

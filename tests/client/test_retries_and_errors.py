@@ -1,4 +1,4 @@
-"""Retried refusals, and the exceptions of all other ones."""
+"""Retried errors, and the exceptions of all other ones."""
 
 from __future__ import annotations
 

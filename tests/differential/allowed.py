@@ -1,4 +1,4 @@
-"""The differences that are allowed, each with its reason. Anything else fails, and so does an entry that nothing needs.
+"""The differences that are allowed, each with its reason. All other ones fail, and so does an unused entry.
 
 `case` and `where` are regular expressions over the whole id of a case and the whole place of a difference.
 """
@@ -11,18 +11,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Allowed:
-    """A kind of difference that is meant to be."""
+    """A kind of difference that is intended."""
 
     reason: str
     case: str
     where: str
 
     def covers(self, case: str, where: str) -> bool:
-        """Whether this entry speaks of that difference."""
+        """Return true if this entry matches that difference."""
         return bool(re.fullmatch(self.case, case) and re.fullmatch(self.where, where))
 
 
-# Subresources that Kubernetes does not have: why an object is as it is, and what a change would do.
+# Subresources that Kubernetes does not have, such as explanations of a state and previews of a change.
 SUBRESOURCES_OF_OUR_OWN = frozenset({"why", "plan", "connections", "console", "ledger", "power", "recordings", "vnc"})
 
 _ANY = ".*"

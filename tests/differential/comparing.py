@@ -1,4 +1,4 @@
-"""Says in words where two plays of one case differ."""
+"""Describes the differences between two runs of one case."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ABSENT = object()
 
 @dataclass(frozen=True)
 class Difference:
-    """One place where the servers disagree: `where` is `2/body.metadata.name` for the answer to the second request."""
+    """One difference between the servers: `where` is `2/body.metadata.name` for the response to the second request."""
 
     where: str
     real: Any
@@ -43,7 +43,7 @@ def _compare(where: str, real: Any, ours: Any) -> Iterator[Difference]:
 
 
 def report(case: Case, found: Sequence[Difference]) -> str:
-    """The differences under the requests they belong to."""
+    """Return the differences under the requests they belong to."""
     lines = [f"{case.id}: the servers differ"]
     for number, step in enumerate(_flat(case.steps), start=1):
         lines.append(f"{number}. {step.method} {step.path}" + (f"  {_shown(step.body)[:200]}" if step.body else ""))

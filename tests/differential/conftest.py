@@ -1,4 +1,4 @@
-"""The pair of servers that the cases are played on."""
+"""The pair of servers on which the cases run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Pair:
 
 @pytest.fixture(scope="session")
 def pair(peer: Peer, tmp_path_factory: pytest.TempPathFactory) -> Generator[Pair]:
-    """Both servers without controllers, our kinds as CRDs on the real one, and the same places on both."""
+    """Both servers without controllers, our kinds as CRDs on the real one, and the same locations on both."""
     with TarmacProcess(tmp_path_factory.mktemp("tarmac") / "data", "--controllers=-*") as tarmac:
         ca = (tarmac.data_dir / "pki" / "ca.crt").read_text()
         real = Server("kube-apiserver", peer.url, peer.ca, token=peer.token)

@@ -1,7 +1,7 @@
-"""Takes out of an answer what no two servers share, and nothing else.
+"""Removes from a response the values that differ between any two servers, and no other.
 
-Uids, resource versions, generated names and cluster addresses become ordinals in the order in which a play first shows
-them. So `<version 2>` in both answers still says that the same write is meant, and that it is not the first one.
+Uids, resource versions, generated names and cluster addresses become ordinals in the order of their first appearance.
+So `<version 2>` in both responses still means the same write, and not the first one.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 _UID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 _TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _SERVER = re.compile(r"\b127\.0\.0\.1:\d+\b")
-_VERSION = re.compile(r"(?<=\()\d+(?=\))")  # as conflicts tell it
+_VERSION = re.compile(r"(?<=\()\d+(?=\))")  # as conflicts print it
 _QUOTED_OBJECT = re.compile(r'Invalid value: "(\{.*\}|map\[.*\])": ', re.DOTALL)  # keys come in any order
 _CURRENT = re.compile(r"(?<=current: )\d+")
-_ISSUER = re.compile(r"https://kubernetes\.default\.svc(\.cluster\.local)?")  # whatever the operator likes
+_ISSUER = re.compile(r"https://kubernetes\.default\.svc(\.cluster\.local)?")  # the operator's choice
 _LONGEST_PREFIX = 58
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _AGE = re.compile(r"^\d+s$")
@@ -24,18 +24,18 @@ _ADDRESS = re.compile(r"^10\.\d+\.\d+\.\d+$")
 
 
 class Normaliser:
-    """The memory of one play on one server."""
+    """The state of one run on one server."""
 
     def __init__(self) -> None:
         self._ordinals: dict[str, dict[str, str]] = {}
         self._generated: list[re.Pattern[str]] = []
 
     def expect_names(self, prefix: str) -> None:
-        """Names with this prefix and a random suffix are going to be made up."""
+        """Expect generated names with this prefix and a random suffix."""
         self._generated.append(re.compile(rf"(?<={re.escape(prefix[:_LONGEST_PREFIX])})[{_SUFFIX_LETTERS}]{{5}}\b"))
 
     def __call__(self, value: Any, key: str = "") -> Any:
-        """The comparable form of a decoded body, or of text."""
+        """Return the comparable form of a decoded body, or of text."""
         if isinstance(value, dict):
             return self._object(value)
         if isinstance(value, list):
@@ -84,7 +84,7 @@ _BY_KEY: dict[str, Callable[[Normaliser, str], str]] = {
 
 
 def _is_bookmark(value: dict[str, Any]) -> bool:
-    """Whether it is the bare object of a BOOKMARK event, which has a version and no name."""
+    """Return true for the bare object of a BOOKMARK event, which has a version and no name."""
     return not value["metadata"].get("name")
 
 

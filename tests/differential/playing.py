@@ -1,4 +1,4 @@
-"""Plays a case on one server and writes down what a client can see of every answer."""
+"""Runs a case on one server and records the visible parts of every response."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _VARIABLE = re.compile(r"\$(\w+)")
 
 
 class Play:
-    """One case on one server, in a namespace of its own that both servers call the same."""
+    """One case on one server, in a namespace with the same name on both."""
 
     def __init__(self, server: Server, namespace: str) -> None:
         self._server = server
@@ -27,7 +27,7 @@ class Play:
         self._normalise = Normaliser()
 
     def run(self, case: Case) -> list[Json]:
-        """What was seen, one entry for each step, those inside watches included."""
+        """Return the records, one for each step, including those inside watches."""
         return [seen for step in case.steps for seen in self._step(step)]
 
     def _step(self, step: Step) -> Iterator[Json]:
@@ -86,7 +86,7 @@ class Play:
 
 
 def find(body: Any, path: str) -> Any:
-    """The value at a dotted path, where a number picks from a list; None when it is not there."""
+    """Return the value at a dotted path, where a number picks from a list; None when it is missing."""
     for part in path.split("."):
         if isinstance(body, list) and part.lstrip("-").isdigit():
             body = body[int(part)] if -len(body) <= int(part) < len(body) else None
@@ -96,13 +96,13 @@ def find(body: Any, path: str) -> Any:
 
 
 def play(case: Case, namespace: str, server: Server) -> list[Json]:
-    """A whole case in a new namespace."""
+    """Run a whole case in a new namespace."""
     _prepare(server, namespace)
     return Play(server, namespace).run(case)
 
 
 def _prepare(server: Server, namespace: str) -> None:
-    """Make a namespace, and the account that its pods run under where no controller does that."""
+    """Create a namespace, and its pods' account where no controller does that."""
     body = json.dumps({"metadata": {"name": namespace}}).encode()
     made = server.send("POST", "/api/v1/namespaces", {"Content-Type": "application/json"}, body, True)
     assert made.status == 201, made.body
@@ -113,7 +113,7 @@ def _prepare(server: Server, namespace: str) -> None:
 
 
 def wait_until_served(server: Server, path: str, seconds: float = 30) -> None:
-    """Wait until a path answers with success."""
+    """Wait until a path responds with success."""
     deadline = time.monotonic() + seconds
     while (answer := server.send("GET", path, {}, None, True)).status != 200:
         assert time.monotonic() < deadline, (server.name, path, answer.body)

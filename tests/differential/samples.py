@@ -98,5 +98,5 @@ SAMPLES: dict[str, tuple[str, Json]] = {
 
 
 def without_labels(body: Json) -> Json:
-    """The same object, less by its labels."""
+    """Return the same object without its labels."""
     return {**body, "metadata": {"name": body["metadata"]["name"]}}

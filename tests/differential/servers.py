@@ -1,4 +1,4 @@
-"""The two servers of a comparison, spoken to with nothing but the standard library's HTTP client."""
+"""The two servers of a comparison, called by the standard library's HTTP client only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TIMEOUT = 10.0  # seconds to wait for bytes that should come at once
 
 @dataclass(frozen=True)
 class Answer:
-    """A whole HTTP answer."""
+    """A whole HTTP response."""
 
     status: int
     headers: Mapping[str, str]  # lower-case names
@@ -42,7 +42,7 @@ class Server:
     def stream(
         self, path: str, headers: Mapping[str, str], as_admin: bool
     ) -> Generator[tuple[Answer, Iterator[bytes]]]:
-        """A watch: the head of the answer, and its lines as they come until the end or `TIMEOUT` is over."""
+        """Open a watch: the head of the response, and its lines as they arrive until the end or `TIMEOUT`."""
         with self._connection(as_admin) as connection:
             answer = self._ask(connection, "GET", path, headers, None, as_admin)
             failed = answer.status >= 400

@@ -38,7 +38,7 @@ def config_map(name: str = "a", data: Json = None, **metadata: Any) -> Json:
 
 
 def pod(name: str = "a", spec: Json = None, **metadata: Any) -> Json:
-    """A Pod that needs nothing of its namespace but the default account."""
+    """A Pod that needs only the default account of its namespace."""
     base = {
         "containers": [{"name": "main", "image": "registry.example/app:1"}],
         "serviceAccountName": "default",
@@ -54,7 +54,7 @@ def service(name: str = "a", spec: Json = None, **metadata: Any) -> Json:
 
 
 def role(name: str = "a", rules: Json = None, **metadata: Any) -> Json:
-    """A Role that lets read pods."""
+    """A Role with the right to read pods."""
     rules = rules if rules is not None else [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]
     kind = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role"}
     return {**kind, "metadata": meta(name, **metadata), "rules": rules}
@@ -100,7 +100,7 @@ def deployment(name: str = "a", **metadata: Any) -> Json:
     return {**whole, "kind": "WorkloadDeployment", "spec": spec}
 
 
-# What Workloads refer to: (collection, object).
+# Objects that Workloads refer to: (collection, object).
 CLUSTER_OBJECTS: tuple[tuple[str, Json], ...] = (
     (
         "/apis/networking.datumapis.com/v1alpha/locations",

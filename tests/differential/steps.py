@@ -1,7 +1,7 @@
 """The requests of a case, written once and sent to both servers.
 
-A path, header or body may mention `$ns` (the namespace of the case) and whatever an earlier step kept by name:
-`get(f"{MAPS}/a").keep(rv="metadata.resourceVersion")` makes `$rv` known. Values are kept for each server by itself.
+A path, header or body may contain `$ns` (the namespace of the case) and names that an earlier step kept:
+`get(f"{MAPS}/a").keep(rv="metadata.resourceVersion")` sets `$rv`. Each server has its own values.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ APPLY_PATCH = "application/apply-patch+yaml"
 
 @dataclass(frozen=True)
 class Step:
-    """One request. `events` makes it a watch: so many are read, those of the steps `during` it included."""
+    """One request. `events` makes it a watch: so many are read, including those of the steps `during` it."""
 
     method: str
     path: str
-    body: Json = None  # bytes are sent as they are, anything else as JSON
+    body: Json = None  # bytes are sent unchanged, other values as JSON
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     kept: Mapping[str, str] = field(default_factory=dict[str, str])
     view: Callable[[Json], Json] | None = None
@@ -37,15 +37,15 @@ class Step:
     shown: tuple[str, ...] = ()
 
     def keep(self, **paths: str) -> Step:
-        """Remember values of the answer under names: `keep(rv="metadata.resourceVersion")`."""
+        """Keep values of the response under names: `keep(rv="metadata.resourceVersion")`."""
         return replace(self, kept={**self.kept, **paths})
 
     def sending(self, content_type: str) -> Step:
-        """Say what the body is."""
+        """Set the content type of the body."""
         return self.having({"Content-Type": content_type})
 
     def accepting(self, accept: str) -> Step:
-        """Ask for a form of answer."""
+        """Set the accepted content type."""
         return self.having({"Accept": accept})
 
     def having(self, headers: Mapping[str, str]) -> Step:
@@ -53,11 +53,11 @@ class Step:
         return replace(self, headers={**self.headers, **headers})
 
     def viewing(self, view: Callable[[Json], Json]) -> Step:
-        """Compare only what `view` makes of the answer's body."""
+        """Compare only the result of `view` on the response's body."""
         return replace(self, view=view)
 
     def showing(self, *headers: str) -> Step:
-        """Compare these headers of the answer, too (lower-case names)."""
+        """Compare these headers of the response, too (lower-case names)."""
         return replace(self, shown=headers)
 
     def anonymous(self) -> Step:
@@ -103,7 +103,7 @@ def watch(path: str, *during: Step, events: int) -> Step:
 
 @dataclass(frozen=True)
 class Case:
-    """Steps that make one point about one feature of the API."""
+    """Steps that test one aspect of one feature of the API."""
 
     feature: str
     title: str
@@ -111,7 +111,7 @@ class Case:
 
     @property
     def id(self) -> str:
-        """How pytest names it."""
+        """The test id for pytest."""
         return f"{self.feature}: {self.title}"
 
 
@@ -124,5 +124,5 @@ def feature(name: str, **cases: tuple[Step, ...] | Step) -> list[Case]:
 
 
 def body_bytes(body: Json) -> bytes | None:
-    """What goes over the wire."""
+    """Return the encoded body."""
     return body if body is None or isinstance(body, bytes) else json.dumps(body).encode()

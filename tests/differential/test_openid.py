@@ -1,4 +1,4 @@
-"""Tokens of an OpenID Connect issuer: taken or refused by ours as by kube-apiserver, and as the same user."""
+"""Tokens of an OpenID Connect issuer: ours accepts and rejects the same ones as kube-apiserver, for the same user."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def by_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trusting]:
 
 
 def _wait_for_keys(server: Server, issuer: FakeIssuer) -> None:
-    """The real one asks its issuer by and by."""
+    """The real server fetches the issuer's keys after some time."""
     deadline = time.monotonic() + 60
     while _whoami(server, issuer.token(hd="example.com", email="j@example.com"))[0] != 201:
-        assert time.monotonic() < deadline, "the real server never took a token"
+        assert time.monotonic() < deadline, "the real server never accepted a token"
         time.sleep(0.5)
 
 
@@ -101,7 +101,7 @@ def test_both_take_a_new_key_and_refuse_when_the_issuer_is_down(by_address: Trus
     issuer.up = True
     issuer.keys["new"] = OTHER_RSA_KEY
     assert _whoami(pair.real, new)[0] == 201
-    deadline = time.monotonic() + 15  # ours asks an issuer once in ten seconds
+    deadline = time.monotonic() + 15  # ours queries an issuer once in ten seconds
     while _whoami(pair.ours, new)[0] != 201:
         assert time.monotonic() < deadline
         time.sleep(0.5)

@@ -1,4 +1,4 @@
-"""Sends the same requests to the real kube-apiserver and to ours, and compares what clients can see of the answers."""
+"""Sends the same requests to the real kube-apiserver and to ours, and compares the visible parts of the responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of large documents, where the servers serve different kinds and only those of both can be compared."""
+"""Parts of large documents, where the servers have different kinds and only common ones are comparable."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _in_order(entries: Json, key: str, of: str = "") -> Json:
 
 
 def _is_our_own(name: str) -> bool:
-    """A custom resource's scale cannot be inside a list, as that of a Workload is: no other server can offer it."""
+    """A list cannot contain scales of custom resources, as that of Workloads is: no other server can offer it."""
     return name.rpartition("/")[2] in SUBRESOURCES_OF_OUR_OWN or name == "workloads/scale"
 
 
@@ -67,13 +67,13 @@ def keys(*path: str) -> View:
 
 
 def index_entries(body: Json) -> Json:
-    """The entries of the OpenAPI index, but for groups that only one of the servers has."""
+    """The entries of the OpenAPI index, without groups that only one of the servers has."""
     served = {group for group, _ in SERVED} - {_METRICS} | {"compute.datumapis.com", "networking.datumapis.com"}
     return sorted(path for path in body["paths"] if path.count("/") == 0 or _group(path) in {"", *served})
 
 
 def _group(path: str) -> str:
-    """The group that a document is about; none for what is beside groups."""
+    """Return the group of a document; empty for documents outside groups."""
     return path.split("/")[1] if path.startswith("apis/") else ""
 
 
@@ -91,7 +91,7 @@ def _shared(name: str, schema: Json) -> Json:
 
 
 def known_types(document: str, *path: str) -> View:
-    """The types at a path, those that ours serves: the real server has more kinds."""
+    """The types at a path, limited to those that ours serves: the real server has more kinds."""
     ours = at(json.loads(read_generated(f"openapi/{document}")), *path)
 
     def view(body: Json) -> Json:
@@ -102,7 +102,7 @@ def known_types(document: str, *path: str) -> View:
 
 
 def at(body: Json, *path: str) -> Json:
-    """What is at a path."""
+    """Return the part of a body at a path."""
     for part in path:
         body = body[part]
     return body
@@ -114,7 +114,7 @@ def nothing(_: Json) -> Json:
 
 
 def claims(body: Json) -> Json:
-    """A TokenRequest whose token is shown as the names of its claims, those of kubernetes.io with their values."""
+    """Return a TokenRequest with the names of its token's claims, those of kubernetes.io with their values."""
     payload = body["status"]["token"].split(".")[1]
     said = json.loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
     audience = ["<issuer>" if each == said["iss"] else each for each in said["aud"]]

@@ -1,7 +1,7 @@
 """A newcomer: a machine with neither `kubectl` nor `tarmac` on its PATH, `make run` in one terminal, pages in another.
 
-What the newcomer knows is what a page says and what `make run` prints: the commands that it offers for programs that
-are not there are typed as they stand, and so is the one that removes everything in the end.
+The newcomer knows only the pages and the output of `make run`: the commands that it offers for missing programs are
+typed unchanged, and so is the one that removes everything in the end.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tools.cache import ROOT, cache_root
 
 SYSTEM = "/usr/sbin:/usr/bin:/sbin:/bin"
 MISSING = {"kubectl", "tarmac"}
-# where pages say that things are; a test has its own
+# the paths in the pages; a test has its own
 DATA_DIR = "/var/lib/tarmac"
-# a port that is free, and metrics that are looked at more often than a page would have a reader wait for
+# a free port, and metrics that are sampled more often than in the pages
 _OF_THE_TEST = "--listen 127.0.0.1:0 --autoscaler-sync-period 3s"
 _RUN = re.compile(r"make run(?: ARGS='([^']*)')?")
 _OFFER = re.compile(r"is not on the PATH: .*?(export PATH=.*:\$PATH)$", re.MULTILINE)
@@ -32,7 +32,7 @@ _REMOVAL = re.compile(r"`(tarmac down --data-dir \S+)`")
 
 
 class Terminal:
-    """A shell that keeps what is exported, in a folder that looks like the clone."""
+    """A shell that keeps exported variables, in a folder that looks like the clone."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "clone"
@@ -45,15 +45,15 @@ class Terminal:
         self._exported.touch()
 
     def run(self, command: str) -> str:
-        """What a command prints. Only where this machine's data directory is, is not as the page says."""
+        """Return the output of a command. Only this machine's data directory differs from the page."""
         command = command.replace(DATA_DIR, str(self.data_dir))
-        assert "tarmac down" not in command or str(self.data_dir) in command, "that would be another planet's end"
+        assert "tarmac down" not in command or str(self.data_dir) in command, "that would end another planet"
         script = f". {self._exported}\n{command}\ncode=$?\nexport -p > {self._exported}\nexit $code"
         return shell(script, self.environment, self.folder).replace(str(self.data_dir), DATA_DIR)
 
 
 def bare_machine(folder: Path) -> dict[str, str]:
-    """An environment with what a Debian has, and without what it has not; built parts are in the cache all the same."""
+    """Return an environment with a plain Debian's programs, without the missing ones; the cache has built parts."""
     binaries = folder / "system"
     binaries.mkdir()
     for each in (program for place in SYSTEM.split(":") for program in Path(place).iterdir()):
@@ -65,7 +65,7 @@ def bare_machine(folder: Path) -> dict[str, str]:
 
 @contextmanager
 def first_steps(page: Path, folder: Path) -> Generator[Terminal]:
-    """`make run` as the page says, until it has been stopped with ^C and removed as it says itself."""
+    """Run `make run` like the page, until it is stopped with ^C and removed by the command that it prints."""
     terminal, log = Terminal(folder), folder / "make-run.log"
     match = next(match for line in code(page.read_text()) if (match := _RUN.match(line)))
     places = f"--data-dir {terminal.data_dir} --kubeconfig {folder / '.kube' / 'config'}"
@@ -87,7 +87,7 @@ def first_steps(page: Path, folder: Path) -> Generator[Terminal]:
 
 
 def _follow(process: subprocess.Popen[str], terminal: Terminal, log: Path) -> None:
-    """Wait for the ready line, and take up what is offered beside it."""
+    """Wait for the ready line, and run the commands that are offered with it."""
     assert process.stdout is not None
     said = process.stdout.readline().rstrip("\n")
     ready = READY.match(said)
@@ -99,7 +99,7 @@ def _follow(process: subprocess.Popen[str], terminal: Terminal, log: Path) -> No
 
 
 def _leave(process: subprocess.Popen[str], terminal: Terminal, log: Path) -> None:
-    """^C, and what it says then."""
+    """Press ^C, and check the output."""
     os.killpg(process.pid, signal.SIGINT)
     process.wait(60)
     removal = _REMOVAL.search(log.read_text())

@@ -1,4 +1,4 @@
-"""The pages a reader has, and what stands in them as code."""
+"""The pages of the documentation, and the code in them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def pages() -> list[Path]:
 
 
 def code(text: str) -> list[str]:
-    """What is set as code: lines of blocks, those that a backslash continues as one, and spans."""
+    """Return the code in a text: lines of blocks, those with a backslash joined, and spans."""
     found: list[str] = []
     for match in _CODE.finditer(text):
         found += (match["span"] or match["block"].replace("\\\n", " ")).splitlines()
@@ -29,11 +29,11 @@ def code(text: str) -> list[str]:
 
 
 def blocks(text: str) -> list[str]:
-    """Blocks of code that name no language: commands to type."""
+    """Return blocks of code without a language: commands to type."""
     found = re.findall(r"^```([^\n]*)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     return [block for language, block in found if not language]
 
 
 def prose(text: str) -> str:
-    """The rest of it."""
+    """Return the text outside code."""
     return _CODE.sub("", text)

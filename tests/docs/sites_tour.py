@@ -1,9 +1,9 @@
-"""The tutorial of three sites, played: machines from the package alone, and a block of commands for each by its name.
+"""The tutorial of three sites, executed: machines from the package alone, and a block of commands for each by its name.
 
-There is no systemd in such machines; a `systemctl` that knows a handful of words runs what the package's own units say.
-An etcd member runs beside each machine from the beginning. `poweroff` is a plug that is pulled.
+There is no systemd in such machines; a fake `systemctl` with a few verbs runs the commands of the package's own units.
+An etcd member runs beside each machine from the beginning. `poweroff` pulls the plug.
 
-`python -m tests.docs.sites_tour` writes the outputs anew; read the difference before you commit it.
+`python -m tests.docs.sites_tour` writes new outputs; read the difference before you commit it.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ exit 0
 
 
 class Terminals:
-    """A shell on each machine. What is exported on one is carried to the others, as the page has its reader do."""
+    """A shell on each machine. Variables exported on one are set on the rest, as the page has its reader do."""
 
     def __init__(self, machines: list[SiteBox]) -> None:
         self._machines = {machine.name: machine for machine in machines}
         self._exported = ""
 
     def run(self, name: str, command: str) -> str:
-        """What a command prints, with its exit code if it failed."""
+        """Return the output of a command, with its exit code if it failed."""
         machine = self._machines[name]
         if command == "poweroff":
             machine.pull_the_plug()
@@ -82,7 +82,7 @@ class Terminals:
 
 @contextmanager
 def three_machines(folder: Path) -> Generator[Terminals]:
-    """As the page finds them: installed, an etcd beside, and somebody's kubectl."""
+    """Yield machines as the page finds them: installed, with an etcd beside, and the reader's kubectl."""
     packages = [package(debian) for debian in _MACHINES.values()]
     with sites(folder, **{name: ensure(debian) for name, debian in _MACHINES.items()}) as machines:
         with ThreadPoolExecutor(len(machines)) as hands:
@@ -100,14 +100,14 @@ def three_machines(folder: Path) -> Generator[Terminals]:
 
 
 def comparable(text: str) -> str:
-    """Without what differs from run to run: also tokens, sums, and how many objects there were by then."""
+    """Return a text without values that differ from run to run: also tokens, checksums, and the number of objects."""
     masked = tour.comparable(text)
     masked = re.sub(r"tarmac1\.[a-z0-9]{6}\.[a-z0-9]{16}\.[0-9a-f]{64}", "<token>", masked)
     return re.sub(r"moved \d+ objects \(sha256:[0-9a-f]+\)", "moved <objects>", masked)
 
 
 def replayed(terminals: Terminals) -> str:
-    """The page with the outputs that were seen now."""
+    """Return the page with the outputs of this run."""
 
     def seen(block: re.Match[str]) -> str:
         transcript = parse_text(PAGE, textwrap.dedent(block["text"]))

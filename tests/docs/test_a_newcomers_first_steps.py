@@ -1,4 +1,4 @@
-"""Pages show real output: a newcomer who types what they say, and what `make run` offers, sees what they show."""
+"""Pages show real output: a newcomer who types their commands, and those of `make run`, gets the output in the page."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ pytestmark = [pytest.mark.timeout(240)]
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Generator[Terminal]:
-    """The planet that the README begins with."""
+    """The planet at the start of the README."""
     with first_steps(README, tmp_path_factory.mktemp("real")) as terminal:
         yield terminal
 
 
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> Generator[Terminal]:
-    """The planet that the tutorial begins with."""
+    """The planet at the start of the tutorial."""
     with first_steps(TUTORIAL, tmp_path_factory.mktemp("simulated")) as terminal:
         yield terminal
 

@@ -1,4 +1,4 @@
-"""The map of the code names every package that there is, and no other."""
+"""The map of the code names every existing package, and no other."""
 
 from __future__ import annotations
 

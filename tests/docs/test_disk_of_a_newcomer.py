@@ -18,7 +18,7 @@ from tools.cache import ROOT
 
 pytestmark = [pytest.mark.root, pytest.mark.soak(minutes=2, only=True), pytest.mark.timeout(900)]
 MAX_BYTES = 350 << 20  # the clone with its history, the environment, caches, and the data
-USER = 65534  # nobody
+USER = 65534  # the user nobody
 _TIMEOUT = 600.0
 
 
@@ -69,7 +69,7 @@ def running(clone: Path, home: Path) -> Generator[str]:
 
 
 def _environment(home: Path) -> dict[str, str]:
-    """The test's environment with a home of its own, without folders and caches of the user who runs the test."""
+    """Return the test's environment with a home of its own, without folders and caches of the test's user."""
     ours = ("GOPATH", "GOMODCACHE", "GOCACHE", "XDG_CACHE_HOME", "VIRTUAL_ENV", "KUBECONFIG")
     kept = {name: value for name, value in os.environ.items() if name not in ours}
     return {**kept, "HOME": str(home), "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}

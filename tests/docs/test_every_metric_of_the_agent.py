@@ -1,4 +1,4 @@
-"""The pages of the agent's metrics and events have all that the agent can say."""
+"""The pages of the agent's metrics and events list all that the agent has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands, flags, files, pages and headings that the pages name exist."""
+"""Commands, flags, files, pages and headings in the pages exist."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.docs.pages import code, pages, prose
 from tools.cache import ROOT
 
 COMMANDS_PAGE = ROOT / "docs" / "reference" / "commands.md"
-# a program's name, its words, and what belongs to it until the next command begins
+# a program's name and arguments, up to the next command
 _COMMAND = re.compile(r"(?:^|[\s/(])tarmac (?P<rest>[a-z][^|;&`]*)")
 _FLAG = re.compile(r"(?<!\S)--[a-z][a-z-]*")
 _LINK = re.compile(r"\]\((?!https?:)([^)\s#]*)(?:#([^)\s]+))?\)")
 _HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
 _FILE = re.compile(r"(?:tests|tools|docs|examples|src|benchmarks|plugins|third_party)/[\w./-]*\w")
-# what Tarmac prints of itself: "tarmac ready https://…", "tarmac is not on the PATH"
+# Tarmac's own output: "tarmac ready https://…", "tarmac is not on the PATH"
 _SAID = ("ready", "is")
 
 _PAGES = [pytest.param(page, id=str(page.relative_to(ROOT))) for page in pages()]
@@ -35,7 +35,7 @@ def commands() -> dict[str, set[str]]:
 
 
 def options(command: argparse.ArgumentParser | None = None, name: str = "") -> Iterator[tuple[str, argparse.Action]]:
-    """Everything that every command takes."""
+    """The options of all commands."""
     for action in (command or parser())._actions:
         if isinstance(action, argparse._SubParsersAction):
             for word, inner in action.choices.items():
@@ -44,7 +44,7 @@ def options(command: argparse.ArgumentParser | None = None, name: str = "") -> I
 
 
 def wrong_commands(text: str) -> list[str]:
-    """The commands in a page that the command line would not take."""
+    """The commands in a page that the command line would reject."""
     known, wrong = commands(), list[str]()
     for line in code(text):
         for match in _COMMAND.finditer(line):
@@ -60,7 +60,7 @@ def wrong_commands(text: str) -> list[str]:
 
 
 def anchors(page: Path) -> set[str]:
-    """Where links into a page may lead, as GitHub names its headings."""
+    """The anchors of a page, as GitHub names its headings."""
     kept = [re.sub(r"[^\w\- ]", "", heading.lower()) for heading in _HEADING.findall(page.read_text())]
     return {each.strip().replace(" ", "-") for each in kept}
 

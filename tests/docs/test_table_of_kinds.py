@@ -8,7 +8,7 @@ from tools.kinds_table import PAGE, with_table
 
 def test_the_page_lists_every_stored_kind() -> None:
     page = PAGE.read_text()
-    assert with_table(page) == page, "write it anew: .venv/bin/python -m tools.kinds_table"
+    assert with_table(page) == page, "update it: .venv/bin/python -m tools.kinds_table"
     assert "| resource.k8s.io/v1 | DeviceClass, ResourceClaim," in page
 
 

@@ -1,4 +1,4 @@
-"""The scenario that shows the format of scenarios can be played."""
+"""The page's example of a scenario can be played."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tutorial of three sites shows what happens: its commands are typed on three machines from the package alone."""
+"""The tutorial of three sites has real output: its commands run on three machines from the package alone."""
 
 from __future__ import annotations
 

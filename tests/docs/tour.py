@@ -1,6 +1,6 @@
-"""A page as a transcript: its console blocks, played in a newcomer's terminal and compared like any other session.
+"""A page as a transcript: its console blocks, executed in a newcomer's terminal and compared like any other session.
 
-`python -m tests.docs.tour [PAGE…]` writes the outputs anew; read the difference before you commit it.
+`python -m tests.docs.tour [PAGE…]` writes new outputs; read the difference before you commit it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tools.cache import ROOT
 README = ROOT / "README.md"
 TUTORIAL = ROOT / "docs" / "tutorial" / "first-steps.md"
 HOW_TO = ROOT / "docs" / "how-to"
-# Pages by the page that says how to begin: the README's planet is real, the tutorial's is simulated.
+# Pages by the page with their start: the README's planet is real, the tutorial's is simulated.
 PLAYED = {
     README: (
         README,
@@ -29,10 +29,10 @@ PLAYED = {
     TUTORIAL: (TUTORIAL, HOW_TO / "autoscale.md"),
 }
 _MASKS = (
-    (r"\b(10\.\d+\.\d+\.\d+|fd20:[0-9a-f:]+|fe80::[0-9a-f:]+)", "<address>"),  # those that were free
+    (r"\b(10\.\d+\.\d+\.\d+|fd20:[0-9a-f:]+|fe80::[0-9a-f:]+)", "<address>"),  # free addresses
     (r"\b(dfw|lhr|sea)-\d\b(?!-)", "<node>"),  # of equal nodes, any
-    (r"\b\d{5}m\b", "<cpu>"),  # what the machine has
-    (r"\b6\.1\.0-\d+-cloud-amd64\b", "<kernel>"),  # Debian's of the day
+    (r"\b\d{5}m\b", "<cpu>"),  # the machine's size
+    (r"\b6\.1\.0-\d+-cloud-amd64\b", "<kernel>"),  # the current one of Debian
     (r"(?<=\S) {2,}", "  "),  # columns are as wide as what is in them
 )
 _BLOCK = re.compile(

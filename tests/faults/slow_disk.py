@@ -1,6 +1,6 @@
 """The `tarmac` program on a disk whose syncs take seconds: `python -m tests.faults.slow_disk CONTROL server …`.
 
-The file CONTROL says how many; without it the disk is as fast as it is.
+The file CONTROL contains the seconds; without it the disk has its real speed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _sync = StoreFile.sync
 
 
 def run(control: Path, arguments: list[str]) -> int:
-    """Patch, and hand over."""
+    """Patch, and start `tarmac`."""
 
     def slow(self: StoreFile) -> None:
         if control.exists():

@@ -1,8 +1,8 @@
-"""Claims over HTTP, while two processes of controllers that do not know of each other race, and are killed.
+"""Claims over HTTP, while two independent processes of controllers race, and are killed.
 
-Making the SourceIP is the lock, so nothing else has to be: on SQLite, on etcd and on a real kube-apiserver, no address
-is ever held by two claims, no bound claim changes its address, a quota holds, and a released address goes to nobody.
-Every change of every claim and address is looked at, not only where it ends.
+Creating the SourceIP is the only lock: on SQLite, on etcd and on a real kube-apiserver, no address is ever held by two
+claims, no bound claim changes its address, a quota holds, and no claim gets a resting address. The test checks every
+change of every claim and address, not only the end.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ KILLS = 3
 
 @dataclass
 class Place:
-    """A server, how it is killed and comes back, and the kubeconfigs of an administrator and of the controllers."""
+    """A server that can be killed and restarted, and the kubeconfigs of an administrator and of the controllers."""
 
     admin: Path
     controllers: Path
@@ -110,7 +110,7 @@ async def client_of(path: Path) -> AsyncGenerator[Client]:
 
 
 class Process:
-    """`tarmac controllers` with the loops of external services, which leads because it is told to."""
+    """`tarmac controllers` with the loops of external services, which always leads."""
 
     def __init__(self, place: Place, log: Path) -> None:
         self._command = [sys.executable, "-m", "tarmac.apps.main", "controllers", "--kubeconfig"]
@@ -123,7 +123,7 @@ class Process:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
 
     def kill(self) -> None:
-        """kill -9, whatever it is doing."""
+        """Kill with kill -9."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -132,10 +132,10 @@ class Process:
 
 @dataclass
 class Witness:
-    """Sees every change, and notes what must never be."""
+    """Sees every change, and records violations."""
 
     broken: list[str] = field(default_factory=list[str])
-    holder: dict[str, str] = field(default_factory=dict[str, str])  # address -> uid of the claim that says it is its
+    holder: dict[str, str] = field(default_factory=dict[str, str])  # address -> uid of its claim
 
     def claim_changed(self, old: Item[JsonObject] | None, new: Item[JsonObject] | None) -> None:
         before, after = _addresses(old), _addresses(new)
@@ -174,7 +174,7 @@ def offered(name: str, first: str, last: str, **spec: Any) -> JsonObject:
 
 
 def reasons(claims: Iterable[JsonObject]) -> dict[str, str]:
-    """Why each claim holds an address or none, once somebody has said so."""
+    """Return the reason of each claim's Bound condition, once it has one."""
     found: dict[str, str] = {}
     for each in claims:
         bound = [one for one in (each.get("status") or {}).get("conditions") or () if one["type"] == "Bound"]
@@ -218,13 +218,13 @@ async def _race(place: Place, processes: list[Process]) -> None:
         for number in range(WANTED):
             await claims.create(made("SourceIPClaim", f"c{number:02}", {"className": "free"}, "team"))
         for number in range(KILLS):
-            await asyncio.sleep(0.4)  # each kill meets it at another step
+            await asyncio.sleep(0.4)  # each kill hits it at another step
             processes[number % 2].kill()
             processes[number % 2].start()
         await until(lambda: settled("c", WANTED))
         await _check_rest(client, witness)
 
-        processes[1].kill()  # of those that count together, one is to lead
+        processes[1].kill()  # of the replicas, one shall lead
         await classes.create(offered("counted", "198.51.100.1", "198.51.100.9", quota={"perNamespace": QUOTA}))
         for number in range(2 * QUOTA):
             await claims.create(made("SourceIPClaim", f"q{number}", {"className": "counted"}, "team"))
@@ -237,7 +237,7 @@ async def _race(place: Place, processes: list[Process]) -> None:
 
         await claims.delete("c00" if "c00" in _bound(await claims.list("team")) else "c01", "team")
         await until(lambda: _rests(client))
-        assert len(_bound(await claims.list("team"))) == ADDRESSES + QUOTA - 1, "a resting address went to another"
+        assert len(_bound(await claims.list("team"))) == ADDRESSES + QUOTA - 1, "another claim got a resting address"
         assert not witness.broken
         seen.cancel()
 
@@ -253,7 +253,7 @@ async def _rests(client: Client) -> bool:
 
 
 async def _check_rest(client: Client, witness: Witness) -> None:
-    """Every address but no other is bound, each by one claim, and what the claims say is what the addresses say."""
+    """Exactly the configured addresses are bound, each by one claim, and claims and addresses agree."""
 
     async def agreed() -> bool:
         said = _bound(await client.resource(CLAIMS).list("team"))

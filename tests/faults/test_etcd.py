@@ -1,7 +1,7 @@
-"""A server on three etcd members: their leader is killed again and again, and the quorum is lost.
+"""A server on three etcd members: their leader is killed repeatedly, and the quorum is lost.
 
-3 kills of the leader here, 100 with `make soak`, under write load through the server. Nothing acknowledged is lost,
-every watcher sees every version once and in order. Without a quorum nobody waits for longer than 5 s to be told so.
+3 kills of the leader here, 100 with `make soak`, under write load through the server. No acknowledged write is lost,
+every watcher sees every version once and in order. Without a quorum every request gets its error within 5 s.
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ async def test_killed_leaders_lose_nothing(cluster: EtcdCluster, server: TarmacP
     acknowledged = sum(len(writer.books.acknowledged) for writer in writers)
     unknown = sum(len(writer.books.unknown) for writer in writers)
     print(f"\n{KILLS} leaders killed: {acknowledged} acknowledged writes, {unknown} of unknown fate")
-    assert acknowledged > KILLS * 20, "the load was too small to prove anything"
+    assert acknowledged > KILLS * 20, "the load was too small for a proof"
     assert all(watcher.resumed == 1 for watcher in watchers), "a watch broke although its server lives"
 
 
 async def _kill_leader(cluster: EtcdCluster, writers: list[Writer]) -> None:
-    """Under load; back when everybody writes again and the member has returned."""
+    """Kill the leader under load; return when all writers write again and the member has returned."""
     leader = await asyncio.to_thread(cluster.leader)
     cluster.kill_member(leader)
     counts = [len(writer.books.acknowledged) for writer in writers]
@@ -97,13 +97,13 @@ async def _timed(session: aiohttp.ClientSession, method: str, url: str, **option
 async def test_without_a_quorum_everybody_is_told_within_five_seconds(
     cluster: EtcdCluster, server: TarmacProcess
 ) -> None:
-    """Consistent reads and writes get 503; reads that take any version are answered; all is well when it is back."""
+    """Consistent reads and writes get 503; reads of any version succeed; all requests succeed when it is back."""
     one = {"metadata": {"name": "one"}}
     async with session_for(server.client_context()) as session:
         assert (await _timed(session, "POST", server.url + PATH, json=one))[0] == 201
         for number in (1, 2):
             cluster.kill_member(number)
-        for burst in range(2):  # the second one joins whoever still waits
+        for burst in range(2):  # the second burst joins requests that still wait
             asked = [
                 _timed(session, "GET", f"{server.url}{PATH}/one"),
                 _timed(session, "GET", server.url + PATH),

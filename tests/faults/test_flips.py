@@ -1,8 +1,8 @@
-"""A bit flips in the database, its write-ahead log or its marker: no reader is ever given what was not written.
+"""A bit flips in the database, its write-ahead log or its marker: no reader ever gets data that was not written.
 
-40 flips here, 1,000 in a soak. Each hits a copy of a store that was killed, or closed. Whoever starts on it is
-refused in one sentence that names the two ways on, or finds exactly what was acknowledged, history included (the bit
-was in bytes that mean nothing).
+40 flips here, 1,000 in a soak. Each hits a copy of a store that was killed, or closed. A server on it fails to start
+with one sentence that names the two remedies, or has exactly the acknowledged objects and history (the bit was in
+unused bytes).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ async def _made(folder: Path, dice: random.Random) -> tuple[Path, Path]:
 
 
 async def _content(folder: Path) -> Content:
-    """Everything a reader can ask for, after a start."""
+    """Return everything that readers can get after a start."""
     store = SqliteStore(folder / "store.db", wal_pages=64)
     await store.start()
     try:
@@ -73,7 +73,7 @@ async def _history(store: SqliteStore) -> list[Told]:
 
 
 def flip(path: Path, dice: random.Random) -> str:
-    """One bit of the file, or a byte, or a whole sector of it; what was done."""
+    """Change one bit of the file, or a byte, or a whole sector of it; return a description."""
     content = bytearray(path.read_bytes())
     used = len(content) if path.name != "store.db-wal" else len(content.rstrip(b"\0")) + 100
     at = dice.randrange(min(used, len(content)))
@@ -103,7 +103,7 @@ async def _outcome(folder: Path, acknowledged: Content, what: str) -> str:
 @pytest.mark.soak(minutes=4)
 @pytest.mark.timeout(120 + FLIPS)
 async def test_a_flipped_bit_is_never_served(tmp_path: Path) -> None:
-    """Nor does it make acknowledged writes disappear without a word."""
+    """Nor does it make acknowledged writes disappear silently."""
     seed = int(os.environ.get("TARMAC_SEED", "20261116"))
     dice = random.Random(seed)
     images = await _made(tmp_path / "made", dice)
@@ -117,18 +117,18 @@ async def test_a_flipped_bit_is_never_served(tmp_path: Path) -> None:
         outcomes[f"{part} {await _outcome(folder, whole[image], what)}"] += 1
         shutil.rmtree(folder)
     print(f"\n{FLIPS} flips: {dict(sorted(outcomes.items()))}")
-    assert outcomes["store.db refused"] > FLIPS / 8, "hardly a flip hit the database"
-    assert outcomes["store.db-wal refused"] > FLIPS / 20, "hardly a flip hit the log"
+    assert outcomes["store.db refused"] > FLIPS / 8, "few flips hit the database"
+    assert outcomes["store.db-wal refused"] > FLIPS / 20, "few flips hit the log"
 
 
 async def _flip_while_open(folder: Path, dice: random.Random, what: str) -> str:
-    """Whether the daily pass found it; whatever it was, readers must not be given anything else than before."""
+    """Return a description if the daily pass found it; in any case readers must get unchanged data."""
     store = SqliteStore(folder / "store.db", wal_pages=400, keep_events=200, keep_seconds=0)
     await store.start()
     for number in range(30):
         await store.create(PODS, f"later/{number}", value(f"later-{number}", dice.choice((0, 3000))))
     objects, history = _objects(store), await _history(store)
-    store.forget(store.revision)  # memory keeps no history: from here on it comes from the disk
+    store.forget(store.revision)  # memory keeps no history: from here on reads use the disk
     store._compacted = 0
     what += flip(folder / dice.choice(_PARTS[:2]), dice)
     assert _objects(store) == objects, what
@@ -157,4 +157,4 @@ async def test_a_bit_that_flips_under_a_running_store_is_found(tmp_path: Path) -
         outcomes[await _flip_while_open(folder, dice, f"seed {seed}, flip {number}: ")] += 1
         shutil.rmtree(folder)
     print(f"\n{FLIPS // 4} flips under an open store: {dict(sorted(outcomes.items()))}")
-    assert outcomes["found"] > FLIPS / 20, "hardly a flip hit anything"
+    assert outcomes["found"] > FLIPS / 20, "few flips hit any used byte"

@@ -1,4 +1,4 @@
-"""The disk under a running server fills up: `/readyz` says so, reads go on, all is well when there is room again.
+"""The disk under a running server fills up: `/readyz` fails, reads go on, and writes succeed when there is room again.
 
 The server's log and audit log lie on the same disk.
 """

@@ -1,8 +1,7 @@
-"""The server is killed with kill -9 under write load, again and again; what it acknowledged must all be there.
+"""The server is killed with kill -9 under write load, repeatedly; all its acknowledged writes must be there.
 
-15 kills here, 1,000 in a soak. Three claims, each checked against the writers' own books: no acknowledged
-write is lost; every watcher sees every version exactly once and in order; watches resume across restarts, none is saved
-by a relist.
+15 kills here, 1,000 in a soak. Three claims, each checked against the writers' own records: no acknowledged write is
+lost; every watcher sees every version exactly once and in order; watches resume across restarts, none by a relist.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ async def test_nothing_acknowledged_is_lost_and_no_event_is_skipped_or_repeated(
     resumed = sum(watcher.resumed for watcher in watchers)
     unknown = sum(len(writer.books.unknown) for writer in writers)
     print(f"\n{KILLS} kills: {acknowledged} acknowledged writes, {unknown} of unknown fate, {resumed} watches resumed")
-    assert acknowledged > KILLS * 5, "the load was too small to prove anything"
+    assert acknowledged > KILLS * 5, "the load was too small for a proof"
     assert resumed >= WATCHERS * KILLS * 0.5, "watches were not resumed across the restarts"
 
 
 async def load_and_kill(server: TarmacProcess, dice: random.Random) -> tuple[list[Writer], list[Watcher]]:
-    """Run the whole scenario and check the books at its end."""
+    """Run the whole scenario and check the records at its end."""
     async with session_for(server.client_context()) as session:
         writers = [Writer(session, server.url, f"key-{number}") for number in range(WRITERS)]
         async with session.get(server.url + "/api/v1/namespaces/default/configmaps") as answer:
@@ -67,7 +66,7 @@ async def load_and_kill(server: TarmacProcess, dice: random.Random) -> tuple[lis
 
 
 async def resumed_since(watchers: list[Watcher]) -> None:
-    """Every watch is open again, however busy the machine is."""
+    """Wait until every watch is open again, without a time limit of its own."""
     async with asyncio.timeout(20):
         await asyncio.gather(*(watcher.following.wait() for watcher in watchers))
 
@@ -92,7 +91,7 @@ async def settle(server: TarmacProcess, watchers: list[Watcher]) -> dict[str, tu
 
 
 def check_books(writers: list[Writer], watchers: list[Watcher], final: dict[str, tuple[int, int]]) -> None:
-    """Compare what writers were told with what is stored and what watchers saw."""
+    """Compare the writers' acknowledgements with the store and with the watchers' events."""
     for watcher in watchers:
         assert not watcher.refused, f"a watch could not be resumed: {watcher.refused[:3]}"
         versions = [version for *_, version in watcher.events]

@@ -1,6 +1,6 @@
 """A server with thousands of watches is killed and comes back: all resume where they were, in bounded time and memory.
 
-300 watches here, 5,000 with `make soak`. None lists again: a lost or repeated event could not be papered over.
+300 watches here, 5,000 with `make soak`. None lists again, so a lost or repeated event shows.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tests.support.tarmac_process import TarmacProcess
 
 WATCHES = 5000 if SOAK else 300
 BYTES_PER_WATCH = 100_000  # a TLS connection and its watcher, with room
-AT_ONCE = 100  # handshakes: all of them are one process here, which would be too slow for its own good
+AT_ONCE = 100  # handshakes: all clients are one process here, which more would overload
 WAITED_FOR = 30 + WATCHES * 0.04  # handshakes: about ten requests' worth of CPU each, on both sides
 
 
 async def _write(session: aiohttp.ClientSession, url: str, numbers: range) -> int:
-    """The version of the last one."""
+    """Write once; return the version."""
     version = 0
     for number in numbers:
         body = {"metadata": {"name": f"key-{number}"}, "data": {"number": str(number)}}
@@ -34,7 +34,7 @@ async def _write(session: aiohttp.ClientSession, url: str, numbers: range) -> in
 
 
 async def _reached(watchers: list[Watcher], version: int, started: float) -> float:
-    """How long it took until all were there."""
+    """Return the time until all watchers have reached the version."""
     async with asyncio.timeout(WAITED_FOR):
         while any(watcher.version < version for watcher in watchers):
             await asyncio.sleep(0.05)

@@ -1,4 +1,4 @@
-"""A server that runs out of memory ends with one line and an exit code, and nothing it acknowledged is lost."""
+"""A server that runs out of memory ends with one line and an exit code, and loses no acknowledged write."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.tarmac_process import TarmacProcess
 
 
 async def _write_until_it_ends(session: aiohttp.ClientSession, url: str) -> list[str]:
-    """What was acknowledged."""
+    """Return the acknowledged writes."""
     acknowledged: list[str] = []
     try:
         for number in range(4000):

@@ -1,9 +1,9 @@
-"""A refusal is never ahead of reads: whoever is refused because of somebody else's write can read that write.
+"""A rejection is never ahead of reads: a client that loses to another client's write can read that write.
 
 2 to 16 clients race over HTTPS for one object, 60 rounds of each race here, 300 with `make soak`: on SQLite, on etcd,
-and on two servers that share an etcd, where each client stays with one of them. A refused client reads at once; what
-it reads must show why it was refused. Create-or-get and retry-on-conflict loops, as client libraries have them, take
-as many turns as others make progress and no more.
+and on two servers that share an etcd, where each client stays with one of them. A rejected client reads at once; the
+read must show the reason. Create-or-get and retry-on-conflict loops, as client libraries have them, take as many turns
+as there is progress elsewhere, and no more.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Api:
 
 @pytest.fixture(scope="module", params=["sqlite", "etcd", "two servers"])
 def servers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[TarmacProcess]]:
-    """Without controllers, in one folder with the keys they share."""
+    """Servers without controllers, in one folder with the keys they share."""
     folder = tmp_path_factory.mktemp("refusals")
     flags = ["--controllers=", "--pki-dir", str(folder / "pki")]
     flags += ["--encryption-key-file", str(folder / "secrets.key")]
@@ -75,7 +75,7 @@ def _etcd(folder: Path, stack: ExitStack) -> EtcdCluster:
 
 @pytest.fixture
 async def clients(servers: list[TarmacProcess]) -> AsyncIterator[list[Api]]:
-    """As many as race at most, by turns with each server."""
+    """As many clients as race at most, alternating between the servers."""
     context = ssl.create_default_context(cafile=str(servers[0].data_dir.parent / "pki" / "ca.crt"))
     context.load_cert_chain(*servers[0].admin_credentials())
     async with session_for(context) as session:
@@ -144,7 +144,7 @@ async def test_objects_reported_as_deleted_are_not_readable(clients: list[Api], 
 
 @pytest.mark.parametrize("racing", CLIENTS)
 async def test_a_loop_that_retries_on_conflict_never_spins(clients: list[Api], racing: int) -> None:
-    """Each conflict is the success of another, so nobody is refused more often than there are others."""
+    """Each conflict is a success of another client, so a client has no more conflicts than competitors."""
     name, most = f"retry-{racing}", 0
     await clients[0].create(name)
 
@@ -166,7 +166,7 @@ async def test_a_loop_that_retries_on_conflict_never_spins(clients: list[Api], r
 
 
 async def test_no_server_refuses_writes_based_on_acknowledged_state(clients: list[Api]) -> None:
-    """A client whose requests are spread over the servers: each write is based on the one before."""
+    """A client whose requests are spread over the servers: each write depends on the previous one."""
     for number in range(ROUNDS):
         name, (one, two) = f"spread-{number}", clients[:2]
         status, made = await one.create(name)

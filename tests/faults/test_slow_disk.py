@@ -1,4 +1,4 @@
-"""A disk whose syncs take two seconds: reads do not notice, writes wait their turn, leases are kept, health says so."""
+"""A disk whose syncs take two seconds: reads are as fast as before, writes wait, leases are kept, health reports it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.support.tarmac_process import TarmacProcess
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 SYNC_SECONDS = 2.0
-RENEW_DEADLINE = 10.0  # of whoever holds a lease, in Kubernetes and here
+RENEW_DEADLINE = 10.0  # of a lease's holder, in Kubernetes and here
 
 
 class SlowDiskProcess(TarmacProcess):
-    """A server whose disk is made slow and fast again."""
+    """A server with a disk that a test makes slow and fast again."""
 
     def __init__(self, data_dir: Path) -> None:
         self.control = data_dir.parent / "seconds"
@@ -33,7 +33,7 @@ async def _timed(session: aiohttp.ClientSession, method: str, url: str, **option
 
 
 async def _renew(session: aiohttp.ClientSession, url: str, times: int) -> list[float]:
-    """What a holder does, in turn with everybody else's writes; the seconds of each."""
+    """Renew like a lease's holder, concurrently with other writes; return the seconds of each."""
     took: list[float] = []
     for number in range(times):
         patch = {"spec": {"leaseTransitions": number}}
@@ -73,7 +73,7 @@ async def test_a_slow_disk_delays_writes_and_nothing_else(tmp_path: Path) -> Non
             written = await asyncio.gather(*writes)
             assert {status for status, _, _ in written} == {201}
             slowest = max(seconds for _, _, seconds in written)
-            assert 1.5 < slowest < 4 * SYNC_SECONDS, "a write waits for the batch before it and its own"
+            assert 1.5 < slowest < 4 * SYNC_SECONDS, "a write waits for the previous batch and its own"
             status, text, _ = await _timed(session, "GET", f"{url}/readyz?verbose")
             assert (status, "[-]store-disk failed" in text, "[+]store ok" in text) == (500, True, True), text
             assert max(await renewing) < RENEW_DEADLINE, "a holder would have lost its lease"

@@ -1,8 +1,8 @@
-"""Clients that write and watch through crashes and keep exact books of what they were told.
+"""Clients that write and watch through crashes and keep exact records of their responses.
 
-A writer owns its keys and writes an ever-growing number into them. Of every write it knows one of three things:
-acknowledged (with its resource version), refused, or unknown (the connection broke). A watcher never relists: it
-resumes from the last version it saw, so a lost or repeated event cannot be papered over.
+A writer owns its keys and writes an ever-growing number into them. It knows one of three results of every write:
+acknowledged (with its resource version), rejected, or unknown (the connection broke). A watcher never relists: it
+resumes from the last version it saw, so a lost or repeated event shows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BROKEN = (aiohttp.ClientError, ConnectionError, asyncio.TimeoutError, asyncio.In
 
 @dataclass
 class Books:
-    """What one writer knows about one key."""
+    """A writer's record of one key."""
 
     name: str
     acknowledged: dict[int, int] = field(default_factory=dict[int, int])  # number -> resource version
@@ -31,25 +31,25 @@ class Books:
 
 
 class Writer:
-    """Creates its object once and then updates it for as long as it is asked to."""
+    """Creates its object once and then updates it until it is stopped."""
 
     def __init__(
         self, session: aiohttp.ClientSession, url: str, name: str, *, accepts: Collection[int] = (409,)
     ) -> None:
-        """`accepts`: refusals that are part of the story."""
+        """`accepts`: errors that the scenario expects."""
         self._session = session
         self._url = url
         self._accepts = accepts
         self.books = Books(name)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Write until told to stop."""
+        """Write until stopped."""
         while not stop.is_set():
             try:
                 await self._write()
             except BROKEN:
-                # Also when nobody could be reached: the library sends a PUT again by itself when a kept connection
-                # breaks, so the first sending may have arrived.
+                # Also when no server was reachable: the library repeats a PUT by itself when a kept connection breaks,
+                # so the first request may have arrived.
                 self.books.unknown.add(self.books.number)
                 await asyncio.sleep(0.02)
 
@@ -60,7 +60,7 @@ class Writer:
         exists = bool(books.acknowledged or books.unknown)
         method, url = ("PUT", f"{self._url}{PATH}/{books.name}") if exists else ("POST", self._url + PATH)
         async with self._session.request(method, url, json=body) as answer:
-            if answer.status == 404:  # the create whose fate was unknown never happened
+            if answer.status == 404:  # the create with the unknown result never happened
                 books.acknowledged.clear()
                 books.unknown.clear()
             elif answer.status in (200, 201):
@@ -77,7 +77,7 @@ class Watcher:
     def __init__(
         self, session: aiohttp.ClientSession, url: str, version: int, connecting: asyncio.Semaphore | None = None
     ) -> None:
-        """`connecting` bounds how many watchers of one process shake hands at a time."""
+        """`connecting` limits the number of concurrent handshakes of one process."""
         self._session = session
         self._url = url
         self._connecting = connecting or asyncio.Semaphore()

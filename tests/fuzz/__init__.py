@@ -1,1 +1,1 @@
-"""Random input: the server may refuse it, never fail on it."""
+"""Random input: the server may reject it, never fail on it."""

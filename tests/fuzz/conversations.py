@@ -1,4 +1,4 @@
-"""Bytes from clients of a node: upgrades with damaged frames behind them, and damaged DNS packets."""
+"""Bytes from clients of a node: upgrades followed by damaged frames, and damaged DNS packets."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _CONTROLS = [
 
 
 class Conversation(NamedTuple):
-    """The head of an upgrade, and what comes behind it."""
+    """The head of an upgrade, and the frames after it."""
 
     head: bytes
     frames: list[bytes]
 
 
 def conversation(seed: int, number: int) -> Conversation:
-    """The conversation of a number."""
+    """Return the conversation of a number."""
     dice = random.Random(f"{seed}/frames/{number}")
     kind, path, protocol = dice.choice(
         [
@@ -103,7 +103,7 @@ _ASKED = [
 
 
 def packet(seed: int, number: int) -> bytes:
-    """The DNS packet of a number."""
+    """Return the DNS packet of a number."""
     dice = random.Random(f"{seed}/packets/{number}")
     made = ask(
         dice.choice(_ASKED), dice.choice(list(TYPES)), dice.randrange(0x7000), dice.choice([0, 512, 1232, 65535])

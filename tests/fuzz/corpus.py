@@ -1,7 +1,7 @@
-"""Requests to a server: objects of every kind in JSON and protobuf, patches of all sorts, deletions, odd questions.
+"""Requests to a server: objects of every kind in JSON and protobuf, patches of all types, deletions, odd queries.
 
-A case is made of its number alone. Objects come from examples, from a real kube-apiserver, and from the schemas, so
-that many of them are accepted; names are few, so that updates and patches find something.
+The number alone determines a case. Objects come from examples, from a real kube-apiserver, and from the schemas, so
+that many of them are accepted; names are few, so that updates and patches find existing objects.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ class _Base(NamedTuple):
 
 
 def collection(resource: Resource) -> str:
-    """Where a kind's objects are."""
+    """Return the collection of a kind."""
     root = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
     return f"{root}/namespaces/{NAMESPACE}/{resource.plural}" if resource.namespaced else f"{root}/{resource.plural}"
 
 
 @cache
 def stored() -> list[Resource]:
-    """Kinds that can be made."""
+    """Return kinds that can be created."""
     return [each for each in build_catalog() if each.stored and "create" in each.verbs]
 
 
@@ -107,7 +107,7 @@ def _base(resource: Resource, obj: dict[str, Any], number: int) -> _Base:
     obj = {**obj, "metadata": {**metadata, "name": f"fuzz-{number % _NAMES}", **place}}
     try:
         wire = encode_body(obj, resource.group, resource.version)
-    except Exception:  # half-right objects cannot all be said in protobuf
+    except Exception:  # half-right objects have no form in protobuf
         wire = b""
     return _Base(resource, json.dumps(obj).encode(), wire)
 
@@ -132,7 +132,7 @@ def _reviews() -> list[tuple[str, bytes]]:
 
 
 def unharmed(seed: int) -> list[Case]:
-    """Every object as it is, in every encoding: what a server loads when it is first needed, it has loaded then."""
+    """Every undamaged object, in every encoding: afterwards the server has loaded all lazy parts."""
     placed = [(collection(base.resource), base) for base in _bases(seed)]
     sent = [Case("POST", path, base.text, _JSON) for path, base in placed]
     sent += [Case("POST", path, base.wire, _PROTOBUF) for path, base in placed if base.wire]
@@ -146,7 +146,7 @@ def unharmed(seed: int) -> list[Case]:
 
 
 def request(seed: int, number: int) -> Case:
-    """The case of a number."""
+    """Return the case of a number."""
     dice = random.Random(f"{seed}/{number}")
     base = dice.choice(_bases(seed))
     place = f"{collection(base.resource)}/fuzz-{dice.randrange(_NAMES)}"

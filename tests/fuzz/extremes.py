@@ -1,6 +1,6 @@
 """Every field of a kind, one at a time, with a value that no sensible client sends there.
 
-The object around it is right, so that it is this value that defaults, admission, validation and storage meet.
+The rest of the object is valid, so that defaults, admission, validation and storage get this value.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _RAW = re.compile(rb'"\\u00ab(.*?)\\u00bb"')
 
 
 def raw(text: str) -> str:
-    """A number as it is written, for those that Python would write otherwise. Only `encoded` understands it."""
+    """A number in its literal form, for those that Python would write differently. Only `encoded` understands it."""
     return f"«{text}»"
 
 
@@ -70,7 +70,7 @@ WRONG: list[Any] = [None, True, -1.5, "x", [], [None], [[]], {}, {"": None}, {"a
 
 
 def extremes(schema: Schema) -> list[Any]:
-    """What to put where `schema` stands."""
+    """Return the extreme values for a schema."""
     if schema.type in (Type.INTEGER, Type.NUMBER):
         return INTEGERS
     if schema.type is Type.QUANTITY:
@@ -99,7 +99,7 @@ def places(schema: Schema, path: Path = (), above: tuple[int, ...] = ()) -> Iter
 
 
 def with_value(schema: Schema, base: JsonObject, path: Path, value: Any) -> JsonObject:
-    """`base` with `value` at `path`; what leads there is made right where it is missing."""
+    """Return `base` with `value` at `path`; missing parents get valid values."""
     made = copy.deepcopy(base)
     at: Any = made
     for step, following in pairwise(path):
@@ -145,7 +145,7 @@ _PLAIN: dict[Type, Any] = {
 
 
 def right(schema: Schema) -> Any:
-    """The least value that the schema accepts."""
+    """Return the smallest value that the schema accepts."""
     if schema.type is Type.OBJECT:
         return {name: right(schema.fields[name]) for name in schema.required}
     if schema.type is Type.LIST:
@@ -158,7 +158,7 @@ def right(schema: Schema) -> Any:
 
 
 def encoded(value: Any) -> bytes:
-    """As JSON, with the numbers of `raw`."""
+    """Return the object as JSON, with the numbers of `raw`."""
     return _RAW.sub(rb"\1", json.dumps(value).encode())
 
 
@@ -314,7 +314,7 @@ BASES: dict[str, JsonObject] = {
 
 
 def base_of(resource: Resource) -> JsonObject:
-    """An object of the kind that is as right as its schema and `BASES` can make it."""
+    """Return an object of the kind that is as valid as its schema and `BASES` can make it."""
     made: JsonObject = {**right(resource.schema), "metadata": {"name": "extreme"} if resource.stored else {}}
     known = _OF_VERSIONS.get(f"{resource.api_version}/{resource.plural}", BASES.get(resource.plural, {}))
     made |= copy.deepcopy(_EVENT if resource.group == "events.k8s.io" else known)

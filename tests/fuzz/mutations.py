@@ -1,6 +1,6 @@
 """Damage to bytes: bits, runs, copies, lengths and numbers at their extremes; and to JSON, one value at a time.
 
-Everything comes from one seeded source, so a case is the same whenever its number is.
+Everything comes from one seeded source, so a number always means the same case.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _VALUES = [json.dumps(value).encode() for value in _ODD] + [
 
 
 def damaged(data: bytes, dice: random.Random, times: int = 4) -> bytes:
-    """The bytes with a few things wrong."""
+    """Return the bytes with a few errors."""
     made = bytearray(data)
     for _ in range(dice.randint(1, times)):
         place = dice.randrange(len(made) + 1)
@@ -62,7 +62,7 @@ def damaged(data: bytes, dice: random.Random, times: int = 4) -> bytes:
 
 
 def misvalued(text: bytes, dice: random.Random) -> bytes:
-    """JSON with a value or two replaced by others; mostly still JSON, so it gets further than noise does."""
+    """Return JSON with a value or two replaced; mostly still JSON, so it gets further than noise does."""
     for _ in range(dice.randint(1, 2)):
         tokens = list(_TOKEN.finditer(text))
         if not tokens:

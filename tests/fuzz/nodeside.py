@@ -2,9 +2,9 @@
 
     python -m tests.fuzz.nodeside FOLDER        prints `ready HTTP UDP TCP`, the ports
 
-The runtime behind the API only looks at what reaches it: anything but streams of ours and data in small pieces is
-written to FOLDER/wrong, as is every exception that nobody caught; FOLDER/stalls.jsonl tells of holds of the loop.
-Forwarded ports lead to a server of this process that says everything back, whatever port was asked for.
+The runtime behind the API only checks its input: everything but our streams and data in small pieces is written to
+FOLDER/wrong, as is every uncaught exception; FOLDER/stalls.jsonl records stalls of the loop. Every forwarded port leads
+to a server of this process that echoes its input.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ HOME = "default/default"
 
 
 class Wrong:
-    """What must not be."""
+    """Records violations."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -54,7 +54,7 @@ class Wrong:
 
 
 class LookingRuntime(ProcessRuntime):
-    """Runs nothing; says back what it is sent, and looks at how."""
+    """Runs no program; echoes its input, and checks the requests."""
 
     def __init__(self, wrong: Wrong) -> None:
         super().__init__({"main": "running"})
@@ -96,7 +96,7 @@ class _Looking(asyncio.Protocol):
 
 
 def view() -> DnsView:
-    """Names to ask for."""
+    """Names to resolve."""
     made = DnsView()
     made.put_service(("default", "web"), ServiceRecord(("10.96.0.9",), (PortRecord("http", "tcp", 80),)))
     made.put_service(("default", "outside"), ServiceRecord(external="www.example.com"))

@@ -1,7 +1,7 @@
-"""Random objects that look much like what a schema asks for, and random damage to them.
+"""Random objects that resemble valid ones of a schema, and random damage to them.
 
-Half-right objects get further into the server than noise does: values follow the schema most of the time and go wrong
-some of the time: another JSON type, null, a huge number, an odd string, an unknown field, a missing one.
+Half-right objects get further into the server than noise does: values mostly follow the schema, and sometimes have
+another JSON type, null, a huge number, an odd string, an unknown field or a missing one.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Generator:
         return self.dice.choice(["a", "app", "example.org/x", "cpu", "memory", *ODD_STRINGS])
 
     def anything(self, depth: int) -> Any:
-        """Any JSON at all."""
+        """Return any JSON at all."""
         pick = self.dice.random()
         if depth > 6 or pick < 0.7:
             return self.dice.choice([None, True, False, *ODD_NUMBERS, *ODD_STRINGS])

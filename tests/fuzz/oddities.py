@@ -1,4 +1,4 @@
-"""Requests that no proper client sends, as bytes; `{path}` is where they go."""
+"""Requests that no proper client sends, as bytes; `{path}` stands for their path."""
 
 from __future__ import annotations
 

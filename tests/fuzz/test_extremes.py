@@ -1,7 +1,7 @@
-"""Extreme numbers, quantities, times and wrong types in every field, option and query: an answer, and never a 5xx.
+"""Extreme numbers, quantities, times and wrong types in every field, option and query: a response, and never a 5xx.
 
 All of it goes through the whole control plane in this process: authentication, admission, validation, storage and
-printing. Nothing is stored where a dry run says as much.
+printing. Dry runs store no object where they have the same effect.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ADMIN = User("admin", groups=("system:masters", "system:authenticated"))
 DEPLOYMENT = User(controller_user("deployment"), groups=("system:masters", "system:authenticated"))
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 CREATED = [resource for resource in build_catalog() if "create" in resource.verbs]
-# A Binding that is wrong gets a 500 without a reason from Kubernetes as well.
+# A wrong Binding gets a 500 without a reason from Kubernetes as well.
 UNKIND = (*KUBERNETES_FAILS_TOO, b"target.name: ", b"target.kind: ")
 CONTAINER = {"name": "a", "image": "registry.example/a:1"}
 POD: JsonObject = {"metadata": {"name": "a"}, "spec": {"containers": [CONTAINER]}}
@@ -42,7 +42,7 @@ INTEGER_TEXTS = [
 
 
 class Asker:
-    """Asks the server as the in-process transport does, and remembers what it failed on."""
+    """Calls the server as the in-process transport does, and records its failures."""
 
     def __init__(self, running: Running) -> None:
         self._handle = running.server.handle
@@ -67,7 +67,7 @@ class Asker:
             self.failures.append(f"{asked}\n→ {answer.status} {text[:300].decode()}")
 
     def must_have_succeeded(self) -> None:
-        """None of the answers was the server's fault."""
+        """None of the responses was a server error."""
         assert not self.failures, f"{len(self.failures)} failures, the first of them:\n" + "\n".join(self.failures[:5])
 
 
@@ -96,7 +96,7 @@ def cases(resource: Resource, base: JsonObject) -> Iterator[JsonObject]:
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("group", sorted({resource.group for resource in CREATED}), ids=lambda group: group or "core")
 async def test_every_field_of_every_kind(group: str, ask: Asker) -> None:
-    """Answered as a Table, so that what was accepted is printed as well."""
+    """The response is a Table, so that accepted objects are printed as well."""
     for resource in CREATED:
         if resource.group != group:
             continue
@@ -104,7 +104,7 @@ async def test_every_field_of_every_kind(group: str, ask: Asker) -> None:
         user = DEPLOYMENT if resource.plural == "instances" else ADMIN
         right = await ask("POST", url, base, user=user, accept=TABLE)
         assert isinstance(right, Response)
-        assert right.status in (201, 404), (resource.plural, right.body)  # 404: a binding of a pod that is not there
+        assert right.status in (201, 404), (resource.plural, right.body)  # 404: a binding of a missing pod
         for body in cases(resource, base):
             await ask("POST", url, body, user=user, accept=TABLE)
 
@@ -153,14 +153,14 @@ async def test_numbers_in_queries(name: str, ask: Asker) -> None:
 
 
 async def _watch(ask: Asker, path: str, query: str) -> None:
-    """As much of a watch as it takes to start one."""
+    """The first events of a watch."""
     answer = await ask("GET", f"{path}?watch=true&{query}")
     if isinstance(answer, StreamResponse) and answer.abandon is not None:
         answer.abandon()
 
 
 async def test_numbers_of_deletions(ask: Asker) -> None:
-    """Of the options as of the pod itself; afterwards it can still be deleted, and the moment it ends is a time."""
+    """In the options and in the pod itself; afterwards it can still be deleted, and its end is a valid time."""
     url = "/api/v1/namespaces/default/pods"
     for value in (*INTEGERS, *WRONG):
         await ask("POST", url, POD)
@@ -253,7 +253,7 @@ async def test_limits_and_quotas_of_any_size(bound: str, ask: Asker) -> None:
 
 
 async def test_a_grace_period_longer_than_time_itself_ends_at_the_last_moment_there_is(ask: Asker) -> None:
-    """And can be shortened: whoever gives no period of their own must be able to start the deletion."""
+    """It can be shortened, too: a client without a period of its own must be able to start the deletion."""
     spec = {**POD["spec"], "nodeName": "a", "terminationGracePeriodSeconds": 2**63 - 1}
     await ask("POST", f"{HERE}/pods", {**POD, "spec": spec})
     marked = _json(await ask("DELETE", f"{HERE}/pods/a"))["metadata"]

@@ -1,7 +1,7 @@
-"""Odd methods, headers, framings and request lines on every route: an answer or a refusal, never a 5xx of our own.
+"""Odd methods, headers, framings and request lines on every route: a response or an error, never a 5xx of our own.
 
-They come over a real socket, in the clear, so that thousands take seconds; whoever sends them is taken for the
-administrator, so that they get past authorization.
+They use a real socket without TLS, so that thousands take seconds; every client counts as the administrator, so that
+its requests pass authorization.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ THOROUGHLY = [
     "/api/v1/namespaces/default/pods/a/eviction", "/apis/compute.datumapis.com/v1alpha/namespaces/default/workloads",
     "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
 ]  # fmt: skip
-# What a node that is not there, or not ready, is answered with by Kubernetes as well.
+# Responses for a missing node, or one that is not ready, as Kubernetes has them, too.
 OF_NODES = re.compile(rb"error dialing backend|no such host|is not ready|not reachable|has no address|address")
 _STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
 

@@ -1,7 +1,7 @@
-"""Machines made of namespaces: network, mounts, processes and a name of their own, with folders that nobody else sees.
+"""Machines made of namespaces: network, mounts, processes and a name of their own, with private folders.
 
-What a machine writes below /etc and /var lands in a folder of the test, and /run is in memory, so that several can have
-`/var/lib/tarmac` side by side. Ending a machine's first process ends everything on it, as pulling the plug does.
+Files that a machine writes below /etc and /var land in a folder of the test, and /run is in memory, so that several can
+have `/var/lib/tarmac` side by side. Ending a machine's first process ends all its processes, as pulling the plug does.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ exec sleep infinity
 
 
 class Box:
-    """One machine. `run` is a command on it, `start` one that stays."""
+    """One machine. `run` executes a command on it, `start` one that stays."""
 
     program: tuple[str, ...] = TARMAC
-    """`tarmac`, as it is run there."""
+    """The command `tarmac` of the machine."""
 
     def __init__(self, folder: Path, lab: Lab, number: int, name: str) -> None:
         self.name = name
@@ -56,13 +56,13 @@ class Box:
         self.prepare()
 
     def wired(self, lab: Lab, number: int) -> tuple[str, Path]:
-        """Its address and its network."""
+        """Set up its address and its network."""
         network = lab.machine(number)
-        lab.command(network, "ip route add default via 198.18.0.254")  # machines know how they would go out
+        lab.command(network, "ip route add default via 198.18.0.254")  # nodes look for their default route
         return f"198.18.0.{number}", network
 
     def boot_command(self) -> list[str]:
-        """What becomes the machine's first process."""
+        """Return the command of the machine's first process."""
         return ["sh", "-c", _BOOT, "sh", str(self._folder), self.name]
 
     def _boot(self) -> None:
@@ -74,19 +74,19 @@ class Box:
         self.pid = int(children.read_text().split()[0])
 
     def is_up(self, pid: int) -> bool:
-        """Whether its first process is the one that stays."""
+        """Return true if the first process is the one that stays."""
         try:
             return Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"sleep\0")
         except OSError:
             return False
 
     def prepare(self) -> None:
-        """Let pods have their cgroups below one of this machine: cgroups are the only thing that boxes share."""
+        """Put pods' cgroups below one of this machine: boxes share only the cgroups."""
         self.path("/etc/tarmac").mkdir(exist_ok=True)
         self.path("/etc/tarmac/config.yaml").write_text(AGENT_CONFIG.format(self.cgroup))
 
     def kubectl(self, *words: str, stdin: str = "") -> str:
-        """kubectl as the administrator, on a machine that is a server."""
+        """Run kubectl as the administrator, on a machine that is a server."""
         kubeconfig = "--kubeconfig=/var/lib/tarmac/kubeconfig"
         done = subprocess.run(
             self.command(kubectl_path(), kubeconfig, *words), input=stdin, capture_output=True, text=True, timeout=30
@@ -94,21 +94,21 @@ class Box:
         return done.stdout if done.returncode == 0 else done.stderr
 
     def path(self, inside: str) -> Path:
-        """A file of the machine, seen from outside."""
+        """Return a file of the machine, as seen from outside."""
         return Path(f"/proc/{self.pid}/root{inside}")
 
     def command(self, *words: str) -> list[str]:
-        """Words as they are run on the machine."""
+        """Return the command that runs these words on the machine."""
         return ["nsenter", f"--target={self.pid}", "--net", "--mount", "--pid", "--uts", *words]
 
     def run(self, *words: str, timeout: float = 90) -> subprocess.CompletedProcess[str]:
-        """`tarmac WORDS` on the machine."""
+        """Run `tarmac WORDS` on the machine."""
         return subprocess.run(
             self.command(*self.program, *words), capture_output=True, text=True, timeout=timeout, env=self.environment()
         )
 
     def start(self, *words: str) -> Started:
-        """`tarmac WORDS` on the machine, in the background."""
+        """Run `tarmac WORDS` on the machine, in the background."""
         log = self._folder / f"{words[0]}-{len(self._processes)}.out"
         with log.open("w") as out:
             process = subprocess.Popen(
@@ -118,23 +118,23 @@ class Box:
         return Started(process, log)
 
     def environment(self) -> dict[str, str]:
-        """That of commands on it."""
+        """Return the environment of its commands."""
         return {**os.environ, "PYTHONUNBUFFERED": "1"}
 
     def processes(self) -> list[str]:
-        """Command lines of everything that runs there, but for its first process; what has ended has none any more."""
+        """Return the command lines of all processes there, without the first; ended processes have none."""
         lines: list[str] = []
         for process in self.path("/proc").iterdir():
             if process.name.isdigit() and process.name != "1":
                 with suppress(OSError):  # it has just ended
                     lines.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip())
-        # A command that was begun from outside is waited for by an `nsenter` of the same machine.
+        # An `nsenter` of the same machine waits for commands that were started from outside.
         return [line for line in lines if line and not line.startswith("nsenter ")]
 
     def leftovers(self) -> dict[str, list[str]]:
-        """What a node leaves when it leaves something: processes, mounts, links, rules, cgroups, files."""
+        """Return everything that a node can leave behind: processes, mounts, links, rules, cgroups, files."""
         mounts = [line.split()[4] for line in self.path("/proc/1/mountinfo").read_text().splitlines()]
-        ours = re.compile("^/(run|var/lib)/tarmac/(agent|containerd|cni)")  # below /run others' mounts are still seen
+        ours = re.compile("^/(run|var/lib)/tarmac/(agent|containerd|cni)")  # foreign mounts below /run stay visible
         links, rules = self._in_network("ip", "-o", "link"), self._in_network("nft", "list", "tables")
         files = [str(path) for top in ("/var/lib/tarmac", "/run/tarmac", "/etc/tarmac") for path in self._below(top)]
         return {
@@ -147,7 +147,7 @@ class Box:
         }
 
     def _in_network(self, *words: str) -> str:
-        """By a program from outside: a fresh machine may not have it."""
+        """Run a program of the host: a fresh machine may not have it."""
         command = ["nsenter", f"--target={self.pid}", "--net", *words]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
@@ -156,7 +156,7 @@ class Box:
         return [str(each).split("/root", 1)[1] for each in folder.rglob("*")] if folder.exists() else []
 
     def pull_the_plug(self) -> None:
-        """kill -9 of everything at once."""
+        """Kill all processes at once with kill -9."""
         if self._machine.poll() is None:
             self._machine.kill()
             self._machine.wait(20)
@@ -169,7 +169,7 @@ class Box:
         self.remove_cgroups()
 
     def remove_cgroups(self) -> None:
-        """Which the kernel does when it boots."""
+        """Remove its cgroups, as the kernel does when it boots."""
         hierarchy = mounted()
 
         def gone() -> bool:
@@ -196,7 +196,7 @@ class Started:
         return self.log.read_text()
 
     def until_said(self, text: str, seconds: float = 60) -> None:
-        """Wait for a line, or fail with what was said instead."""
+        """Wait for a line, or fail with the output."""
         deadline = time.monotonic() + seconds
         while text not in self.said:
             assert self.process.poll() is None or text in self.said, f"ended with {self.process.poll()}:\n{self.said}"
@@ -204,7 +204,7 @@ class Started:
             time.sleep(0.02)
 
     def until_told(self, steps: Sequence[str], seconds: float = 60) -> None:
-        """Wait until it has come so far: these are its steps up to there, and it tells no others in between."""
+        """Wait for these steps: the output must have exactly them up to there."""
         count = len(steps)
         self.until_said(f"tarmac: {steps[-1]}\n", seconds)
         until(lambda: len(self._told()) >= count, seconds)
@@ -214,14 +214,14 @@ class Started:
         return re.findall(r"^tarmac: ([a-z-]+)$", self.said, re.MULTILINE)
 
     def kill(self) -> None:
-        """kill -9 of the command alone. `nsenter` waits for it, in the namespace of its machine."""
+        """Kill the command alone with kill -9. `nsenter` waits for it, in the namespace of its machine."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         for pid in children:
             os.kill(int(pid), signal.SIGKILL)
         self.process.wait(20)
 
     def stop(self) -> int:
-        """Ask it to end; the exit code."""
+        """Send SIGTERM; return the exit code."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         for pid in children:
             os.kill(int(pid), signal.SIGTERM)
@@ -229,16 +229,16 @@ class Started:
 
 
 def until(true: Callable[[], object], seconds: float = 30.0) -> None:
-    """Wait for a condition; says so when it does not come."""
+    """Wait for a condition; fail if it does not hold in time."""
     deadline = time.monotonic() + seconds
     while not true():
-        assert time.monotonic() < deadline, "it did not happen in time"
+        assert time.monotonic() < deadline, "the condition did not hold in time"
         time.sleep(0.05)
 
 
 @contextmanager
 def boxes(folder: Path, *names: str) -> Generator[list[Box]]:
-    """Machines on one wire, each at an address of its own; gone afterwards, whatever happens."""
+    """Machines on one wire, each with an address of its own; always removed afterwards."""
     lab = Lab()
     made: list[Box] = []
     try:

@@ -1,8 +1,8 @@
-"""A machine with NVIDIA's driver, as far as it can be had without a GPU.
+"""A machine with NVIDIA's driver, as far as that is possible without a GPU.
 
 Real are the agent, containerd, runc, gVisor with nvproxy, the device plugin and NVML's calls; the kernel's pages, the
-device nodes (of numbers that no driver serves) and the driver's files stand in. gVisor is told the driver's version,
-since it would ask `/dev/nvidiactl` for it.
+device nodes (with numbers of no driver) and the driver's files are fakes. gVisor gets the driver's version by a flag,
+since it would query `/dev/nvidiactl` for it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.support.kubectl import kubectl_path
 GPU = "datumcloud.com/nvidia-h200"
 CITY = "DFW"
 NODE = "dfw-0"
-# Before the machine's own mounts. /dev is its own, so that no other test meets these nodes.
+# Before the machine's own mounts. /dev is its own, so that no other test sees these nodes.
 _BOOT = """
 set -e
 mkdir -p "$1/dev"
@@ -59,13 +59,13 @@ class GpuBox(Box):
         super().__init__(folder, lab, number, "gpus")
 
     def boot_command(self) -> list[str]:
-        """With device nodes and pages of the driver that no other machine sees."""
+        """Include device nodes and pages of the driver that no other machine sees."""
         minors = " ".join(str(gpu.minor) for gpu in self.driver.gpus)
         driver = str(self.driver.root)
         return ["sh", "-c", _BOOT, "sh", str(self._folder), driver, minors, *super().boot_command()]
 
     def prepare(self) -> None:
-        """Put the driver's files where NVIDIA's container images have them, and tell gVisor its version."""
+        """Put the driver's files where NVIDIA's container images have them, and set gVisor's driver version."""
         super().prepare()
         target = self.path("/usr/local/nvidia")
         shutil.copytree(self.driver.root / "usr/lib/x86_64-linux-gnu", target / "lib64", symlinks=True)
@@ -89,7 +89,7 @@ class GpuBox(Box):
         (own / "runsc").chmod(0o755)
 
     def environment(self) -> dict[str, str]:
-        """With the parts of this machine."""
+        """Include the parts of this machine."""
         return {**super().environment(), "TARMAC_NODE_PARTS": str(self._parts)}
 
     def up(self, *flags: str) -> Started:
@@ -101,7 +101,7 @@ class GpuBox(Box):
         return started
 
     def down(self) -> None:
-        """Take everything away; its failure fails the test."""
+        """Remove everything; a failure fails the test."""
         done = self.run("down", f"--data-dir={self.data_dir}", timeout=180)
         assert done.returncode == 0, f"tarmac down left something: {done.stderr}"
 
@@ -110,7 +110,7 @@ class GpuBox(Box):
         return int(self.get("node", NODE)["status"].get("allocatable", {}).get(GPU, 0))
 
     def client(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        """kubectl on this machine."""
+        """Run kubectl on this machine."""
         command = self.command(kubectl_path(), f"--kubeconfig={self.data_dir}/kubeconfig", *words)
         return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=90, check=False)
 
@@ -127,20 +127,20 @@ class GpuBox(Box):
         return done.stderr if done.returncode else ""
 
     def inside(self, pod: str, script: str, container: str = "main") -> str:
-        """Return what a script in a pod prints."""
+        """Return the output of a script in a pod."""
         done = self.client("exec", pod, "-c", container, "--", "sh", "-c", script)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     def wait_ready(self, *pods: str) -> None:
-        """Wait for pods, with the events when they do not come."""
+        """Wait for pods; when they do not come, the error has the events."""
         done = self.client("wait", *(f"pod/{each}" for each in pods), "--for=condition=Ready", "--timeout=80s")
         assert done.returncode == 0, f"{done.stderr}\n{self.client('get', 'pods,events').stdout}"
 
 
 @contextmanager
 def gpu_box(folder: Path, gpus: int = 1) -> Generator[GpuBox]:
-    """A machine that runs one city with GPUs; gone afterwards, whatever happens."""
+    """A machine that runs one city with GPUs; always removed afterwards."""
     lab = Lab()
     try:
         box = GpuBox(folder, lab, 1, gpus)

@@ -1,4 +1,4 @@
-"""The packages, as `make package` builds them, kept in `dist` until something changes that goes into them."""
+"""The packages, as `make package` builds them, kept in `dist` until one of their inputs changes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _folder(parts: Path) -> Path:
 
 
 def _inputs(parts: Path) -> Iterator[bytes]:
-    """Everything that decides about its bytes; parts by the place in the cache, which has their version in it."""
+    """Return a digest of all inputs; parts count by their place in the cache, which contains their version."""
     yield str(epoch()).encode()
     for name in _SOURCES:
         for file in _files(ROOT / name):

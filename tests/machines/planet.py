@@ -1,7 +1,7 @@
-"""Three sites as somebody would set them up: two servers on an etcd of three members, a node in each of three cities.
+"""Three sites as a user would set them up: two servers on an etcd of three members, a node in each of three cities.
 
-A workload answers in every city, and a pod in every city asks its Service again and again and writes down when it
-was answered. What matters of a loss is the longest time that a machine which was not touched went without an answer.
+A workload answers in every city, and a pod in every city repeatedly sends requests to its Service and records the times
+of responses. The result of a loss is the longest time without a response on an untouched machine.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ KUBECONFIG = ("--kubeconfig", "/var/lib/tarmac/kubeconfig")
 CITIES = {"dallas": "dfw", "london": "lhr", "seattle": "sea"}
 _PORT = 6443
 _PATIENCE = 180.0
-# The longest without an answer: a few tries that met the instance of a machine that is gone. A machine with more to do
-# than processors is given as much more.
+# The limit without a response: a few attempts that hit the instance of a lost machine. An overloaded machine gets
+# proportionally more.
 _GAP = 15.0 * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 _ASK = "while true; do timeout 2 wget -qO- http://web/cgi-bin/whoami | head -1; sleep 0.2; done"
 _SERVICE = {
@@ -62,7 +62,7 @@ def instance(name: str, cities: Sequence[str], image: str = "web", command: str 
 
 
 class ThreeSites:
-    """The machines, and what was seen of them."""
+    """The machines, and the results of a test."""
 
     def __init__(self, machines: Sequence[SiteBox]) -> None:
         self.machines = list(machines)
@@ -74,7 +74,7 @@ class ThreeSites:
         self._store = "etcd://" + ",".join(f"{machine.address}:2379" for machine in machines) + "?compact=0"
 
     def begin(self) -> None:
-        """Everything, one machine after the other, until the workload answers in all cities."""
+        """Set up one machine after the other, until the workload answers in all cities."""
         dallas, london, seattle = self.machines
         for machine in self.machines:
             machine.start_etcd(self._members)
@@ -90,7 +90,7 @@ class ThreeSites:
         self._until_well()
 
     def lose(self, machine: SiteBox) -> None:
-        """Pull its plug; the others go on, with the store and with the workload, until the node counts as lost."""
+        """Pull its plug; the rest keeps the store and the workload working, until the node counts as lost."""
         began = time.time()
         machine.pull_the_plug()
         self._until_written(machine)
@@ -99,7 +99,7 @@ class ThreeSites:
         self._judge(f"{machine.name} killed, writes go on after {written:.1f} s", machine, began)
 
     def bring_back(self, machine: SiteBox) -> None:
-        """The same commands once more, on the disk that it had."""
+        """Run the same commands once more, on its old disk."""
         began = time.time()
         machine.boot_again()
         machine.start_etcd(self._members)
@@ -113,7 +113,7 @@ class ThreeSites:
         self._judge(f"{machine.name} back", machine, began)
 
     def leave(self, machine: SiteBox) -> None:
-        """In order: nothing of Tarmac is left on it."""
+        """Leave in order: no state of Tarmac stays on it."""
         began = time.time()
         flags = ("--delete-data",) if machine in self._servers else ()
         done = machine.run("leave", "--drain-timeout", "20s", *flags, timeout=200)
@@ -122,7 +122,7 @@ class ThreeSites:
         self._judge(f"{machine.name} left", machine, began)
 
     def join_again(self, machine: SiteBox) -> None:
-        """With new tokens, as a machine that nobody knows."""
+        """Join with new tokens, as a new machine."""
         began = time.time()
         machine.prepare()
         if machine in self._servers:
@@ -131,7 +131,7 @@ class ThreeSites:
         self._until_well()
         self._judge(f"{machine.name} joined again", machine, began)
 
-    # The commands.
+    # Commands.
 
     def _init(self, machine: SiteBox) -> None:
         here = ("--listen", f"{machine.address}:{_PORT}", "--location", CITIES[machine.name], "--store", self._store)
@@ -156,14 +156,14 @@ class ThreeSites:
         return made.stdout.strip()
 
     def _server(self, besides: SiteBox) -> SiteBox:
-        """One that is not this machine."""
+        """Return a server other than this machine."""
         return next(each for each in self._servers if each is not besides)
 
     def _create(self, made: dict[str, Any]) -> None:
         said = self.machines[0].kubectl("create", "-f", "-", stdin=json.dumps(made))
         assert "created" in said, said
 
-    # What is looked at.
+    # Checks.
 
     def _until_written(self, lost: SiteBox) -> None:
         self._made += 1
@@ -171,7 +171,7 @@ class ThreeSites:
         until(lambda: any(word in self._server(lost).kubectl(*words) for word in ("created", "AlreadyExists")), 30)
 
     def _until_well(self) -> None:
-        """Every node is ready, every instance runs, and in every city somebody was answered just now."""
+        """Wait until every node is ready, every instance runs, and every city had a response just now."""
         server = self._servers[-1]
 
         def well() -> bool:
@@ -183,7 +183,7 @@ class ThreeSites:
         until(well, _PATIENCE)
 
     def _judge(self, what: str, touched: SiteBox, began: float) -> None:
-        """The longest time without an answer since then, on machines that nothing was done to."""
+        """Check the longest time without a response since then, on untouched machines."""
         now = time.time()
         gaps: dict[str, float] = {}
         for machine in (each for each in self.machines if each is not touched):
@@ -195,13 +195,13 @@ class ThreeSites:
         assert max(gaps.values()) < _GAP, self.told[-1]
 
     def _answers(self, machine: SiteBox) -> list[float]:
-        """When its pod was answered, as its log has it."""
+        """Return the times of responses in the log of its pod."""
         logs = machine.path("/var/log/pods").glob("default_ask-*/*/*.log")
         lines = [line.split(" ", 3) for log in logs for line in log.read_text().splitlines()]
         return sorted(_seconds(line[0]) for line in lines if line[-1].startswith("host: "))
 
     def _left_on(self, machine: SiteBox) -> dict[str, list[str]]:
-        """All but the etcd, which is no part of Tarmac."""
+        """Return everything left but the etcd, which is no part of Tarmac."""
         found = machine.leftovers()
         return {**found, "processes": [each for each in found["processes"] if "etcd" not in each]}
 

@@ -1,8 +1,8 @@
 """Machines at sites: each on a network of its own behind a router, with a fresh Debian 12 or 13 and the package alone.
 
-A site's machine sees nothing of the host's files: its root is a Debian with its own changes laid over it. What stands
-beside Tarmac on real machines, an etcd member and somebody's kubectl, runs in its network from outside. A machine whose
-plug was pulled boots again with its disk, and with nothing of what the kernel knew.
+A site's machine sees none of the host's files: its root is a Debian with its own changes laid over it. An etcd member
+and the user's kubectl, which are separate on real machines, run in its network from outside. A machine whose plug was
+pulled boots again with its disk, and with a fresh kernel state.
 """
 
 from __future__ import annotations
@@ -55,22 +55,22 @@ class SiteBox(Box):
         return f"198.18.{number}.1", site(lab, number)
 
     def boot_command(self) -> list[str]:
-        """Its own root, of which nothing leads out."""
+        """Use a root of its own, without a way out."""
         return ["sh", "-c", _BOOT, "sh", str(self._folder), self.name, str(self._root)]
 
     def environment(self) -> dict[str, str]:
-        """As somebody has it who logs in."""
+        """Return the environment of a login."""
         return {"PATH": _PATH, "HOME": "/root", "LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1"}
 
     def kubectl(self, *words: str, stdin: str = "") -> str:
-        """By the administrator's file of this machine, whose servers are asked from its network."""
+        """Run kubectl with the administrator's kubeconfig of this machine, in its network."""
         command = ["nsenter", f"--net={self._network}", kubectl_path()]
         command.append(f"--kubeconfig={self.path('/var/lib/tarmac/kubeconfig')}")
         done = subprocess.run([*command, *words], input=stdin, capture_output=True, text=True, timeout=30)
         return done.stdout if done.returncode == 0 else done.stderr
 
     def install(self, package: Path) -> str:
-        """By dpkg, without a network; what it said. Whatever the package needs must be there, or it fails."""
+        """Install with dpkg, without a network; return the output. Missing dependencies make it fail."""
         copy = self.path("/var/cache/tarmac.deb")
         copy.write_bytes(package.read_bytes())
         done = subprocess.run(
@@ -82,7 +82,7 @@ class SiteBox(Box):
         return done.stdout
 
     def start_etcd(self, members: dict[str, str]) -> None:
-        """A member of the store, beside Tarmac and with the data that it had; `members` are names and addresses."""
+        """Start a member of the store, beside Tarmac and with its old data; `members` are names and addresses."""
         peers, clients = f"http://{self.address}:2380", f"http://{self.address}:2379"
         flags = [f"--name={self.name}", f"--data-dir={self._folder / 'etcd'}", f"--listen-peer-urls={peers}"]
         flags += [f"--initial-advertise-peer-urls={peers}", f"--listen-client-urls={clients}"]
@@ -93,26 +93,26 @@ class SiteBox(Box):
             self._etcd = subprocess.Popen([*command, *flags], stdout=log, stderr=log)
 
     def pull_the_plug(self) -> None:
-        """kill -9 of everything at once, the etcd member too: it is a process of the machine."""
+        """Kill all processes at once with kill -9, the etcd member too: it is a process of the machine."""
         super().pull_the_plug()
         if self._etcd is not None:
             self._etcd.wait(20)
 
     def boot_again(self) -> None:
-        """With its disk, and a kernel that knows of nothing."""
+        """Boot with its disk, and with a fresh kernel state."""
         self.remove_cgroups()
         self._network = site(self._lab, self._number)
         self._boot()
 
 
 def site(lab: Lab, number: int) -> Path:
-    """A network with one machine on it, at 198.18.NUMBER.1; made anew when there was one."""
+    """A network with one machine on it, at 198.18.NUMBER.1; an old one is replaced."""
     path, router = lab.folder / f"site-{number}", lab.folder / "router"
     if path.exists():
         namespaces.remove(path)
     lab.namespace(path.name)
     lab.command(path, "ip link set lo up")
-    # Until the kernel has taken the old one apart, its name is in use at the router.
+    # Until the kernel has removed the old one, the router still has its name.
     until(lambda: f"s{number}" not in lab.command(router, "ip -o link"), 20)
     lab.command(path, f"ip link add eth0 mtu 1600 type veth peer name s{number} mtu 1600 netns {router}")
     lab.command(path, f"ip address add 198.18.{number}.1/24 dev eth0")
@@ -125,7 +125,7 @@ def site(lab: Lab, number: int) -> Path:
 
 @contextmanager
 def sites(folder: Path, **roots: Path) -> Generator[list[SiteBox]]:
-    """Machines by name, each with its root, on networks of their own; gone afterwards, whatever happens."""
+    """Machines by name, each with its root, on networks of their own; always removed afterwards."""
     lab = Lab()
     made: list[SiteBox] = []
     try:

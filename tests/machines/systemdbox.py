@@ -82,12 +82,12 @@ exec env -i container=other PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/syst
 
 
 class SystemdBox(Box):
-    """One such machine. `command` and `run` are on it, as of somebody who has logged in."""
+    """One such machine. `command` and `run` act as a logged-in user."""
 
     program = ("/usr/bin/tarmac",)
 
     def boot_command(self) -> list[str]:
-        """systemd, once everything is in its place."""
+        """Start systemd, after mounting all files."""
         libraries = _CHECKOUT / Path(sysconfig.get_paths()["purelib"]).relative_to(ROOT)
         launcher = _TARMAC.format(
             paths=f"{_CHECKOUT / 'src'}:{libraries}", parts=node_parts.ensure(), python=Path(sys.executable).resolve()
@@ -99,45 +99,45 @@ class SystemdBox(Box):
         return ["sh", "-c", _CGROUPS, "sh", *places]
 
     def is_up(self, pid: int) -> bool:
-        """Whether systemd has started all that it starts by itself."""
+        """Return true if systemd has started all its units."""
         self.pid = pid
         asked = self.command("systemctl", "is-system-running")
         return subprocess.run(asked, capture_output=True, text=True).stdout.strip() in ("running", "degraded")
 
     def command(self, *words: str) -> list[str]:
-        """Also in its cgroups."""
+        """Run in the machine's cgroups, too."""
         return ["nsenter", f"--target={self.pid}", "--net", "--mount", "--pid", "--uts", "--ipc", "--cgroup", *words]
 
     def environment(self) -> dict[str, str]:
-        """As somebody has it who logs in."""
+        """Return the environment of a login."""
         path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
         return {"PATH": path, "HOME": "/root", "LANG": "C.UTF-8"}
 
     def prepare(self) -> None:
-        """With the units of the package."""
+        """Install the units of the package."""
         for unit in UNITS:
             self.add_unit(unit, (ROOT / "packaging" / unit).read_text())
 
     def add_unit(self, name: str, text: str) -> None:
-        """Have systemd know a unit."""
+        """Install a unit."""
         self.path(f"/usr/lib/systemd/system/{name}").write_text(text)
         self.systemctl("daemon-reload")
 
     def systemctl(self, *words: str) -> str:
-        """What it says; it must not fail."""
+        """Run systemctl; return its output. A failure fails the test."""
         done = subprocess.run(self.command("systemctl", *words), capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}{self.journal()}"
         return done.stdout.strip()
 
     def journal(self) -> str:
-        """The last that the units said."""
+        """Return the last log lines of the units."""
         words = self.command("journalctl", "--no-pager", "--lines=60", "--unit=tarmac-*", "--unit=probe-*")
         return subprocess.run(words, capture_output=True, text=True, timeout=60).stdout
 
 
 @contextmanager
 def systemd_box(folder: Path) -> Generator[SystemdBox]:
-    """A machine on a wire of its own; gone afterwards, whatever happens."""
+    """A machine on a wire of its own; always removed afterwards."""
     lab, made = Lab(), None
     try:
         made = SystemdBox(folder, lab, 1, "box")

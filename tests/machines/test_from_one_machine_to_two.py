@@ -1,4 +1,4 @@
-"""Machines that share nothing but a wire: init on one, join from another, a workload there, and away again.
+"""Machines that share nothing but a wire: init on one, join from another, a workload there, and leave.
 
 Machines are namespaces with folders of their own; containerd, runc and the datapath are the real ones.
 """
@@ -23,12 +23,12 @@ JOIN = ("checks", "configuration", "certificate", "containerd", "agent", "ready"
 LEAVE = ("server", "processes", "node", "containerd", "files")
 INIT = ("checks", "configuration", "keys", "server", "location")
 """With a Location, `init` goes on with the steps of `join`."""
-# Every step three times in a soak; without, once each of those that leave most behind.
+# Every step three times in a soak; otherwise, once each of those that leave most behind.
 TIMES = 3 if SOAK else 1
 JOIN_KILLS = JOIN if SOAK else ("certificate", "ready")
 LEAVE_KILLS = LEAVE if SOAK else ("processes", "containerd")
 INIT_KILLS = [(*INIT, *JOIN)[: count + 1] for count in (range(len(INIT + JOIN)) if SOAK else (3, 7))]
-"""Each is the steps up to the one at which it is killed: two of `join` are called as two of `init` are."""
+"""Each ends with the step at which it is killed: two of `join` have the names of two of `init`."""
 FORCED_KILLS = JOIN[1:] if SOAK else ("agent",)
 LOCATION = {
     "apiVersion": "networking.datumapis.com/v1alpha",

@@ -1,6 +1,6 @@
-"""GPUs of a node in real containers: those that asked have device nodes and driver files, and no other has any.
+"""GPUs of a node in real containers: those that request them have device nodes and driver files, and no other.
 
-runc and gVisor are real; the driver is one that no GPU answers (`gpubox.py`), so nothing is computed here.
+runc and gVisor are real; the driver has no GPU (`gpubox.py`), so nothing is computed here.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def cleared(box: GpuBox) -> Iterator[None]:
 
 
 def asking(name: str, runtime_class: str = "", *beside: Json, number: int = 1, **container: Any) -> Json:
-    """A pod that asks for GPUs, and maybe for a class."""
+    """A pod that requests GPUs, and maybe a class."""
     chosen = {"runtimeClassName": runtime_class} if runtime_class else {}
     return pod(name, busybox(resources={"limits": {GPU: str(number)}}, **container), *beside, **chosen)
 
@@ -61,7 +61,7 @@ def test_a_container_that_asked_has_its_nodes_files_and_variables(box: GpuBox, r
     libraries = box.inside("one", FILES).split()
     assert "libcuda.so.1" in libraries
     assert "libnvidia-ml.so.1" in libraries
-    assert not [each for each in libraries if "encode" in each], "the capability video was not asked for"
+    assert not [each for each in libraries if "encode" in each], "the capability video was not requested"
     assert box.inside("one", "echo $NVIDIA_VISIBLE_DEVICES").strip() == uuid
     assert box.inside("one", "nvidia-smi -L").startswith("GPU 0: NVIDIA H200")
     refused = box.client("exec", "one", "--", "touch", "/usr/local/nvidia/lib64/libcuda.so.1")

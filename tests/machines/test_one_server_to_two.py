@@ -1,7 +1,7 @@
-"""A server begun with SQLite, moved to an etcd elsewhere, and joined by a second one: the first may then die.
+"""A server starts with SQLite, moves to an etcd elsewhere, and a second one joins: the first may then be lost.
 
-A second one that is killed on its way in, at whichever step, is taken away again by force, and leaves nothing. (That
-the same command goes on after a kill at each step is shown where servers need no machine of their own.)
+A second one that is killed at any step of joining is removed again by force, and leaves nothing. (Tests without
+machines show that the same command continues after a kill at each step.)
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def test_a_second_server_takes_over_from_the_first(tmp_path: Path) -> None:
         until(lambda: ALPHA in beta.path("/var/lib/tarmac/kubeconfig").read_text(), 70)
         assert "b" in beta.kubectl("get", "configmap", "kept", "-o", "jsonpath={.data.a}")
 
-        # As a minute on alpha would have it; then alpha is gone, and nothing answers at its address.
+        # The state after a minute with only alpha; then alpha is gone, and its address does not respond.
         known = with_servers(alpha.path("/var/lib/tarmac/kubeconfig").read_text(), [ALPHA, BETA])
         beta.path("/var/lib/tarmac/alphas.kubeconfig").write_text(known)
         alpha.pull_the_plug()

@@ -1,7 +1,7 @@
-"""New keys for two machines whose instances run: not one of them is started again, and nobody is logged out.
+"""New keys for two machines with running instances: no instance restarts, and no user loses the login.
 
-The authority behind certificates, the key of tokens and the key of Secrets are rotated at once, on real nodes. What
-takes agents minutes takes them seconds here; in a soak it takes them minutes.
+The authority behind certificates, the key of tokens and the key of Secrets are rotated at once, on real nodes. Agents
+wait seconds in place of minutes here; in a soak they wait minutes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class TwoMachines:
         return json.loads(self.alpha.kubectl("get", *words, "-o", "json"))
 
     def containers(self) -> dict[str, tuple[str, str, int]]:
-        """Of each pod: which container runs in it, since when, and how often one was started again."""
+        """Return the container of each pod, its start, and its restarts."""
         found: dict[str, tuple[str, str, int]] = {}
         for pod in self.get("pods")["items"]:
             for each in pod.get("status", {}).get("containerStatuses", ()):
@@ -60,11 +60,11 @@ class TwoMachines:
         return found
 
     def agents(self) -> list[list[int]]:
-        """The processes of the agents, which are not started again either."""
+        """Return the processes of the agents, which must not restart either."""
         return [_agents(box) for box in (self.alpha, self.beta)]
 
     def streams_work(self) -> None:
-        """Through the server to each node and back, over connections that began now."""
+        """Check the path through the server to each node and back, over new connections."""
         for pod in self.containers():
             assert self.alpha.kubectl("exec", pod, "--", "hostname") == f"{pod}\n"
             assert self.alpha.kubectl("logs", pod, "--tail=1").strip().isdigit()
@@ -76,7 +76,7 @@ class TwoMachines:
         return self.alpha.run("rotate", *words, *KUBECONFIG)
 
     def renewed(self) -> bool:
-        """Whether every node has a certificate of the authority that signs now."""
+        """Return true if every node has a certificate of the authority that signs now."""
         word = certified_by(self.stage("ca")["signing"])
         return all(word in each["metadata"]["annotations"][TRUSTS].split() for each in self.get("nodes")["items"])
 
@@ -91,17 +91,17 @@ def _agents(box: Box) -> list[int]:
 
 
 class Standing:
-    """Somebody on a machine who writes and watches with a kubeconfig."""
+    """A client on a machine that writes and watches with a kubeconfig."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
 
     def told(self) -> dict[str, Any]:
-        lines = self._log.read_text().splitlines()[:-1]  # the last one may not be whole
+        lines = self._log.read_text().splitlines()[:-1]  # the last one may be incomplete
         return json.loads(lines[-1]) if lines else {"done": 0, "seen": 0, "refusals": []}
 
     def goes_on(self) -> None:
-        """Wait until more was written and seen, and nothing was refused."""
+        """Wait for more writes and events, without an error."""
         before = self.told()
         until(lambda: all(self.told()[each] > before[each] + 5 for each in ("done", "seen")))
         assert self.told()["refusals"] == []
@@ -146,7 +146,7 @@ def test_instances_run_on_and_nobody_is_logged_out_while_every_key_is_rotated(
             refused = machines.rotate("ca", "--retire")
             assert refused.returncode == 3
             assert "in the last 7 days: kubernetes-admin" in refused.stderr
-            assert "nodes" not in refused.stderr, "only people are in the way"
+            assert "nodes" not in refused.stderr, "only old kubeconfigs are in the way"
         (data / "after.kubeconfig").write_bytes((data / "kubeconfig").read_bytes())
         with standing(alpha, "/var/lib/tarmac/after.kubeconfig", tmp_path / "after") as after:
             after.goes_on()
@@ -154,7 +154,7 @@ def test_instances_run_on_and_nobody_is_logged_out_while_every_key_is_rotated(
                 assert machines.rotate(*words).stdout.startswith("settled: ")
             after.goes_on()
             refusal = alpha.run("status", "--kubeconfig", "/var/lib/tarmac/before.kubeconfig")
-            assert "certificate" in refusal.stderr, "the old kubeconfig has had its time"
+            assert "certificate" in refusal.stderr, "the old kubeconfig has expired"
             machines.streams_work()
             after.goes_on()
         word = alpha.kubectl("get", "secret", "word", "-o", "jsonpath={.data.word}")

@@ -1,8 +1,8 @@
 """From nothing but the package, on fresh roots of Debian 12 and 13, each on a network of its own: one machine to three.
 
-The short story is one machine that becomes a server with a node within its time. The long ones (`make soak`) are a
-second machine that joins it, and three sites: two servers on an etcd of three members, a node in each of three cities
-and a workload in all; each machine in turn is killed and leaves, and what the others run is reached all the while.
+The short test makes one machine a server with a node within its time. The long ones (`make soak`) are a second machine
+that joins it, and three sites: two servers on an etcd of three members, a node in each of three cities and a workload
+in all; each machine in turn is killed and leaves, while the workload of the rest stays reachable.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.soak import SOAK
 from tools.debian_roots import ensure
 
 pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(1800 if SOAK else 300)]
-# The promises are about a machine that does nothing else; one with more to do than processors is given as much more.
+# The limits are for an idle machine; an overloaded one gets proportionally more.
 SLOW = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 READY_SECONDS, JOINED_SECONDS, RUNNING_SECONDS = (SLOW * bar for bar in (60.0, 20.0, 2.0))
 
@@ -49,7 +49,7 @@ def test_a_fresh_debian_is_a_cluster_within_a_minute(tmp_path: Path) -> None:
         first_instance(dallas, "DFW")
         print(f"Debian 13: package to Ready {ready:.1f} s")
         assert ready <= READY_SECONDS
-        # It stays a server when it is a node no longer.
+        # It stays a server when it is no longer a node.
         assert dallas.run("leave").stdout == "left\n"
         assert dallas.kubectl("get", "nodes") == "", "the server answers, and has no node"
         assert [line for line in dallas.processes() if "containerd" in line or " agent" in line] == []

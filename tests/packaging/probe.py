@@ -1,4 +1,4 @@
-"""Tries what a taken-over service would try, and prints what came of it: {attempt: true if it succeeded}.
+"""Tries the attacks of a compromised service, and prints the results: {attempt: true if it succeeded}.
 
 Runs under a unit of the package, in place of its program, with the standard library only.
 """
@@ -20,7 +20,7 @@ _PERSONALITY, _KEXEC = 135, 246
 
 
 def call(number: int, *arguments: object) -> None:
-    """A system call of x86-64 with arguments that do no harm. Anything but a refusal means that it was let through."""
+    """Make a system call of x86-64 with harmless arguments. Every result but a refusal means that it was allowed."""
     _libc.syscall.restype = ctypes.c_long
     if _libc.syscall(ctypes.c_long(number), *arguments) < 0 and ctypes.get_errno() in (1, 13):
         raise PermissionError(ctypes.get_errno(), "refused")
@@ -94,7 +94,7 @@ ATTEMPTS: dict[str, Callable[[], object]] = {
     "use ports of hardware": lambda: call(_IOPL, 0),
     "trace a process": lambda: call(_PTRACE, 0, 0, None, None),
     "change the execution domain": lambda: call(_PERSONALITY, 0x0040000),
-    # What it needs.
+    # Rights that the service needs.
     "write its data": lambda: write("/var/lib/tarmac"),
     "listen": lambda: socket.create_server(("127.0.0.1", 999)),
     "listen on a socket": lambda: socket.socket(socket.AF_UNIX),
@@ -110,7 +110,7 @@ def succeeds(attempt: Callable[[], object]) -> bool:
 
 
 def main() -> None:
-    # Each in a process of its own: what one changes about itself must not decide about the next.
+    # Each in a process of its own: a change of the process must not affect the next attempt.
     found: dict[str, bool] = {}
     for name, attempt in ATTEMPTS.items():
         child = os.fork()

@@ -1,4 +1,4 @@
-"""Files and processes of local users neither lead the package's scripts to other files nor stop them."""
+"""Files and processes of local users neither lead the package's scripts to foreign files nor stop them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Installing, upgrading, removing and purging, on fresh roots of Debian 12 and 13: nothing changes but what should.
+"""Installing, upgrading, removing and purging, on fresh roots of Debian 12 and 13: only expected files change.
 
-Everything a machine changes on its disk lands in one folder, so that no file anywhere can be overlooked.
+All changes of a machine's disk land in one folder, so that no file can be overlooked.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ pytestmark = [
     pytest.mark.timeout(900),
     pytest.mark.soak(minutes=2, only=True),
 ]
-# What belongs to the package; bytecode is made where it is installed.
+# Files of the package; bytecode is made where it is installed.
 _OURS = re.compile(
     "/opt(/tarmac(/.*)?)?|/usr/bin/tarmac|/usr/lib/systemd/system/tarmac-[a-z]+[.]service"
     "|/usr/share/man/man8/tarmac[a-z-]*[.]8|/usr/share/doc/tarmac/copyright|/usr/share/bash-completion/completions/tarmac"
     "|/usr/share/zsh/vendor-completions/_tarmac|/usr/share/fish/vendor_completions[.]d/tarmac[.]fish"
 )
-# What dpkg writes down.
+# Files of dpkg.
 _BOOKS = re.compile("/var/(lib/dpkg|log|cache)(/.*)?")
 _CONFIG = {"/etc/tarmac", "/etc/tarmac/config.yaml"}
 _KEPT = {"/etc/tarmac/config.yaml": "kept", "/var/lib/tarmac/store.db": "kept"}
@@ -80,7 +80,7 @@ def test_installing_upgrading_removing_and_purging_change_nothing_they_should_no
 
 
 def newer_than(deb: Path, folder: Path) -> Path:
-    """The same package with a higher version."""
+    """Return the same package with a higher version."""
     tree, made = folder / "newer", folder / "newer.deb"
     subprocess.run(["dpkg-deb", "--raw-extract", str(deb), str(tree)], check=True)
     control = tree / "DEBIAN" / "control"
@@ -92,9 +92,9 @@ def newer_than(deb: Path, folder: Path) -> Path:
 
 
 def files(folder: Path, debian: str) -> set[str]:
-    """Everything on the machine's disk that is not as in the fresh root, but for folders that are there as well.
+    """Return all files on the machine's disk that differ from the fresh root, without folders of both.
 
-    What was removed again is no file: it has become a device that stands for nothing.
+    A removed file appears as a device of the overlay, which is no file.
     """
     disk, root = folder / "machines" / "fresh" / "disk", ensure(debian)
     found = {each.relative_to(disk) for each in disk.rglob("*") if each.is_symlink() or each.is_dir() or each.is_file()}
@@ -103,7 +103,7 @@ def files(folder: Path, debian: str) -> set[str]:
 
 
 def strange(found: set[str]) -> set[str]:
-    """Neither ours nor dpkg's, nor a folder on the way there."""
+    """Return files that are neither ours nor dpkg's, nor a folder on the way there."""
     ours = {each for each in found if _OURS.fullmatch(each)}
     above = {str(parent) for each in ours for parent in Path(each).parents}
     return {each for each in found - ours - above if not _BOOKS.fullmatch(each)}

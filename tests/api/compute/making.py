@@ -165,7 +165,7 @@ def admitted(obj: JsonObject, kind: str = "Workload") -> JsonObject:
 def errors_of(
     obj: JsonObject, *, kind: str = "Workload", lookup: Lookup | None = None, old: JsonObject | None = None
 ) -> FieldErrors:
-    """Everything wrong with an object."""
+    """Return all errors of an object."""
     errors = FieldErrors()
     strategy = resource(kind, lookup).strategy
     new = admitted(obj, kind)
@@ -181,7 +181,7 @@ def errors_of(
 def causes(
     obj: JsonObject, *, kind: str = "Workload", lookup: Lookup | None = None, old: JsonObject | None = None
 ) -> list[str]:
-    """Everything wrong with an object, as "Kind path" lines in order."""
+    """Return all errors of an object, as "Kind path" lines in order."""
     return [f"{error.kind} {error.path}" for error in errors_of(obj, kind=kind, lookup=lookup, old=old)]
 
 

@@ -61,6 +61,6 @@ def test_one_loop_over_the_topology_is_allowed() -> None:
 
 
 def test_a_constraint_without_an_answer_for_a_place_says_so() -> None:
-    """It is neither a yes nor a no, nor a crash."""
+    """The result is an error: neither true nor false, nor an exception."""
     with pytest.raises(ConstraintError, match="divide by zero"):
         compile_constraint("1 / 0 == 1")({})

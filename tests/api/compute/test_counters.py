@@ -1,4 +1,4 @@
-"""Counters of workloads are there from the first status on, so that one can wait for zero."""
+"""Counters of workloads exist from the first status on, so that a client can wait for zero."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What validation asks the live system: types and places from the store, and who may use a network."""
+"""Validation against the live system: types and cities from the store, and rights to use a network."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_places_and_types_come_from_the_store(store: Store) -> None:
 
 
 class Allowing(Authorizer):
-    """Lets everybody use networks of these names."""
+    """Allows every user to use networks of these names."""
 
     def __init__(self, *names: str) -> None:
         self._names = names

@@ -1,4 +1,4 @@
-"""LocalMachineImages: what a tenant may write of one, and how a Workload names it."""
+"""LocalMachineImages: validation of fields that tenants write, and references of Workloads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MachineImages: what may be written of one, how it is shown, and that the whole catalogue is valid."""
+"""MachineImages: validation, columns, and the validity of the whole catalogue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a virtual machine may have, and what cloud-init is given to read: refusals with their field and the way out."""
+"""Rules of virtual machines and of their cloud-init data: errors with their field and the remedy."""
 
 from __future__ import annotations
 

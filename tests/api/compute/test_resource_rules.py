@@ -1,4 +1,4 @@
-"""How containers share the resources of an instance."""
+"""Rules of resources that the containers of an instance share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What controllers make of a Workload is checked too: people may write it, and read it back."""
+"""Children of a Workload are validated too: users may write them, and read them back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shorthands are stored in their full form, and refused where they contradict it."""
+"""Shorthands are stored in their full form, and rejected where they contradict it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LAST_APPLIED_FIELD = "metadata.annotations"
 
 
 def updated(stored: Any, edits: dict[str, Any]) -> tuple[Any, Any]:
-    """The short and the full form after an update."""
+    """Return the short and the full form after an update."""
     old, new = admitted(edited(workload(), stored)), admitted(edited(edited(workload(), stored), edits))
     resource("Workload").strategy.prepare_for_update(new, old)
     template = new["spec"]["template"]
@@ -89,7 +89,7 @@ def test_an_unreadable_last_applied_annotation_removes_no_field() -> None:
     stored = {FULL: APP, SHORT: APP}
     assert updated(stored, {SHORT: GONE, LAST_APPLIED_FIELD: {LAST_APPLIED: "{"}}) == (None, APP)
     noted = {LAST_APPLIED_FIELD: {LAST_APPLIED: "{}"}}
-    assert updated({**stored, **noted}, {SHORT: GONE}) == (None, APP), "an older note is of another write"
+    assert updated({**stored, **noted}, {SHORT: GONE}) == (None, APP), "an older note belongs to another write"
 
 
 def test_a_network_by_its_name() -> None:

@@ -1,4 +1,4 @@
-"""Rules of a Workload that need no more than a row each: what is missing, too long, of another kind or twice there."""
+"""Rules of a Workload that need one row each: missing, too long, of a wrong type, or duplicate values."""
 
 from __future__ import annotations
 

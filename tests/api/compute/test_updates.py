@@ -1,4 +1,4 @@
-"""Updates are validated like creates, but stored values are never refused for what the world has become."""
+"""Updates are validated like creates, but stored values stay valid when the live system changes."""
 
 from __future__ import annotations
 

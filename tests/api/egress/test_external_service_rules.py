@@ -1,4 +1,4 @@
-"""Rules of external services and of the addresses the outside sees."""
+"""Rules of external services and of their public addresses."""
 
 from __future__ import annotations
 
@@ -261,7 +261,7 @@ OF_AN_IMPLEMENTATION = re.compile(
 
 
 def words(schema: Schema) -> Iterator[str]:
-    """The names of all fields, and what is said about them."""
+    """Yield the names of all fields, and their descriptions."""
     yield schema.description or ""
     for name, field in (schema.fields or {}).items():
         yield name

@@ -1,4 +1,4 @@
-"""Where a node is, in its labels."""
+"""The city of a node, from its labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of places, networks, subnets and traffic policies."""
+"""Rules of locations, networks, subnets and traffic policies."""
 
 from __future__ import annotations
 
@@ -141,9 +141,7 @@ def test_a_policy_has_a_bounded_number_of_entries() -> None:
     assert "at most 2000 rules, ports, peers and exceptions together, and has 30002" in error.detail
     assert "use larger ranges, or several policies" in error.detail
     large = policy(30_000)
-    assert causes({**large, "metadata": {**large["metadata"], "labels": {"a": "b"}}}, large) == [], (
-        "it was there before"
-    )
+    assert causes({**large, "metadata": {**large["metadata"], "labels": {"a": "b"}}}, large) == [], "it existed before"
 
 
 def test_ranges_of_a_network_never_change() -> None:

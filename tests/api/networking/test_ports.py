@@ -1,4 +1,4 @@
-"""A UDP port of nodes stands for one purpose, and pods cannot send to those that end at nodes."""
+"""A UDP port of nodes has one purpose, and pods cannot send to ports that end at nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small print that clients rely on: headers of negotiation, causes, and what is refused in which words."""
+"""Details that clients rely on: headers of negotiation, causes, and the words of errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes that are checked and not made."""
+"""Writes with dryRun, which are validated and not stored."""
 
 from __future__ import annotations
 

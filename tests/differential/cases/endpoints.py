@@ -1,4 +1,4 @@
-"""v1 Endpoints and EndpointSlices: deprecation on every verb, addresses in odd forms, and what kubectl shows."""
+"""v1 Endpoints and EndpointSlices: deprecation on every verb, addresses in odd forms, and kubectl's columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refusals of requests."""
+"""Errors of requests."""
 
 from __future__ import annotations
 

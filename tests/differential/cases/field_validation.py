@@ -1,4 +1,4 @@
-"""Unknown and repeated fields: refused, warned of, or dropped in silence."""
+"""Unknown and repeated fields: rejected, warned of, or dropped silently."""
 
 from __future__ import annotations
 

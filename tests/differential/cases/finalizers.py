@@ -1,4 +1,4 @@
-"""Deletion that waits for others."""
+"""Deletion that waits for finalizers."""
 
 from __future__ import annotations
 

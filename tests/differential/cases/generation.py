@@ -1,4 +1,4 @@
-"""metadata.generation counts the versions of what was asked for."""
+"""metadata.generation counts the versions of the spec."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON as it comes."""
+"""JSON bodies in odd forms."""
 
 from __future__ import annotations
 

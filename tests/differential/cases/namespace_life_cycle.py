@@ -1,4 +1,4 @@
-"""Namespaces: what the API server itself does about them, without the controller that empties them."""
+"""Namespaces: the API server's part, without the controller that empties them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.differential.shared import MAPS, config_map, meta
 from tests.differential.steps import MERGE_PATCH, Json, create, delete, feature, get, patch, put
 
 _SPACES = "/api/v1/namespaces"
-# The case keeps its namespace from being emptied and gone before it is looked at.
+# The case keeps its namespace from being emptied and removed before the comparison.
 _HELD = create(_SPACES, {"metadata": meta("$ns-held"), "spec": {"finalizers": ["kubernetes", "example.com/wait"]}})
 _TOKEN = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
 _INSIDE = f"{_SPACES}/$ns-held/configmaps"

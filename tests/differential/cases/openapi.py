@@ -14,7 +14,7 @@ _OURS = "com.datumapis.compute.v1alpha.Workload"
 
 
 def _whole(path: str) -> Step:
-    """A small document: its paths but for media types, of which the real server speaks more, and its types."""
+    """A small document: its paths without media types, of which the real server supports more, and its types."""
     return get(f"/openapi/v3/{path}").viewing(lambda body: {"paths": _asked(body["paths"]), "types": _types(body)})
 
 

@@ -1,4 +1,4 @@
-"""Answers reduced to metadata."""
+"""Responses reduced to metadata."""
 
 from __future__ import annotations
 

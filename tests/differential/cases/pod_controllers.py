@@ -1,4 +1,4 @@
-"""Kinds that kube-controller-manager runs: Deployments, Jobs, autoscalers and their like, without the controllers."""
+"""Kinds that kube-controller-manager runs: Deployments, Jobs, autoscalers and more, without the controllers."""
 
 from __future__ import annotations
 

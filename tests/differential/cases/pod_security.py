@@ -1,4 +1,4 @@
-"""The Pod Security Standards: what each level refuses, word for word."""
+"""The Pod Security Standards: the errors of each level, word for word."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs, streams and proxies of pods that no node has: what is refused before anybody is asked."""
+"""Logs, streams and proxies of pods without a node: errors before any node is contacted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watches that start with the whole list and say when it is complete."""
+"""Watches that start with the whole list and mark its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PATCH by a partial object whose lists are merged by key."""
+"""PATCH by a partial object; lists are merged by key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers as rows and columns."""
+"""Responses as rows and columns."""
 
 from __future__ import annotations
 

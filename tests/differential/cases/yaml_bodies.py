@@ -1,4 +1,4 @@
-"""YAML as it comes."""
+"""YAML bodies in odd forms."""
 
 from __future__ import annotations
 
