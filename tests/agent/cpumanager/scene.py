@@ -16,7 +16,7 @@ CPUS = 4
 
 
 def manager(root: Path, strict: bool = False, cpus: int = CPUS, reserved: str = "0") -> CPUManager:
-    """Return the manager of a machine without NUMA nodes; it reads the state file in the folder."""
+    """Return the manager of a machine with a flat topology; it reads the state file in the folder."""
     machine = NodeCpus(Topology.flat(range(cpus)), CPUSet.parse(reserved), strict)
     file = StateFile(root)
     return CPUManager(machine, file, file.read(machine.topology.cpus, machine.reserved))

@@ -105,7 +105,7 @@ async def test_resources_in_units_of_the_divisor() -> None:
     )
     found = await variables(pod(env=env, resources=resources))
     assert (found["CPU"], found["MILLI"], found["MEMORY"]) == ("2", "1500", "100")
-    assert found["LIMIT"] == str(4 << 30), "without a limit, the node's capacity"
+    assert found["LIMIT"] == str(4 << 30), "without a limit, the node's memory"
 
 
 async def test_config_maps_and_secrets() -> None:

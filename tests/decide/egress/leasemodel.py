@@ -1,16 +1,15 @@
-"""The lease of an address as a model small enough to explore whole: states, steps and invariants.
+"""The lease of an address as a model small enough for exhaustive exploration: states, steps and invariants.
 
 Three nodes vote on the address and some are candidates for it. Time appears only as the fact on which the protocol
-rests: a promise lapses at its voter, and a voter that has started anew speaks again, only when neither a holder nor a
-kernel relies on the promise any more. Both may stop relying on it at any moment.
+rests: a promise lapses at its voter, and a restarted voter responds again, only when neither a holder nor a kernel
+relies on the promise any more. Both may stop relying on it at any time.
 
-Nothing is ever taken off the network: a request or a release that was sent can arrive late, twice, after later ones, or
-never. A node that is paused takes no step while the others do. A crash forgets everything but epochs, and leaves the
-kernel as it is. Refusals and words about vacancy only tell a node which ballots are worth trying, and here a node may
-try any that it has not tried before.
+Nothing is ever removed from the network: a request or a release can arrive late, twice, after later ones, or never. A
+paused node takes no step while other nodes do. A crash loses everything but epochs, and leaves the kernel unchanged.
+Refusals and messages about vacancy only tell a node which ballots are worth trying; here it may try any new ballot.
 
-One address suffices. A crash or a pause of a node is one of each address, at the same moment; the model lets each
-address suffer its own at any moment. A message about one address touches no state of another one, as
+One address suffices. A crash or a pause of a node affects all its addresses at the same time; the model allows one for
+each address at any time. A message about one address changes no state of another one, as
 test_addresses_are_independent shows. A joint renewal is a renewal of each address: test_the_code_and_the_model runs two
 addresses on the same nodes, and finds only steps of this model. So a result for one address holds for several.
 

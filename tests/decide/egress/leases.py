@@ -1,10 +1,10 @@
-"""Nodes that hold and vote for an address over a network that loses, delays, repeats and reorders, on odd clocks.
+"""Nodes that hold and vote for an address over a network that loses, delays, repeats and reorders, on inexact clocks.
 
 Time is that of an observer. A node's own clock is ahead or behind by any amount, and a little too fast or too slow. A
-node can stand still (its kernel does not) and can start anew, having forgotten all but epochs.
+node can pause (its kernel does not) and can restart, with nothing but its epochs.
 
-The same nodes can hold and vote for a second address, with which the first one shares their voters, their joint
-renewals and their messages. Only the first one has a kernel here.
+The same nodes can hold and vote for a second address, which shares their voters, their joint renewals and their
+messages with the first one. Only the first one has a kernel here.
 """
 
 from __future__ import annotations

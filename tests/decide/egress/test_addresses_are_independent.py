@@ -1,8 +1,8 @@
 """A message about one address neither reads nor writes the state of another one on the same nodes.
 
 So a model of one address suffices: nodes with several addresses behave as a product of models. Addresses share the
-crashes, pauses and starts of their nodes, which the model lets each address suffer at any moment, and joint renewals,
-whose digest and expiry test_the_code_and_the_model follows.
+crashes, pauses and starts of their nodes, which the model allows for each address at any time, and joint renewals:
+test_the_code_and_the_model follows their digest and expiry.
 """
 
 from __future__ import annotations
