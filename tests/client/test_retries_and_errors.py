@@ -34,7 +34,7 @@ async def test_a_server_that_says_when_to_come_back_is_believed() -> None:
     async with asyncio.TaskGroup() as group:
         getting = group.create_task(maps.get("a", "default"))
         await _let_time_pass(clock, 3)
-        assert len(server.requests) == 1, "not earlier than asked"
+        assert len(server.requests) == 1, "not earlier than requested"
         await _let_time_pass(clock, 7)
     assert getting.result()["metadata"]["name"] == "a"
     assert len(server.requests) == 3

@@ -1,4 +1,4 @@
-"""A server killed under load: an informer hears every acknowledged change once, in order, and without listing again."""
+"""A server killed under load: an informer gets every acknowledged change once, in order, and without listing again."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ async def test_every_change_is_heard_once_over_kills(tmp_path: Path) -> None:
                     await asyncio.sleep(0.02)
             writing.cancel()
             final = int((await client.resource(CONFIG_MAPS).get("counter", "default"))["data"]["n"])
-            # The last write was cancelled on its way: it may still be committed after this read.
+            # The last write was cancelled in flight: it may still be committed after this read.
             while not heard or heard[-1] < final:
                 await asyncio.sleep(0.02)
             running.cancel()
         await client.close()
     assert heard in (list(range(final + 1)), list(range(final + 2))), "a change was missed, repeated or invented"
     assert final > 20
-    assert informer.stats.lists == 1, "resumed, not saved by a relist"
+    assert informer.stats.lists == 1, "resumed without a relist"
 
 
 async def _count(client: Client) -> None:
-    """Count upwards in one object; after a failure look first whether the write happened."""
+    """Count upwards in one object; after a failure check first whether the write happened."""
     maps = client.resource(CONFIG_MAPS)
     number = 0
     while True:
@@ -80,7 +80,7 @@ def _value(item: Item[Json] | None) -> int:
 
 
 def test_connections_dropped_in_the_middle_are_closed_when_the_transport_is(tmp_path: Path) -> None:
-    """The loop may end right after: a server that is slow to say farewell must not cost a file descriptor."""
+    """The loop may end right after: a server that closes slowly must not leak a file descriptor."""
 
     async def drop_watches_of(server: TarmacProcess) -> None:
         transport = HttpTransport(load(str(server.kubeconfig)).http)

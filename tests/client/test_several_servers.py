@@ -1,4 +1,4 @@
-"""Clients that know every server of a cluster: the next one when one does not answer, and nothing done twice."""
+"""Clients that know every server of a cluster: the next one when one does not respond, and no write twice."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NODE = User("system:node:n1", groups=("system:nodes", "system:authenticated"))
 
 
 class Server:
-    """Answers with its name, or breaks off once a request has come, or says nothing at all."""
+    """Answers with its name, or breaks off once a request has arrived, or stays silent."""
 
     def __init__(self, name: str, tls: ssl.SSLContext | None = None, port: int = 0) -> None:
         self.name = name
@@ -101,7 +101,7 @@ def knowing(*servers: Server, clock: ManualClock | None = None) -> HttpTransport
 
 
 async def test_the_next_server_is_used_while_the_first_is_away(pair: tuple[Server, Server]) -> None:
-    """Writes too, since nothing of them was sent; and once there, nobody asks at the first one's door each time."""
+    """Writes too, since none of them was sent; afterwards requests go straight to the second server."""
     one, two = pair
     transport = knowing(one, two)
     assert [await said(transport), await said(transport, "POST")] == ["one", "one"]
@@ -132,7 +132,7 @@ async def test_the_first_is_tried_again_after_five_minutes(pair: tuple[Server, S
 
 @pytest.mark.parametrize("method", ["POST", "PATCH", "PUT", "DELETE"])
 async def test_a_write_that_was_sent_is_not_sent_again(pair: tuple[Server, Server], method: str) -> None:
-    """Nobody knows whether it was done. What comes after it goes to the next server."""
+    """Its result is unknown. The next request goes to the next server."""
     one, two = pair
     one.manner = "breaks"
     transport = knowing(one, two)
@@ -154,12 +154,12 @@ async def test_reads_are_retried_at_the_next_server(pair: tuple[Server, Server])
     two.manner = "breaks"
     with pytest.raises(Disconnected):
         await said(transport)
-    assert len(one.heard) + len(two.heard) <= 6, "each is asked a bounded number of times"
+    assert len(one.heard) + len(two.heard) <= 6, "each gets a bounded number of requests"
     await transport.close()
 
 
 async def test_a_server_that_answers_nothing_is_left(pair: tuple[Server, Server]) -> None:
-    """One that takes requests and says nothing costs one request its time, not each of them."""
+    """A silent server delays one request, not each of them."""
     one, two = pair
     one.manner = "silent"
     transport = knowing(one, two)
@@ -215,7 +215,7 @@ def _tls(pki: Pki, names: list[str]) -> ssl.SSLContext:
 
 
 async def test_silence_at_the_handshake_is_waited_for_one_second(tmp_path: Path) -> None:
-    """As of a machine that hangs, or a process that is stopped: its kernel still takes connections."""
+    """Like a machine that hangs, or a stopped process: its kernel still accepts connections."""
     pki = Pki(tmp_path / "pki", SystemClock())
     two = Server("two", _tls(pki, ["127.0.0.1"]))
     await two.start()
@@ -236,7 +236,7 @@ async def test_silence_at_the_handshake_is_waited_for_one_second(tmp_path: Path)
 
 
 async def test_each_is_verified_by_its_own_address(tmp_path: Path) -> None:
-    """A listener with a certificate of the same authority for another name is nobody's server."""
+    """A listener with a certificate of the same authority for another name is no server."""
     pki = Pki(tmp_path / "pki", SystemClock())
     pair = pki.authority.issue_server("node", ["192.0.2.1"], SystemClock().now())
     (tmp_path / "crt").write_bytes(pair.certificate)
@@ -274,7 +274,7 @@ def test_a_kubeconfig_of_ours_names_all_servers_and_kubectl_does_not_mind(tmp_pa
 
 @pytest.mark.parametrize("user", [ADMIN, CONTROLLERS, NODE], ids=["admin", "controllers", "node"])
 async def test_long_running_clients_learn_and_keep_server_addresses(tmp_path: Path, user: User) -> None:
-    """From `default/kubernetes`, every minute, with the rights it has; the one that was told stays the first."""
+    """From `default/kubernetes`, every minute, with the client's rights; the configured server stays the first."""
     file, clock = tmp_path / "own", ManualClock()
     async with our_server(tmp_path / "data") as running:
         pki = Pki(tmp_path / "data" / "pki", SystemClock())
@@ -292,7 +292,7 @@ async def test_long_running_clients_learn_and_keep_server_addresses(tmp_path: Pa
         assert file.stat().st_mode & 0o077 == 0
         await transport.close()
     foreign = ServerContext(context.http, file=None)
-    await follow_all(client, transport, foreign)  # at once an end: nothing of it is ours to write
+    await follow_all(client, transport, foreign)  # an immediate end: the addresses are of another cluster
 
 
 async def _until(file: Path, urls: tuple[str, ...]) -> None:

@@ -1,4 +1,4 @@
-"""Requests and streams, in process and over sockets: what arrives, what breaks, what it costs to be slow."""
+"""Requests and streams, in process and over sockets: data, broken connections, and slow readers."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_local_paths_arrive_decoded() -> None:
 
 
 class Source:
-    """A streaming answer under the test's control."""
+    """A streaming response under the test's control."""
 
     def __init__(self) -> None:
         self.sink: LocalSink | None = None
@@ -259,7 +259,7 @@ ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 
 
 async def test_an_idle_connection_that_died_costs_a_reader_nothing_and_is_never_tried_twice_by_a_creator() -> None:
-    """The server answers one request on each connection and hangs up on the second without a word."""
+    """The server answers one request on each connection and closes it on the second."""
     served = 0
 
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""A work queue keeps each key in order, never gives it to two workers, and retries it later and later."""
+"""A work queue keeps each key in order, never gives it to two workers, and retries it with growing delays."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ async def test_delayed_keys_come_when_their_time_has_come() -> None:
         assert await q.get() == "late"
         clock.advance(60)
         await _turns()
-        assert len(q) == 0, "the later plan was dropped in favour of the earlier"
+        assert len(q) == 0, "the earlier schedule replaced the later one"
         timer.cancel()
 
 
@@ -150,10 +150,7 @@ async def _drain(q: WorkQueue) -> list[str]:
 
 
 def test_no_interleaving_breaks_the_promises() -> None:
-    """Over random schedules:
-
-    one worker per key at a time, and the last add of a key is always followed by work on it.
-    """
+    """Over random schedules: one worker per key at a time, and a worker always handles the last add of a key."""
 
     @seed(1)
     @given(st.integers(0, 2**32))
@@ -166,8 +163,8 @@ def test_no_interleaving_breaks_the_promises() -> None:
 async def _schedule(dice: random.Random) -> None:
     clock = ManualClock()
     q = queue(clock)
-    state = dict.fromkeys("abcd", 0)  # what the world says
-    handled = dict.fromkeys("abcd", 0)  # what the last reconcile saw
+    state = dict.fromkeys("abcd", 0)  # the current state
+    handled = dict.fromkeys("abcd", 0)  # the state that the last reconcile saw
     busy: set[str] = set()
 
     async def worker() -> None:

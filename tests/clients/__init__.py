@@ -1,1 +1,1 @@
-"""The client libraries users bring."""
+"""Client libraries of users."""

@@ -1,4 +1,4 @@
-"""The servers the client libraries are tried on: Tarmac always, the real kube-apiserver with PEERS=1."""
+"""The servers for tests of client libraries: Tarmac always, the real kube-apiserver with PEERS=1."""
 
 from __future__ import annotations
 
@@ -23,4 +23,4 @@ def kubeconfig(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     else:
         with TarmacProcess(tmp_path_factory.mktemp("clients") / "data") as server:
             yield server.kubeconfig
-    gc.collect()  # sockets that the libraries left open must not fail somebody else's test
+    gc.collect()  # sockets that the libraries left open must not fail a later test

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kubernetes_asyncio import client, config, watch
 
-# The library leaves sockets and deprecated calls behind; that is not ours to judge.
+# The library leaks sockets and uses deprecated calls; these tests ignore both.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 NAMESPACE = "asyncio-client"

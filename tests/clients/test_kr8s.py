@@ -10,7 +10,7 @@ import kr8s.asyncio
 import pytest
 from kr8s.asyncio.objects import ConfigMap, Namespace
 
-# The library leaves sockets and deprecated calls behind; that is not ours to judge.
+# The library leaks sockets and uses deprecated calls; these tests ignore both.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 NAMESPACE = "kr8s-client"
@@ -34,7 +34,7 @@ async def test_create_patch_label_watch_and_delete(kubeconfig: Path) -> None:
                 return
 
     following = asyncio.create_task(follow())
-    await asyncio.sleep(0.5)  # the library says nowhere that its watch is open
+    await asyncio.sleep(0.5)  # the library does not report when its watch is open
     thing: Any = await ConfigMap(body, api=api)
     await thing.create()
     assert await thing.exists()

@@ -14,7 +14,7 @@ from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.core_v1 import ConfigMap, Namespace
 from lightkube.types import PatchType
 
-# The library leaves sockets and deprecated calls behind; that is not ours to judge.
+# The library leaks sockets and uses deprecated calls; these tests ignore both.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 NAMESPACE = "lightkube-client"

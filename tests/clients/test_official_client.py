@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from kubernetes import client, config, dynamic, watch
 
-# The library leaves sockets and deprecated calls behind; that is not ours to judge.
+# The library leaks sockets and uses deprecated calls; these tests ignore both.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 NAMESPACE = "official-client"

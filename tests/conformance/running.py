@@ -26,7 +26,7 @@ _NO_SPEC = "no spec of this name ran"
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one spec ended. `failure` is empty if it passed."""
+    """The result of one spec. `failure` is empty if it passed."""
 
     spec: str
     failure: str
@@ -35,7 +35,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Suite:
-    """The program, the server that it speaks to, and the folder of its logs."""
+    """The program, its server, and the folder of its logs."""
 
     program: Path
     kubectl: str
@@ -74,7 +74,7 @@ class Suite:
 
 
 def failure_in(log: str, code: int) -> str:
-    """Why the spec failed, as its log has it; empty if it ran and passed."""
+    """Return the reason of a failure from the spec's log; empty if it ran and passed."""
     ran = _RAN.search(log)
     if code == 0 and _GAVE_UP in log:
         return _GAVE_UP

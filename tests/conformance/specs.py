@@ -31,5 +31,5 @@ def focus(spec: str) -> str:
 
 
 def serial(spec: str) -> bool:
-    """Whether no other spec may run beside it."""
+    """Return true if no other spec may run beside it."""
     return "[Serial]" in spec or "[Disruptive]" in spec

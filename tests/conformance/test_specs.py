@@ -1,4 +1,4 @@
-"""The list of specs and the page about those that fail agree, and a log is read as the suite writes it."""
+"""The list of specs and the page about failing ones agree, and a log is parsed as the suite writes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real Prometheus with our configuration finds a real server and its node, and every expression means something."""
+"""A real Prometheus with our configuration finds a real server and its node, and every expression has a result."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tools.cache import ROOT
 DEPLOY, RUNBOOKS = ROOT / "deploy", ROOT / "docs" / "runbooks"
 DASHBOARDS = sorted((DEPLOY / "grafana").glob("*.json"))
 PAGES = [ROOT / "docs" / "reference" / name for name in ("metrics.md", "agent-metrics.md")]
-# Of a server with one node that runs nothing: what has no figure there, though the expression is right.
+# Expressions without a value on a server with one empty node, although they are right.
 NOTHING_YET = ("backup_age", "failed", "[1h]", "code=~", "tarmac_machine", "tarmac_node_resource")
 
 
@@ -38,7 +38,7 @@ def alerts() -> list[dict[str, Any]]:
 
 
 def panels() -> Iterator[tuple[str, str]]:
-    """Title and expression of everything that dashboards show."""
+    """Title and expression of all panels of the dashboards."""
     for path in DASHBOARDS:
         for panel in json.loads(path.read_text())["panels"]:
             for target in panel["targets"]:
@@ -54,7 +54,7 @@ def promtool(*arguments: str, cwd: Path) -> str:
 
 @pytest.fixture
 def beside(tmp_path: Path) -> Path:
-    """What stands in /etc/prometheus, all but the credentials."""
+    """A copy of /etc/prometheus without the credentials."""
     folder = tmp_path / "prometheus"
     shutil.copytree(DEPLOY / "prometheus", folder)
     (folder / "tarmac").mkdir()
@@ -104,7 +104,7 @@ def test_dashboards_are_whole() -> None:
 
 
 async def test_a_prometheus_finds_everything_and_answers_everything(beside: Path, tmp_path: Path) -> None:
-    find_prometheus()  # before a planet is made for nothing
+    find_prometheus()  # before a planet is started in vain
     async with planet(tmp_path, controllers="serviceaccount,serviceaccounttoken,namespace") as world:
         agent = (
             "kubelet_running_pods 1",
@@ -133,7 +133,7 @@ async def test_a_prometheus_finds_everything_and_answers_everything(beside: Path
 
 
 async def _credentials(world: Planet, beside: Path) -> None:
-    """As the how-to says: the account, its token and the authority."""
+    """Write the account's token and the authority, as in the how-to."""
     applied = await world.kubectl("apply", "-f", str(DEPLOY / "prometheus" / "access.yaml"))
     assert applied.code == 0, applied.err
     async with asyncio.timeout(20):
@@ -167,7 +167,7 @@ def _everything_is_scraped_and_answered(url: str, log: Path) -> None:
 
 
 def _soon(expression: str) -> str:
-    """There are only seconds of history here."""
+    """Shorten ranges: there are only seconds of history here."""
     return expression.replace("[5m]", "[3s]")
 
 
@@ -182,7 +182,7 @@ def _asked(url: str, query: str) -> list[dict[str, Any]]:
         ) as reply:
             answer = json.load(reply)
     except ConnectionError:
-        return []  # it has just begun
+        return []  # it has just started
     except urllib.error.HTTPError as error:
         raise AssertionError(f"{query}: {error.read().decode()}") from error
     except urllib.error.URLError:

@@ -43,7 +43,7 @@ _STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
 
 
 class Watched:
-    """The server behind a listener in the clear, which notes what went wrong and which paths were asked for."""
+    """The server behind a listener without TLS, which records failures and requested paths."""
 
     def __init__(self, running: Running) -> None:
         self._handle = running.server.handle
@@ -68,7 +68,7 @@ class Watched:
                     f"{request.method} {request.path[:100]} {headers}\n→ {answer.status} {body[:300]!r}"
                 )
         if isinstance(answer, UpgradeResponse):
-            assert request.info.verb == "watch", "there is nothing else to upgrade to: no node is here"
+            assert request.info.verb == "watch", "no upgrade can succeed: there is no node"
         return answer
 
 
@@ -92,7 +92,7 @@ async def listener(watched: Watched) -> AsyncIterator[Listener]:
 
 
 async def send(listener: Listener, data: bytes, *, all_of_it: bool = True) -> bytes:
-    """Send, say that it was all unless the last request says so, and take what comes."""
+    """Send, close unless the last request says otherwise, and return the response."""
     reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
     try:
         writer.write(data)
@@ -120,7 +120,7 @@ async def prepared(listener: Listener) -> None:
 
 
 def refused_with_5xx(sent: bytes, answer: bytes) -> list[str]:
-    """What the HTTP layer itself answered. 501 is for transfer codings, as the standard asks."""
+    """Return 5xx of the HTTP layer itself. 501 is for transfer codings, as the standard asks."""
     codes = [int(code) for code in _STATUS.findall(answer)]
     return [f"{sent[:200]!r} → {code}" for code in codes if code in (500, 502, 504)]
 
@@ -138,7 +138,7 @@ async def test_odd_methods_and_headers_on_every_route(watched: Watched, listener
 
 @pytest.mark.timeout(120)
 async def test_everything_odd_on_some_routes(watched: Watched, listener: Listener) -> None:
-    """Nor is anything read as a request that was somebody's body."""
+    """No part of a body is read as a request, either."""
     await prepared(listener)
     wrong: list[str] = []
     for path in THOROUGHLY:
@@ -150,8 +150,8 @@ async def test_everything_odd_on_some_routes(watched: Watched, listener: Listene
 
 
 async def test_nobody_makes_series_by_asking(listener: Listener) -> None:
-    """Whatever is asked for, with every method: metrics grow by what exists and not by what was asked."""
-    methods = [method for method in METHODS[:12] if method != "CONNECT"]  # after which nothing is a request
+    """With any path and method: the number of metrics depends on existing objects, not on requests."""
+    methods = [method for method in METHODS[:12] if method != "CONNECT"]  # after which no more requests follow
     for number in range(300):
         asked = [f"/{number}", f"/apis/g{number}/v1/things", f"/api/v1/namespaces/n{number}/pods/p{number}/s{number}"]
         asked += [f"/version/{number}", f"/api/v{number}/pods", f"/api/v1/nodes/n{number}", f"/healthz/{number}"]

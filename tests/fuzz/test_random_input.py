@@ -1,4 +1,4 @@
-"""Random JSON, YAML, patches, queries and plain noise: never a 5xx, never another process, never ever more memory."""
+"""Random JSON, YAML, patches, queries and plain noise: never a 5xx, never a restart, never unbounded memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.tarmac_process import TarmacProcess
 ROUNDS = 40 if SOAK else 2
 SEED = int(os.environ.get("TARMAC_SEED", "7"))
 STORED = [resource for resource in build_catalog() if resource.stored and "create" in resource.verbs]
-# Refusals that Kubernetes itself words as 500 or 504; clients know them by their text.
+# Errors that Kubernetes itself reports as 500 or 504; clients know them by their text.
 KUBERNETES_FAILS_TOO = (
     b"resourceVersion should not be set on objects to be created",
     b"Too large resource version",
@@ -36,12 +36,12 @@ PATCHES = [
 
 
 def is_failure(status: int, body: bytes) -> bool:
-    """Whether an answer is a fault of ours. Patches that do not fit are 500 without a reason in Kubernetes as well."""
+    """Return true for a fault of ours. Patches that do not fit are 500 without a reason in Kubernetes, too."""
     return status >= 500 and b'"reason":' in body and not any(words in body for words in KUBERNETES_FAILS_TOO)
 
 
 class Door:
-    """One connection that knows when an answer means trouble."""
+    """One connection that detects failures in responses."""
 
     def __init__(self, server: TarmacProcess) -> None:
         self._server = server
@@ -50,7 +50,7 @@ class Door:
         self._connection = http.client.HTTPSConnection(host, int(port), context=server.client_context(), timeout=20)
 
     def send(self, method: str, path: str, body: bytes, content_type: str = "application/json") -> int:
-        """Send and insist that the server neither failed nor went away."""
+        """Send and assert that the server neither failed nor closed the connection."""
         self._connection.request(method, path, body, {"Content-Type": content_type, "User-Agent": "fuzz/1"})
         answer = self._connection.getresponse()
         text = answer.read()
@@ -63,7 +63,7 @@ class Door:
         return answer.status
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._connection.close()
 
 

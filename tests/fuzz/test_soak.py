@@ -1,8 +1,8 @@
 """A million mutated requests, frames and packets against a server and a node; six thousand outside of the soak.
 
-Nothing may crash, nothing may be answered by a 5xx that Kubernetes does not give, no loop may be held for 50 ms of CPU,
-nothing but our own frames may reach the runtime, and memory is back where it was when everything is deleted. A failure
-says which cases to run again:
+No process may crash, no response may be a 5xx that Kubernetes does not give, no loop may be blocked for 50 ms of CPU,
+the runtime may get only our own frames, and memory must return to its start when all objects are deleted. A failure
+names the cases to run again:
 
     TARMAC_SEED=7 TARMAC_CASES=1200-1300 python -m pytest tests/fuzz/test_soak.py -k server
 """
@@ -37,9 +37,9 @@ pytestmark = [pytest.mark.slow]
 SEED = int(os.environ.get("TARMAC_SEED", "7"))
 TOTAL = 1_000_000 if SOAK else 2_000
 SHARES = {"server": 0.5, "frames": 0.3, "packets": 0.2}
-CHUNK = 500  # after so many cases stalls are looked for
-# Bytes of memory that may stay: what the allocator cannot give back, since small things that live lie between large
-# ones that went, and caches that fill up. The history for watches (20,000 events) counts only from where it is full.
+CHUNK = 500  # stalls are checked after so many cases
+# Bytes of memory that may stay: fragments that the allocator cannot return, since small live objects lie between large
+# freed ones, and caches that fill up. The history for watches (20,000 events) counts only from where it is full.
 GROWTH = 32_000_000
 TIMEOUT = 7200 if SOAK else 300
 
@@ -59,7 +59,7 @@ def again(what: str, first: int, last: int) -> str:
 
 
 class Stalls:
-    """The stalls that a process reports, as they come."""
+    """The stalls that a process reports."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -67,14 +67,14 @@ class Stalls:
         path.touch()
 
     def new(self) -> list[dict[str, Any]]:
-        """Since the last look."""
+        """Return the stalls since the last call."""
         lines = self._path.read_text().splitlines()
         fresh, self._read = lines[self._read :], len(lines)
         return [json.loads(line) for line in fresh]
 
 
 def check_stalls(stalls: Stalls, what: str, first: int, last: int) -> None:
-    """Fails when there was one."""
+    """Fail if there was one."""
     found = stalls.new()
     told = "\n".join(f"{each['ms']} ms of CPU\n{each['stack']}" for each in found[:3])
     assert not found, f"{what}: the loop was held {len(found)} times: {told}{again(what, first, last)}"
@@ -101,12 +101,12 @@ class Door:
             try:
                 connection.sendall(head.encode() + case.body)
                 return self._answer(connection)
-            except (ConnectionError, EOFError):  # it was kept for too long, or refused the last one
+            except (ConnectionError, EOFError):  # it was idle for too long, or its last request was rejected
                 self.close()
         pytest.fail(f"no answer to {case}{again('server', number, number)}\n{self._server.log.read_text()[-3000:]}")
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._socket is not None:
             self._socket.close()
         self._socket, self._rest = None, b""
@@ -139,7 +139,7 @@ class Door:
 
 
 def cleaned(door: Door) -> None:
-    """Nothing of what was made is left, whatever it says about itself."""
+    """Assert that no created object is left, with any finalizers or owners."""
     for resource in stored():
         path = collection(resource)
         _, listed = door.send(Case("GET", path, b"", "application/json"), 0)
@@ -170,7 +170,7 @@ def test_mutated_requests_to_a_server(server: tuple[TarmacProcess, Stalls]) -> N
     settled, before = cases[0] + len(cases) // 2, 0
     for case in unharmed(SEED):
         door.send(case, 0)
-    stalls.new()  # of the start, and of modules that are loaded when they are first needed
+    stalls.new()  # of the start, and of modules that are loaded lazily
     for number in cases:
         case = request(SEED, number)
         status, body = door.send(case, number)
@@ -192,7 +192,7 @@ def test_mutated_requests_to_a_server(server: tuple[TarmacProcess, Stalls]) -> N
     print(f"{len(cases)} requests: {dict(sorted(statuses.items()))}; memory grew by {grown / 1e6:.1f} MB")
     assert process.running()
     assert "Traceback" not in process.log.read_text()
-    assert statuses.get(201, 0) > len(cases) // 100, "too few were right to reach far"
+    assert statuses.get(201, 0) > len(cases) // 100, "too few were valid to reach far"
     assert grown < GROWTH
 
 
@@ -200,7 +200,7 @@ def test_mutated_requests_to_a_server(server: tuple[TarmacProcess, Stalls]) -> N
 
 
 class Node:
-    """The parts of an agent that read what tenants send."""
+    """The process with the agent's parts that read input of tenants."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
@@ -214,7 +214,7 @@ class Node:
         self.http, self.udp, self.tcp = map(int, ports)
 
     def check(self, what: str, first: int, last: int) -> None:
-        """Fails when something was wrong since the last look."""
+        """Fail if there was a violation since the last call."""
         assert self.process.poll() is None, f"the node died{again(what, first, last)}"
         wrong = self.folder / "wrong"
         assert not wrong.exists(), wrong.read_text()[:3000] + again(what, first, last)
@@ -222,11 +222,11 @@ class Node:
 
     @property
     def memory(self) -> int:
-        """Resident bytes."""
+        """Return the resident bytes."""
         return resident_bytes([self.process.pid])
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
         self.process.kill()
         self.process.communicate()
 
@@ -239,13 +239,13 @@ def node(tmp_path: Path) -> Generator[Node]:
 
 
 def finished(connection: socket.socket) -> None:
-    """Say that nothing more comes, to whoever may have hung up already."""
+    """Close the sending side; the peer may have closed already."""
     with suppress(OSError):
         connection.shutdown(socket.SHUT_WR)
 
 
 def converse(node: Node, head: bytes, frames: Iterable[bytes]) -> bytes:
-    """Say it all, and hear everything until the node hangs up. The first line of its answer."""
+    """Send all, and read until the node closes the connection. Return the first line of the response."""
     with socket.create_connection(("127.0.0.1", node.http), timeout=10) as connection:
         heard = b""
         with suppress(ConnectionError):
@@ -289,7 +289,7 @@ SENTINEL = ask("web.default.svc.cluster.local", number=0x7777)
 
 
 def answered(asking: socket.socket) -> bool:
-    """Whether the name server has come to the sentinel."""
+    """Return true once the name server has answered the sentinel."""
     for _ in range(5):
         asking.send(SENTINEL)
         while readable(asking.fileno(), 2):

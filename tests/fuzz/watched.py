@@ -1,4 +1,4 @@
-"""The `tarmac` program with its loop watched: every hold of 50 ms of CPU becomes a line of the file it is told.
+"""The `tarmac` program with its loop watched: every stall of 50 ms of CPU becomes a line of the given file.
 
 TARMAC_LOOP_REPORT=stalls.jsonl python -m tests.fuzz.watched server --data-dir ...
 """
@@ -21,7 +21,7 @@ REPORT = "TARMAC_LOOP_REPORT"
 
 
 def report_to(path: Path) -> Callable[[float, str], None]:
-    """Writes stalls to a file, a line each."""
+    """Write stalls to a file, a line each."""
 
     def write(held: float, stack: str) -> None:
         with path.open("a") as file:

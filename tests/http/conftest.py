@@ -106,7 +106,7 @@ async def plain_server(pki: Pki) -> AsyncIterator[Server]:
 
 
 async def read_answer(reader: asyncio.StreamReader) -> tuple[int, dict[str, str], bytes]:
-    """Status, headers (lower case) and body of one answer, chunked or not."""
+    """Return status, headers (lower case) and body of one response, chunked or not."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
     headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
     body = b""
@@ -124,7 +124,7 @@ async def read_chunk(reader: asyncio.StreamReader) -> bytes:
 
 
 async def eventually(condition: Callable[[], bool]) -> None:
-    """Wait for something that another task or thread brings about."""
+    """Wait for an effect of another task or thread."""
     async with asyncio.timeout(5):
         while not condition():
             await asyncio.sleep(0.005)

@@ -1,4 +1,4 @@
-"""However bytes are cut into pieces, and whatever they are, reading them ends in requests or in one refusal."""
+"""Any bytes in any pieces: the parser returns requests or one error."""
 
 from __future__ import annotations
 

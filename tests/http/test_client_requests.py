@@ -1,4 +1,4 @@
-"""The asking side: one request, an answer at our pace, or a connection that becomes something else."""
+"""The client side: one request, a response at the client's pace, or an upgraded connection."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ async def test_an_upgraded_connection_is_the_askers(server: Server) -> None:
 
 
 async def test_roles_can_be_turned_round(server: Server) -> None:
-    """The one who asked serves on the connection, as a node does at the end of its tunnel."""
+    """The client serves on the connection, as a node does at the end of its tunnel."""
     arrived = asyncio.get_running_loop().create_future()
 
     def tunnel(request: Request) -> Answer:

@@ -1,4 +1,4 @@
-"""Clients that stall are cut off; handlers that take too long are given up; idle connections stay open."""
+"""Stalled clients are disconnected; handlers that take too long are cancelled; idle connections stay open."""
 
 from __future__ import annotations
 

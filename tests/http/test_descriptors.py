@@ -1,4 +1,4 @@
-"""A real server with few file descriptors left, and a crowd that holds connections open and says nothing."""
+"""A real server with few file descriptors left, and many clients that hold connections open silently."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def get(asking: http.client.HTTPSConnection) -> int:
 
 @pytest.mark.timeout(90)
 def test_a_crowd_that_holds_every_descriptor_stops_nobody(server: TarmacProcess) -> None:
-    """Neither with bare connections nor with those that began a request; it costs no processor, and one line of log."""
+    """Neither bare connections nor started requests; the cost is no processor time, and one line of log."""
     host, port = server.authority.split(":")
     with ExitStack() as stack:
         for _ in range(CROWD):

@@ -1,4 +1,4 @@
-"""A client that goes away costs nothing: reads are cancelled, writes finish, streams are told."""
+"""A client that goes away costs nothing: reads are cancelled, writes finish, streams get the end."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ LARGE = bytes(range(256)) * 20_000  # far more than any window lets through at o
 
 
 class Peer:
-    """A service `t.T` whose methods are named for what they do."""
+    """A service `t.T` whose methods have the names of their behaviour."""
 
     def __init__(self, socket: Path) -> None:
         self.socket = socket
@@ -224,7 +224,7 @@ async def test_a_conversation_that_is_left_is_over_at_once(connection: GrpcConne
 
 
 class Silent(asyncio.Protocol):
-    """A peer that takes everything and says what it is told to."""
+    """A peer that accepts all input and sends the test's bytes."""
 
     def __init__(self) -> None:
         self.writes: list[bytes] = []
@@ -244,7 +244,7 @@ async def silent(tmp_path: Path, **settings: Any) -> tuple[Silent, GrpcConnectio
 
 
 class Wire(asyncio.Transport):
-    """A transport that keeps what is written to it."""
+    """A transport that records its writes."""
 
     def __init__(self) -> None:
         super().__init__()

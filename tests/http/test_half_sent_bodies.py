@@ -1,4 +1,4 @@
-"""Against a real server: bodies that nobody finishes, sent without a credential, and what others may do meanwhile."""
+"""Unfinished bodies without a credential against a real server, and the requests of other clients meanwhile."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def post(server: TarmacProcess, name: str, **headers: str) -> int:
 
 
 def token(server: TarmacProcess) -> str:
-    """Of an account that may write."""
+    """The token of an account with the right to write."""
     host, port = server.authority.split(":")
     asking = http.client.HTTPSConnection(host, int(port), context=server.client_context(), timeout=20)
     binding = {

@@ -1,4 +1,4 @@
-"""Large answers: sliced, compressed when asked for, and never in the way of others."""
+"""Large responses: sliced, compressed on request, and never blocking other clients."""
 
 from __future__ import annotations
 

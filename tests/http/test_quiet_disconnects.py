@@ -1,4 +1,4 @@
-"""Clients that go away while they are being answered leave no lines in the log: neither ours nor the transports'."""
+"""Clients that leave during a response cause no lines in the log: neither ours nor the transports'."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def pipelined(_request: Request) -> Answer:
 
 
 class Events:
-    """A watch that keeps writing, many events in each turn of the loop, until it is told that it is over."""
+    """A watch that keeps writing, many events in each turn of the loop, until it is closed."""
 
     def __init__(self) -> None:
         self.running = 0
@@ -54,7 +54,7 @@ class Events:
 async def test_clients_that_leave_in_the_middle_of_their_answers(
     what: str, how: str, server: Server, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Some bytes are read, so that answers are under way; the rest is not, so that they are stuck."""
+    """The client reads some bytes, so that responses have started, and no more, so that they block."""
     caplog.set_level(logging.WARNING)
     events = Events()
     handlers = {"large": large, "pipelined": pipelined, "events": events}

@@ -17,7 +17,7 @@ ASK = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: raw\r\n\r\n
 
 
 class Far:
-    """What is behind the splice: a plain server that upgrades and then does as it is told."""
+    """The far end of the splice: a plain server that upgrades and then follows the test."""
 
     def __init__(self) -> None:
         self.reader: asyncio.StreamReader
@@ -122,7 +122,7 @@ async def test_nothing_moving_ends_both(server: Server) -> None:
 
 
 class Stuck(asyncio.Transport):
-    """A connection whose other side takes nothing."""
+    """A connection whose peer reads nothing."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A graceful stop: nothing new, watches end in order, what is under way finishes, in bounded time."""
+"""A graceful stop: no new requests, watches end in order, running requests finish, in bounded time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streamed answers: head at once, chunks as they come, an orderly end, and no mercy for slow readers."""
+"""Streamed responses: head at once, chunks as they come, an orderly end, and slow readers are disconnected."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WATCH = b"GET /watch HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 class Source:
-    """Keeps the streams it was asked for, and counts those that ended."""
+    """Keeps the streams of all requests, and counts those that ended."""
 
     def __init__(self) -> None:
         self.streams: list[Stream] = []
@@ -113,7 +113,7 @@ async def test_a_reader_that_is_too_slow_is_cut_off(server: Server) -> None:
     written = 0
     while stream.write_chunk(chunk):
         written += 1
-        assert written < 500, "never cut off"
+        assert written < 500, "never disconnected"
         await asyncio.sleep(0)
     assert source.ended == 1
     await eventually(lambda: not listener.connections)

@@ -38,7 +38,7 @@ def certificate(pki: Pki, tmp_path: Path) -> tuple[Path, Path]:
 
 
 async def closed(reader: asyncio.StreamReader) -> bool:
-    """Whether the other side has hung up; waits for it."""
+    """Wait until the peer closes the connection; return true if it did."""
     try:
         return await asyncio.wait_for(reader.read(), 5) == b""
     except ConnectionError:

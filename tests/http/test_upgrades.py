@@ -12,7 +12,7 @@ ASK = b"GET /exec HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: shout\r
 
 
 class Shout(asyncio.Protocol):
-    """The other protocol: whatever comes in goes out in capitals."""
+    """The other protocol: echoes input in capitals."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self.transport = transport

@@ -22,21 +22,21 @@ def complete(kind: str, obj: Object, group: str = "") -> Object:
 
 
 def refused(kind: str, obj: Object, group: str = "") -> list[str]:
-    """`field: message` of every cause that a create is refused for."""
+    """Return `field: message` of every cause for which a create is rejected."""
     errors = FieldErrors()
     strategy_for(group, kind).validate(complete(kind, obj, group), errors)
     return [str(error) for error in errors]
 
 
 def refused_fields(kind: str, obj: Object, group: str = "") -> list[tuple[str, str]]:
-    """Reason and field of every cause that a create is refused for."""
+    """Return reason and field of every cause for which a create is rejected."""
     errors = FieldErrors()
     strategy_for(group, kind).validate(complete(kind, obj, group), errors)
     return [(error.kind, error.path) for error in errors]
 
 
 def updated(kind: str, old: Object, changes: Object, group: str = "") -> tuple[Object, list[str]]:
-    """The result of merging `changes` into the spec of a stored object, and what it is refused for."""
+    """Merge `changes` into the spec of a stored object; return the result and the errors."""
     strategy, errors = strategy_for(group, kind), FieldErrors()
     before = complete(kind, old, group)
     new = copy.deepcopy(before)
@@ -58,7 +58,7 @@ def _merge(target: Object, changes: Object) -> None:
 
 
 def pod(*containers: Object, **spec: Any) -> Object:
-    """A Pod; without containers, one that is as small as it can be."""
+    """A Pod; without containers, the smallest one."""
     return {
         "metadata": {"name": "p", "namespace": "default"},
         "spec": {"containers": [*containers] or [{"name": "c", "image": "nginx"}], **spec},

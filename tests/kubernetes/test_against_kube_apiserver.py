@@ -80,7 +80,7 @@ def _both(servers: Pair, method: str, path: str, body: Object, content_type: str
 
 @pytest.fixture(scope="module")
 def servers(pair: Pair) -> Pair:
-    """Both servers, with a namespace `default` that takes any pod."""
+    """Both servers, with a namespace `default` that accepts any pod."""
     for server in (pair.real, pair.ours):
         _ask(server, "POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "default"}})
         assert _ask(server, "PATCH", "/api/v1/namespaces/default", _PRIVILEGED, _MERGE)["status"] == 200

@@ -1,6 +1,6 @@
-"""No object of the right shape, however strange, breaks a rule's code: it is accepted or refused, never an accident.
+"""No object of the right shape, however strange, breaks a rule's code: it is accepted or rejected without an exception.
 
-Objects are grown from the published schema, so every field and every combination turns up sooner or later. A failure
+Objects are grown from the published schema, so every field and every combination occurs sooner or later. A failure
 names the seed and the kind: `pytest "tests/kubernetes/test_any_object.py::test_rules_survive_anything[Pod-3]"`.
 """
 

@@ -1,4 +1,4 @@
-"""How many of a thing there may be, and what is accepted with a word of warning."""
+"""Limits of numbers, and values that are accepted with a warning."""
 
 from __future__ import annotations
 
@@ -119,7 +119,9 @@ def test_words_of_events() -> None:
     causes = refused_fields("Event", _event(reason="r" * 129, action="a" * 129, message="m" * 1025))
     assert causes == [("Invalid", "action"), ("Invalid", "reason"), ("Invalid", "message")]
     elsewhere = _event(involvedObject={}, metadata={"name": "e", "namespace": "shop"})
-    assert ("Invalid", "involvedObject.namespace") in refused_fields("Event", elsewhere), "of objects in no namespace"
+    assert ("Invalid", "involvedObject.namespace") in refused_fields("Event", elsewhere), (
+        "of objects outside namespaces"
+    )
 
 
 def test_a_new_event_says_when_it_happened_and_when_again() -> None:

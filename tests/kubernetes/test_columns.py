@@ -1,4 +1,4 @@
-"""What `kubectl get` shows."""
+"""The columns of `kubectl get`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ratios of LimitRanges are worked out in whole numbers: quotients of quantities may be larger than any float."""
+"""Ratios of LimitRanges are computed in whole numbers: quotients of quantities may be larger than any float."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificate requests that the cryptography library does not read are invalid, and no fault of the server."""
+"""Certificate requests that the cryptography library does not parse are invalid, and no server error."""
 
 from __future__ import annotations
 

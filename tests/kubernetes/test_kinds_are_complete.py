@@ -1,4 +1,4 @@
-"""Every served kind of Kubernetes has its rules, its columns and its selectors in order."""
+"""Every served kind of Kubernetes has rules, columns and selectors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tarmac.api.kubernetes.strategies import selectable_for
 from tarmac.api.resource import Resource, Strategy
 
 SERVED = resources()
-# answered and never stored, so there is nothing to have rules about
+# answered and never stored, so they have no rules
 ANSWERED = {"authentication.k8s.io", "authorization.k8s.io", "metrics.k8s.io"}
 
 

@@ -1,4 +1,4 @@
-"""What may still change in objects that are in use: Services, Pods behind their doors, signing requests."""
+"""Allowed changes of objects in use: Services, Pods through subresources, signing requests."""
 
 from __future__ import annotations
 

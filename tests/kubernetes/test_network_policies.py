@@ -1,4 +1,4 @@
-"""NetworkPolicies of `networking.k8s.io`: defaults, warnings and the bound of their entries."""
+"""NetworkPolicies of `networking.k8s.io`: defaults, warnings and the limit of their entries."""
 
 from __future__ import annotations
 

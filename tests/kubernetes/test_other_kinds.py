@@ -1,4 +1,4 @@
-"""The rules of the smaller kinds, one or two sentences each."""
+"""The rules of the smaller kinds."""
 
 from __future__ import annotations
 

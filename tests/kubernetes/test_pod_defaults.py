@@ -1,4 +1,4 @@
-"""What a Pod gets when its author leaves it out."""
+"""Defaults of a Pod's missing fields."""
 
 from __future__ import annotations
 

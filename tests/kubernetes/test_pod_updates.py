@@ -1,4 +1,4 @@
-"""A Pod hardly changes once it exists."""
+"""Few fields of an existing Pod may change."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_a_finished_container_does_not_come_back_when_it_should_not() -> None:
 def test_the_grace_period_of_a_deletion() -> None:
     strategy = strategy_for("", "Pod")
     unbound, bound = complete("Pod", pod()), complete("Pod", pod(nodeName="n"))
-    assert strategy.grace_period(unbound, None) == 0, "nobody has started it"
+    assert strategy.grace_period(unbound, None) == 0, "no node runs it"
     assert strategy.grace_period(bound, None) == 30
     assert strategy.grace_period(bound, 5) == 5
     assert strategy.grace_period(bound, -1) == 1

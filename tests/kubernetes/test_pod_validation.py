@@ -1,4 +1,4 @@
-"""Which Pods are refused, and with which causes: all of them at once."""
+"""Validation of Pods: all causes of invalid ones at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods of one template are looked at once; whatever differs from them is looked at."""
+"""Pods of one template are validated once; differing parts are validated again."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_only_the_specs_asked_for_last_are_kept() -> None:
     known = PassedSpecs()
     for number in range(200):
         known.add(b"%d" % number)
-        assert known.has(b"0")  # asked for all the time
+        assert known.has(b"0")  # requested all the time
     assert known.has(b"199")
     assert not known.has(b"100")
     assert not known.has(None)

@@ -1,4 +1,4 @@
-"""Rules that nothing else here breaks: each case of `refusals.yaml` is refused for exactly the causes it names.
+"""Rules that no other test here breaks: each case of `refusals.yaml` is rejected for exactly the causes it names.
 
 `test_against_kube_apiserver.py` creates the same objects on the real server, which must name the same causes.
 """

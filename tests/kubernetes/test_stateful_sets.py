@@ -1,4 +1,4 @@
-"""Templates of StatefulSets are checked as their pods get them: with volumes of their claims."""
+"""Templates of StatefulSets are validated as their pods get them: with volumes of their claims."""
 
 from __future__ import annotations
 

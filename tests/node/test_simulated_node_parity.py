@@ -247,9 +247,7 @@ def test_the_smallest_machine_runs_on_both(simulated: Place, real: Place) -> Non
 
 
 def test_a_machine_that_asks_for_a_gpu_waits_on_both(simulated: Place, real: Place) -> None:
-    """Simulated nodes have GPUs, for sandboxes; the real ones have none. Machines get none on either. So only
-    the reasons differ.
-    """
+    """Simulated nodes have GPUs, for sandboxes; real ones have none. Machines get none on either: reasons differ."""
     example = yaml.safe_load((ROOT / "examples" / "virtualmachine-minimum.yaml").read_text())
     spec = example["spec"]["template"]["spec"]
     gpu = {"cpu": "1", "memory": "256Mi", "datumcloud.com/nvidia-tesla-a100": "1"}

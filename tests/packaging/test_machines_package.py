@@ -40,7 +40,7 @@ _TRIAL_SECONDS = 120.0
 
 
 def earlier(deb: Path, folder: Path) -> Path:
-    """Return the package as it was before machines had their own: an earlier version, which recommends nothing."""
+    """Return the package as it was before machines had their own: an earlier version without the recommendation."""
     tree, made = folder / "earlier", folder / "earlier.deb"
     subprocess.run(["dpkg-deb", "--raw-extract", str(deb), str(tree)], check=True)
     control = tree / "DEBIAN" / "control"

@@ -1,4 +1,4 @@
-"""The Debian packages: the same bytes each time, and what belongs in them."""
+"""The Debian packages: the same bytes each time, with the right content."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ pytestmark = [pytest.mark.timeout(300)]
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """For one Python and without a node's programs: the rest is copied the same way."""
+    """Build for one Python and without a node's programs: the rest is copied the same way."""
     return build(tmp_path_factory.mktemp("dist"), "bookworm")
 
 
 def listed(package: Path) -> list[tuple[str, str, str]]:
-    """Mode, owner and path of everything in it."""
+    """Return mode, owner and path of all its files."""
     told = subprocess.run(["dpkg-deb", "--contents", str(package)], capture_output=True, text=True, check=True).stdout
     words = [line.split(None, 5) for line in told.splitlines()]
     return [(each[0], each[1], each[5].removeprefix(".")) for each in words]
@@ -149,7 +149,7 @@ def test_units_and_scripts_are_sound(tmp_path: Path) -> None:
     if not Path("/usr/bin/systemd-analyze").exists():
         pytest.skip("NOT RUN: there is no systemd-analyze to look at the units with")
     units = [packaging / unit for unit in UNITS] + [controllers_package.FOLDER / controllers_package.UNIT]
-    for unit in units:  # programs that are not installed here are no mistake of the unit
+    for unit in units:  # programs that are not installed here are no error of the unit
         (tmp_path / unit.name).write_text(unit.read_text().replace("/usr/bin/tarmac", "/bin/true"))
     told = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", *(str(tmp_path / unit.name) for unit in units)],
@@ -167,7 +167,7 @@ def test_units_and_scripts_are_sound(tmp_path: Path) -> None:
     ],
 )
 def test_units_are_exposed_no_more_than_they_have_to_be(unit: str, most: int) -> None:
-    """By systemd's own measure, of 100. Containers inherit what containerd's unit says, so that one says nothing."""
+    """By systemd's own score, of 100. Containers inherit restrictions of containerd's unit, so it has none."""
     if not Path("/usr/bin/systemd-analyze").exists():
         pytest.skip("NOT RUN: there is no systemd-analyze to look at the units with")
     words = ["systemd-analyze", "security", "--no-pager", "--offline=true", f"--threshold={most}"]

@@ -1,4 +1,4 @@
-"""The package's units under a real systemd: everything works in their sandboxes, and little else does."""
+"""The package's units under a real systemd: all features work in their sandboxes, and few attacks do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [
 PACKAGING = ROOT / "packaging"
 PROBE = Path(__file__).with_name("probe.py")
 NEEDED = {"write its data", "listen", "listen on a socket"}
-# What the agent's work consists of: mounts, namespaces, networks, files of pods, and machines with translated code.
+# The agent's work: mounts, namespaces, networks, files of pods, and machines with translated code.
 OF_AGENTS = NEEDED | {
     "write /usr", "write /etc", "write /var", "write /run", "speak to systemd", "read /root",
     "read another user's file", "read a disk", "read the environment of process 1", "change a kernel parameter",
@@ -64,14 +64,14 @@ def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SystemdBox]:
         yield made
 
 
-# What a unit without its sandbox has: places for its files, and nothing that keeps it from the rest.
+# Directives of a sandbox; a unit without them keeps only the places for its files.
 SANDBOX = (
     "Protect|Temporary|Bind|Inaccessible|Private|Proc|Capability|NoNew|Restrict|Lock|MemoryDeny|SystemCall|Device|Read"
 )
 
 
 def probed(box: SystemdBox, unit: str, *, sandboxed: bool = True) -> set[str]:
-    """What succeeds in the sandbox of a unit."""
+    """Return the attempts that succeed in the sandbox of a unit."""
     text = (PACKAGING / f"tarmac-{unit}.service").read_text()
     if not sandboxed:
         text = re.sub(rf"^({SANDBOX})\w*=.*\n", "", text, flags=re.MULTILINE)

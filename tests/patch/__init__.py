@@ -1,1 +1,1 @@
-"""Changing objects: patches, apply, and who manages what."""
+"""Changing objects: patches, apply, and managers of fields."""

@@ -1,8 +1,8 @@
-"""The resources that the patch tests work on: some of Kubernetes' own kinds, one workload kind and one custom kind.
+"""The resources of the patch tests: some of Kubernetes' own kinds, one workload kind and one custom kind.
 
-`DEPLOYMENT` is put together from the parts that the generated tables have (a pod's metadata and spec), because it is
-the kind whose merge rules clients know best and whose pods may be changed after creation. `WIDGET` is as a
-CustomResourceDefinition declares it: `CRD` is that definition, for recording against a real server.
+`DEPLOYMENT` is composed of parts of the generated tables (a pod's metadata and spec), because it is the kind whose
+merge rules clients know best and whose pods may be changed after creation. `WIDGET` is as a CustomResourceDefinition
+declares it: `CRD` is that definition, for recording against a real server.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Plays the scenarios against a real kube-apiserver and writes down what it answers.
+"""Plays the scenarios against a real kube-apiserver and records its responses.
 
     TARMAC_PEER_ETCD=… TARMAC_PEER_APISERVER=… python -m tests.patch.record
 
@@ -43,7 +43,7 @@ class Recorder:
             return error.code, json.load(error)
 
     def record(self, scenario: Scenario) -> list[JsonObject]:
-        """The answers to every step, on a fresh object."""
+        """Return the responses to every step, on a fresh object."""
         resource = RESOURCES[scenario.kind]
         answers: list[JsonObject] = []
         live: JsonObject | None = None

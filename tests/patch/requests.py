@@ -21,7 +21,7 @@ PATCH_TYPES = {
 
 
 def body_of(resource: Resource, step: Step, live: JsonObject | None) -> Any:
-    """The body of a request: whole objects get what every object of the kind has."""
+    """Return the body of a request: whole objects get the common fields of the kind."""
     if step.verb in ("json", "merge", "strategic"):
         return step.body
     given: JsonObject = copy.deepcopy(step.body)
@@ -32,7 +32,7 @@ def body_of(resource: Resource, step: Step, live: JsonObject | None) -> Any:
 
 
 def outcome(resource: Resource, live: JsonObject | None, step: Step, now: str) -> JsonObject:
-    """What the request makes of the object; defaults, and managers unless it is an apply, are still to come."""
+    """Return the result of the request; defaults, and managers unless it is an apply, still have to be set."""
     body = body_of(resource, step, live)
     if step.verb == "apply":
         return server_side_apply(
@@ -47,7 +47,7 @@ def outcome(resource: Resource, live: JsonObject | None, step: Step, now: str) -
 def managers(
     resource: Resource, live: JsonObject | None, new: JsonObject, sent: Any, step: Step, now: str
 ) -> list[JsonObject]:
-    """managedFields after a write of `new`, whose body carried `sent` as its managedFields."""
+    """Return managedFields after a write of `new`, whose body had `sent` as its managedFields."""
     obj = copy.deepcopy(new)
     obj["metadata"].pop("managedFields", None)
     if sent is not None:

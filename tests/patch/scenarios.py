@@ -1,7 +1,7 @@
-"""Sequences of writes whose every outcome was recorded from a real kube-apiserver.
+"""Sequences of writes with results recorded from a real kube-apiserver.
 
-A scenario is a story about one object: each step is one request, told apart by who sends it. `record` plays them
-against a server; `test_recorded` compares what this package makes of the same requests, step by step.
+A scenario is a sequence of requests for one object, each step with its manager. `record` plays them against a server;
+`test_recorded` compares this package's results of the same requests, step by step.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class Step(NamedTuple):
-    """One request. `body` of create, update and apply lacks what every object of the kind has."""
+    """One request. `body` of create, update and apply has no common fields of the kind."""
 
     verb: str  # create, update, merge, json, strategic, apply
     manager: str
@@ -25,7 +25,7 @@ class Step(NamedTuple):
 
 
 class Scenario(NamedTuple):
-    """What happens to one object."""
+    """The requests for one object."""
 
     kind: str
     steps: list[Step]

@@ -49,7 +49,7 @@ def test_applied_values_are_in_the_result(live: JsonObject, config: JsonObject) 
     result = _apply(_created(live), config)
     comparison = compare(shape_of(WIDGET.schema), config, _without_managers(result))
     assert comparison.removed == {}
-    # An atomic value or a scalar of the configuration may not be changed by what was there before.
+    # The old state may not change an atomic value or a scalar of the configuration.
     again = compare(shape_of(WIDGET.schema), _without_managers(result), _without_managers(_apply(result, config)))
     assert again == ({}, {})
 
@@ -80,7 +80,7 @@ def test_nobody_loses_a_field_without_force(one: JsonObject, two: JsonObject) ->
 @given(widgets, widgets)
 def test_with_force_a_field_changes_hands(one: JsonObject, two: JsonObject) -> None:
     both = _apply(_apply(None, one, "one"), two, "two")
-    # Afterwards the two agree: either may apply again what it still owns.
+    # Afterwards the two agree: either may apply again the fields it still owns.
     assert _entry(both, "two") == _entry(_apply(None, two, "two"), "two")
 
 
@@ -94,7 +94,7 @@ def test_nothing_is_changed_in_place(live: JsonObject, config: JsonObject) -> No
 
 
 def _scribble(value: Any) -> None:
-    """Change everything in an object, as defaulting might."""
+    """Change every value in an object, as defaulting might."""
     if isinstance(value, dict):
         for name, item in list(value.items()):
             if name != "managedFields":

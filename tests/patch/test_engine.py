@@ -1,4 +1,4 @@
-"""The door for PATCH requests: content types, bodies, and results that are of no use."""
+"""The entry point for PATCH requests: content types, bodies, and invalid results."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_long_lists_do_not_keep_others_waiting(patch: JsonObject) -> None:
     spec["selector"] = {str(number): "x" for number in range(_MANY)}
     began = time.process_time()
     engine.apply_patch(SERVICE, engine.STRATEGIC_PATCH, {"spec": spec}, json.dumps(patch).encode())
-    assert time.process_time() - began < 0.5  # in proportion to the product of the lengths it would be ten seconds
+    assert time.process_time() - began < 0.5  # proportional to the product of the lengths it would be ten seconds
 
 
 def test_a_merge_key_can_be_anything() -> None:

@@ -1,4 +1,4 @@
-"""A field set is a set of paths: its operations are those of sets, whatever its JSON looks like."""
+"""A field set is a set of paths: its operations are those of sets, for any form of its JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON patch does what RFC 6902 says, except where Kubernetes is known to differ, and leaves its input alone."""
+"""JSON patch follows RFC 6902, except for known differences of Kubernetes, and leaves its input alone."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def test_nothing_changes_from_a_value_to_itself(widget: JsonObject) -> None:
 def test_added_fields_are_removed_in_the_reverse_comparison(old: JsonObject, new: JsonObject) -> None:
     there, back = compare(SHAPE, old, new), compare(SHAPE, new, old)
     assert intersection(there.changed, there.removed) == {}
-    # Modified fields change in both directions; all others appear on the opposite side.
+    # Modified fields change in both directions; all other ones appear on the opposite side.
     modified = intersection(there.changed, back.changed)
     assert difference(there.changed, modified) == back.removed
     assert difference(back.changed, modified) == there.removed
@@ -46,7 +46,7 @@ def test_creation_is_a_change_from_nothing(widget: JsonObject) -> None:
 def test_an_applier_claims_what_is_there(widget: JsonObject) -> None:
     claim = applied(SHAPE, widget)
     assert difference(claim, whole(SHAPE, widget)) == {}
-    # What it does not claim are containers, and of those only the named ones.
+    # It does not claim some containers, and of those only named ones.
     unclaimed = members(difference(whole(SHAPE, widget), union(claim, {".": {}})))
     assert all(path[-1].startswith("f:") for path in unclaimed)
 
@@ -94,7 +94,7 @@ def test_free_form_fields_are_owned_key_by_key_and_lists_in_them_whole() -> None
 
 def test_true_is_not_one_in_free_form_fields() -> None:
     changed = compare(SHAPE, _spec(free={"a": {"b": 1}, "c": [1]}), _spec(free={"a": {"b": True}, "c": [True]})).changed
-    # Equal in Python, so this is seen only because something else differs too.
+    # Equal in Python, so only another difference makes this visible.
     different = compare(SHAPE, _spec(size=1, free={"a": 1}), _spec(size=2, free={"a": True})).changed
     assert different == {"f:spec": {"f:free": {"f:a": {}}, "f:size": {}}}
     assert changed == {}

@@ -1,8 +1,7 @@
-"""Every outcome of every scenario is what a real kube-apiserver answered.
+"""Every result of every scenario equals the response of a real kube-apiserver.
 
-The server's answers also contain what other parts of it add (defaults, addresses, timestamps); those are not this
-package's doing, so objects must contain what this package makes of them, and managedFields must be equal to the letter,
-order and times included.
+The server's responses also contain additions of its other parts (defaults, addresses, timestamps), so objects must
+contain this package's result, and managedFields must be equal to the letter, order and times included.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from tests.patch.scenarios import SCENARIOS, Step
 
 RECORDED: dict[str, list[JsonObject]] = json.loads((Path(__file__).parent / "recorded.json").read_text())
 
-# What the server sets after it has recorded the managers of a new object.
+# Fields that the server sets after it has recorded the managers of a new object.
 SET_LATER = {"Service": {"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"}, "Node": {"taints"}}
 BY_THE_SERVER = {"uid", "resourceVersion", "generation", "creationTimestamp", "namespace", "managedFields"}
 
@@ -87,7 +86,7 @@ def _assert_same_object(kind: str, live: JsonObject | None, step: Step, answer: 
 
 
 def _as_recorded(kind: str, answer: JsonObject, ours: JsonObject, step: Step) -> JsonObject:
-    """The object at the moment the server recorded its managers: decoded and defaulted, nothing more."""
+    """Return the object as it was when the server recorded its managers: decoded and defaulted, no more."""
     if kind == "Widget":
         return ours
     new = copy.deepcopy(answer)
@@ -100,7 +99,7 @@ def _as_recorded(kind: str, answer: JsonObject, ours: JsonObject, step: Step) ->
 
 
 def _comparable(obj: JsonObject, step: Step) -> JsonObject:
-    """The parts of an object that the request is about."""
+    """Return the parts of an object that the request sets."""
     if step.subresource:
         return {"status": obj.get("status")}
     kept = {name: value for name, value in obj.items() if name not in ("status", "metadata")}
@@ -124,7 +123,7 @@ def _assert_contains(whole: Any, part: Any, path: str) -> None:
 
 
 def test_nothing_but_defaults_is_added() -> None:
-    """What the recorded objects have beyond ours must not be something we failed to remove."""
+    """Additional parts of the recorded objects must not be parts that we failed to remove."""
     for name, scenario in SCENARIOS.items():
         if scenario.kind not in ("ConfigMap", "ServiceAccount"):
             continue  # kinds without defaults

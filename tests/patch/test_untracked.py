@@ -1,4 +1,4 @@
-"""Objects whose fields nobody tracks: made so by saying it, and only until somebody applies."""
+"""Objects with untracked fields: made by a request without managers, until the first apply."""
 
 from __future__ import annotations
 

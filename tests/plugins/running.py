@@ -1,4 +1,4 @@
-"""Running a provider as an agent does: a request on stdin, an answer on stdout.
+"""Running a provider as an agent does: a request on stdin, a response on stdout.
 
 A new process costs more than all formulas together, so most tests run a provider's file inside their own.
 """
@@ -24,7 +24,7 @@ REQUEST = {"kind": "SizingProviderRequest", "apiVersion": VERSION}
 
 @dataclass(frozen=True)
 class Ran:
-    """How a provider ended and what it said."""
+    """The exit code and the output of a provider."""
 
     code: int
     out: str
@@ -32,7 +32,7 @@ class Ran:
 
 
 def run(name: str, *args: str, request: Any = REQUEST) -> Ran:
-    """One run in this process. `request`: a JSON value, or a text that is none."""
+    """Run once in this process. `request`: a JSON value, or an invalid text."""
     path = str(ROOT / "plugins" / name)
     stdin = io.TextIOWrapper(io.BytesIO(_text(request).encode()))
     with (
@@ -46,14 +46,14 @@ def run(name: str, *args: str, request: Any = REQUEST) -> Ran:
 
 
 def start(name: str, *args: str, request: Any = REQUEST) -> Ran:
-    """The same in a process of its own."""
+    """Run once in a process of its own."""
     command = [ROOT / "plugins" / name, *args]
     ran = subprocess.run(command, input=_text(request), capture_output=True, text=True, timeout=30)
     return Ran(ran.returncode, ran.stdout, ran.stderr)
 
 
 def asked(name: str, *args: str) -> dict[str, dict[str, str]]:
-    """The maps of the answer."""
+    """Return the maps of the response."""
     ran = run(name, *args)
     assert ran.code == 0, ran.err
     answer = json.loads(ran.out)

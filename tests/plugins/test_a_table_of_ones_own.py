@@ -1,4 +1,4 @@
-"""`brackets` works out what a table says, exactly, and refuses a table that it does not understand."""
+"""`brackets` computes exactly the values of a table, and rejects a table that it does not understand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.plugins.running import asked, run
 
 @pytest.fixture
 def table(tmp_path: Path) -> Any:
-    """Writes a table; the argument that names it."""
+    """Write a table; return the argument that names it."""
 
     def write(document: Any) -> str:
         path = tmp_path / "table.json"

@@ -1,1 +1,1 @@
-"""The registry beside `tarmac up`: who may push and pull, and what becomes of it."""
+"""The registry beside `tarmac up`: rights to push and pull, and the life of pushed images."""

@@ -1,4 +1,4 @@
-"""A client of the registry in plain HTTP calls, as docker makes them: 401, a token from where it says, once more."""
+"""A client of the registry in plain HTTP calls, as docker makes them: 401, a token from its realm, once more."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RESTART_SECONDS = 10.0
 
 
 class Answer(NamedTuple):
-    """What came back."""
+    """Status, headers and body of a response."""
 
     status: int
     headers: dict[str, str]
@@ -34,12 +34,12 @@ class Answer(NamedTuple):
 
     @property
     def message(self) -> str:
-        """What a client would print."""
+        """The error message, as a client would print it."""
         return self.json["errors"][0]["message"]
 
 
 class Image(NamedTuple):
-    """What is pushed: blobs by digest, and the manifest with its type."""
+    """An image to push: blobs by digest, and the manifest with its type."""
 
     blobs: dict[str, bytes]
     manifest: bytes
@@ -60,7 +60,7 @@ def image_of(tar: Path) -> Image:
 
 
 class Client:
-    """Somebody at the registry's door. Without a password they are nobody."""
+    """A client of the registry. Without a password it is anonymous."""
 
     def __init__(self, port: int, ca: Path, password: str = "") -> None:
         self._port = port
@@ -69,7 +69,7 @@ class Client:
         self.token = ""
 
     def call(self, method: str, path: str, body: bytes = b"", media_type: str = "") -> Answer:
-        """One request, and once more with a token when the registry wants one; a refused token is the answer."""
+        """Send a request, and once more with a token when the registry wants one; a rejected token is the response."""
         answer = self.send(method, path, body, media_type)
         if answer.status != 401:
             return answer
@@ -80,7 +80,7 @@ class Client:
         return self.send(method, path, body, media_type)
 
     def send(self, method: str, path: str, body: bytes = b"", media_type: str = "") -> Answer:
-        """One request with the token that is there."""
+        """Send one request with the current token."""
         connection = http.client.HTTPSConnection(HOST, self._port, context=self._tls, timeout=20)
         connection._create_connection = _to_loopback  # type: ignore[attr-defined]
         headers = {"Accept": "application/vnd.oci.image.manifest.v1+json"}
@@ -89,12 +89,12 @@ class Client:
         return _answered(connection, method, path, body, headers)
 
     def ask(self, challenge: str) -> Answer:
-        """What the place says that a challenge names."""
+        """Request a token from the realm in a challenge."""
         fields = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
         return self.tokens(fields["realm"], fields.get("service", ""), fields.get("scope", ""))
 
     def tokens(self, realm: str, service: str, *scopes: str) -> Answer:
-        """Ask for a token."""
+        """Request a token."""
         url = urlsplit(realm)
         connection = http.client.HTTPSConnection(url.hostname or "", url.port, context=self._tls, timeout=20)
         query = "&".join([f"service={quote(service)}", *(f"scope={quote(scope)}" for scope in scopes if scope)])
@@ -104,13 +104,13 @@ class Client:
         return _answered(connection, "GET", f"{url.path}?{query}", b"", headers)
 
     def as_bearer(self, server: str, path: str) -> Answer:
-        """The password where an API token belongs."""
+        """Use the password in place of an API token."""
         url = urlsplit(server)
         connection = http.client.HTTPSConnection(url.hostname or "", url.port, context=self._tls, timeout=20)
         return _answered(connection, "GET", path, b"", {"Authorization": f"Bearer {self.password}"})
 
     def push(self, image: Image, name: str, tag: str) -> Answer:
-        """The blobs, then the manifest; the first refusal."""
+        """Push the blobs, then the manifest; return the first error."""
         for digest, blob in image.blobs.items():
             begun = self.call("POST", f"/v2/{name}/blobs/uploads/")
             if begun.status != 202:
@@ -121,7 +121,7 @@ class Client:
         return self.call("PUT", f"/v2/{name}/manifests/{tag}", image.manifest, image.media_type)
 
     def pull(self, name: str, tag: str) -> Answer:
-        """The manifest; its blobs are looked at too."""
+        """Pull the manifest; check its blobs, too."""
         manifest = self.call("GET", f"/v2/{name}/manifests/{tag}")
         if manifest.status == 200:
             for blob in (manifest.json["config"], *manifest.json["layers"]):
@@ -135,7 +135,7 @@ def _with(location: str, digest: str) -> str:
 
 
 def _to_loopback(address: tuple[str, int], *rest: Any, **options: Any) -> Any:
-    """As with the line in /etc/hosts. The registry restarts for a moment to remove images of deleted namespaces."""
+    """Resolve the name to loopback. The registry restarts for a moment to remove images of deleted namespaces."""
     end = time.monotonic() + _RESTART_SECONDS
     while True:
         try:

@@ -21,7 +21,7 @@ SIMULATED = ("--runtime", "sim", "--cities", "DFW", "--sim-nodes", "1")
 
 
 class Place:
-    """A running `up --registry`, and people with rights there."""
+    """A running `up --registry`, and users with rights there."""
 
     def __init__(self, process: TarmacProcess, port: int) -> None:
         self.process = process
@@ -30,19 +30,19 @@ class Place:
 
     @property
     def realm(self) -> str:
-        """Where tokens are to be had."""
+        """The URL of the token service."""
         return f"{self.process.url}/registry/token"
 
     def client(self, password: str = "") -> Client:
-        """Somebody at the door."""
+        """Return a client of the registry."""
         return Client(self.port, self.process.data_dir / "pki" / "ca.crt", password)
 
     def namespace(self, name: str) -> None:
-        """Have one."""
+        """Create a namespace."""
         self.kubectl("create", "namespace", name)
 
     def person(self, namespace: str, name: str, role: str = "", *, of: str = "") -> Client:
-        """A service account, with a role in its namespace or another; with a token of its own as the password."""
+        """Create a service account, with a role in its namespace or another; return its token, the password."""
         self.kubectl("create", "serviceaccount", name, "-n", namespace)
         if role:
             account = f"--serviceaccount={namespace}:{name}"
@@ -55,7 +55,7 @@ class Place:
 
 
 def registry_or_loud() -> None:
-    """A machine on which the package cannot be had fails these tests and says so: they never pass by not running."""
+    """On a machine without the package these tests fail with the reason: they never pass by not running."""
     try:
         find_program("docker-registry")
     except PartMissing as missing:
@@ -81,7 +81,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
 
 
 def made(folder: Path, text: str) -> Image:
-    """A small image that says something."""
+    """A small image whose program prints a line."""
     target = folder / "image.tar"
     layers = [[Entry("app", f"#!/bin/sh\necho {text}\n".encode())]]
     write_image(Layout("app:1", layers, entrypoint=("/app",)), target)

@@ -1,4 +1,4 @@
-"""The registry's process: kept over restarts, started again when it is killed, gone with `down`."""
+"""The registry's process: kept over restarts, restarted after a kill, ended by `down`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def tarmac(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Iterator[Path]:
-    """A data directory; one that a failing test leaves is taken away."""
+    """A data directory; removed also when a test fails."""
     yield tmp_path / "data"
     tarmac("down", "--data-dir", str(tmp_path / "data"))
 
@@ -61,7 +61,7 @@ def test_it_is_started_again_when_killed_kept_over_restarts_and_gone_with_down(d
         assert builder.pull("default/app", "1").status == 200
         path = begun.headers["location"].partition(str(port))[2] or begun.headers["location"]
         done = builder.call("PUT", f"{path}&digest={blob}", content, "application/octet-stream")
-        assert done.status == 201, "an upload goes on after the registry was killed"
+        assert done.status == 201, "an upload continues after the registry was killed"
         assert process.stop() == 0
         assert registries_of(data) == []
         process.start()

@@ -25,7 +25,7 @@ DISK = boot_sector("ticks", "fetched").ljust(3 << 20, b"\1")
 
 @pytest.fixture(scope="module")
 def uploaded(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """A namespace with an uploaded image, `puller`, who may pull it, and `other`, who may not."""
+    """A namespace with an uploaded image, `puller` with the right to pull it, and `other` without."""
     file = tmp_path_factory.mktemp("upload") / "os.raw"
     file.write_bytes(DISK)
     place.namespace(NAMESPACE)
@@ -39,7 +39,7 @@ def uploaded(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture
 def hosts(uploaded: Place, tmp_path: Path) -> Path:
-    """As `up` writes it for a city."""
+    """Write the hosts file of a city, as `up` does."""
     folder = tmp_path / "certs.d"
     (folder / REGISTRY).mkdir(parents=True)
     text = hosts_text(uploaded.port, uploaded.process.data_dir / "pki" / "ca.crt")
@@ -55,7 +55,7 @@ async def images(hosts: Path, tmp_path: Path) -> AsyncGenerator[NodeMachineImage
 
 
 def account(place: Place, name: str) -> Credentials:
-    """A token for the registry alone, as nodes ask for one."""
+    """Return a token for the registry alone, as nodes request one."""
     words = ("create", "token", name, "-n", NAMESPACE, f"--audience={REGISTRY}")
     return Credentials(name, place.kubectl(*words).strip())
 

@@ -1,4 +1,4 @@
-"""A namespace pushes as much as its quota lets it, and what was pushed goes with the namespace."""
+"""A namespace pushes as much as its quota allows, and its images are deleted with it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def link(images: Path, repository: str, digest: str, kind: str = "_layers") -> N
 
 @pytest.fixture
 def images(tmp_path: Path) -> Path:
-    """Two namespaces with a layer in common, one upload under way, and one tag."""
+    """Two namespaces with a common layer, one unfinished upload, and one tag."""
     images = tmp_path / "images"
     shared, own = "a" * 64, "b" * 64
     blob(images, shared, 100)
@@ -107,7 +107,7 @@ async def planet(images: Path) -> Planet:
 
 async def test_a_namespace_over_its_quota_may_only_pull(planet: Planet) -> None:
     planet.room.most = 110
-    assert planet.room.refusal("red", PUSH) is None  # nobody has looked yet
+    assert planet.room.refusal("red", PUSH) is None  # not measured yet
     await planet.upkeep().look()
     assert planet.room.refusal("red", PUSH) == 'the namespace "red" has pushed 115 bytes, and may have 110 bytes'
     assert planet.room.refusal("red", PULL) is None
@@ -237,7 +237,7 @@ def eventually(check: Callable[[], bool], what: str) -> None:
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Place]:
-    """A registry in which nobody may push more than a little."""
+    """A registry with a very small quota."""
     registry_or_loud()
     [port] = free_ports(1)
     flags = ("--registry", str(port), "--registry-quota", "100")
@@ -272,7 +272,7 @@ def test_over_the_wire_a_full_namespace_is_told_and_goes_with_its_images(
     again = small.person("team", "builder", "tarmac:image-pusher")
 
     def is_pushed() -> bool:
-        with suppress(OSError):  # it is started again after the removal
+        with suppress(OSError):  # it restarts after the removal
             return again.push(image, "team/app", "1").status == 201
         return False
 

@@ -1,4 +1,4 @@
-"""Attacks of users who may push in one namespace, or in none."""
+"""Attacks of users with rights to push in one namespace, or in none."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.kubectl import Kubectl
 
 @pytest.fixture(scope="module")
 def tenants(place: Place, image: Image) -> tuple[Client, Client]:
-    """Two who push in namespaces of their own; the first has pushed."""
+    """Two users who push in namespaces of their own; the first has pushed."""
     place.namespace("ours")
     place.namespace("theirs")
     one, other = (place.person(each, "builder", "tarmac:image-pusher") for each in ("ours", "theirs"))
@@ -87,7 +87,7 @@ def test_a_layer_is_not_taken_from_where_one_may_not_pull(
     taken = other.send("POST", f"/v2/theirs/app/blobs/uploads/?mount={digest}&from=ours/hidden")
     assert taken.status == 401, "the registry must want a right to pull where the layer comes from"
     assert other.send("GET", f"/v2/theirs/app/blobs/{digest}").status == 404
-    # A client asks for both at once, and gets what it may have.
+    # A client requests both at once, and gets the permitted one.
     both = other.tokens(place.realm, HOST, "repository:theirs/app:pull,push", "repository:ours/hidden:pull")
     assert claims(both.json["token"])["access"] == [
         {"type": "repository", "name": "theirs/app", "actions": ["pull", "push"]}
@@ -219,7 +219,7 @@ def claims(token: str) -> dict[str, Any]:
 
 
 def forged(place: Place, change: Callable[[dict[str, Any], dict[str, Any]], None], key: bytes) -> str:
-    """A token for everything of ours, as the server signs them, but for a change of header or claims."""
+    """Return a token for everything of ours, as the server signs them, with a change of header or claims."""
     signing = SigningKey(key, key_id)
     now = int(SystemClock().now())
     body: dict[str, Any] = {"iss": TOKEN_ISSUER, "sub": "x", "aud": HOST, "exp": now + 300, "nbf": now, "iat": now}
@@ -242,11 +242,11 @@ def test_tokens_that_are_not_the_servers_open_nothing(place: Place, tenants: tup
         client.token = token
         return client.send("GET", "/v2/ours/app/manifests/1").status == 200
 
-    assert opens(forged(place, lambda _h, _c: None, own)), "the forgery is good but for what is wrong with it"
+    assert opens(forged(place, lambda _h, _c: None, own)), "the unchanged forgery is valid"
     assert not opens(forged(place, lambda _h, body: body.update(exp=body["nbf"] - 120), own)), "expired"
     assert not opens(forged(place, lambda _h, body: body.update(nbf=body["nbf"] + 600), own)), "not yet"
     assert not opens(forged(place, lambda _h, body: body.update(aud="elsewhere"), own)), "for another service"
     assert not opens(forged(place, lambda _h, body: body.update(iss="elsewhere"), own)), "of another issuer"
     assert not opens(forged(place, lambda head, _c: head.update(chain) or head.pop("kid"), thief.key)), "by a node"
     assert not opens(forged(place, lambda _h, _c: None, accounts)), "by the key of service accounts"
-    assert not opens(forged(place, lambda head, _c: head.update(alg="none"), own) + "x"), "by nobody"
+    assert not opens(forged(place, lambda head, _c: head.update(alg="none"), own) + "x"), "without a signature"

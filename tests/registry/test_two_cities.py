@@ -1,4 +1,4 @@
-"""A pushed image runs in two cities, for users who may pull it; a new registry is known without a restart."""
+"""A pushed image runs in two cities, for users with the right to pull it; a new registry needs no restart."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_pushed_image_runs_in_two_cities_and_not_in_other_namespaces(cities: P
 
 
 def neighbours(planet: Planet, cities: Place, image: Image) -> None:
-    """Another tenant's pods on the same node, where the image is by now."""
+    """Another tenant's pods on the same node, which has the image by now."""
     refusal = 'the service account "team-b/default" may not pull from team-a/mine'
     identity = json.loads(image.manifest)["config"]["digest"]
     with_port = NAME.replace(REGISTRY, f"{REGISTRY}:{cities.port}")
@@ -129,7 +129,7 @@ def neighbours(planet: Planet, cities: Place, image: Image) -> None:
     viewer["metadata"]["namespace"] = "team-b"
     planet.apply(viewer)
     eventually(lambda: refused(cities, "viewer", refusal), 60, "a volume of it is refused")
-    # A wrong secret helps nothing, a right one does, whatever the account of the pod may.
+    # A wrong secret does not help, a right one does, with any rights of the pod's account.
     for name, password in (("wrong", "not a token"), ("right", token(cities))):
         secret(planet, cities, name, password)
         on_one_node(planet, "team-b", name, NAME, "IfNotPresent", imagePullSecrets=[{"name": name}])

@@ -1,4 +1,4 @@
-"""`tarmac image upload`: a tenant brings an operating system as a file; a refused or broken upload leaves no image."""
+"""`tarmac image upload`: a tenant uploads an operating system; a rejected or broken upload leaves no image."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def images(place: Place) -> str:
 
 
 def blob(place: Place, name: str, digest: str) -> int:
-    """The answer to a builder who asks for the file."""
+    """Return the status of a builder's request for the file."""
     return builder(place).call("HEAD", f"/v2/{NAMESPACE}/{name}/blobs/{digest}").status
 
 
@@ -74,7 +74,7 @@ def disk(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def large(tmp_path: Path) -> Path:
-    """A disk of many chunks, unlike every other one."""
+    """A disk of many chunks, with content of its own."""
     made = tmp_path / "large.raw"
     with made.open("wb") as file:
         file.write(boot_sector("ticks", "large").ljust(512, b"\0") + os.urandom(1 << 16))
@@ -174,11 +174,11 @@ def test_a_stranger_of_the_namespace_is_refused_with_the_missing_right(tenant: P
 
 @contextmanager
 def uploading(place: Place, name: str, file: Path) -> Generator[subprocess.Popen[str]]:
-    """An upload whose first bytes the registry has."""
+    """Yield an upload after its first bytes have reached the registry."""
     with subprocess.Popen(command(place, name, str(file)), stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         first = next((line for line in process.stderr if line.startswith("uploading")), "")
-        assert first, "it never began"
+        assert first, "the upload never started"
         assert "100%" not in first
         yield process
 

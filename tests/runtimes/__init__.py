@@ -1,1 +1,1 @@
-"""The contract of every runtime, and behaviour that only real runtimes show."""
+"""The contract of every runtime, and behaviour of real runtimes only."""

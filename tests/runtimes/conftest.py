@@ -21,12 +21,12 @@ _ARRANGED = [
     pytest.param(name, marks=pytest.mark.soak(minutes=0.01, only=True))
     for name in ("native", "pinned", "routed-main", "routed-vm")
 ]
-"""Runtimes around the fake. Their own files test what they add; real nodes run on them in every planet."""
+"""Runtimes around the fake. Their own files test their additions; real nodes run on them in every planet."""
 
 
 @pytest.fixture(params=["fake", *_ARRANGED, *REAL, pytest.param("qemu", marks=_REAL)])
 def maker(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Awaitable[Machine]]:
-    """Each runtime in turn. Makes them later, inside the test's loop; containerd starts outside it."""
+    """Each runtime in turn. Creates them later, inside the test's loop; containerd starts outside it."""
     needed = {"runc": "containerd_node", "gvisor": "containerd_node", "qemu": "qemu_node"}.get(request.param)
     node: Any = request.getfixturevalue(needed) if needed else None
 
@@ -48,7 +48,7 @@ def maker(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Awaita
 
 @pytest.fixture
 def qemu_node() -> Iterator[QemuNode]:
-    """What machines need around them."""
+    """Surroundings of machines."""
     node = QemuNode()
     yield node
     node.close()

@@ -1,7 +1,7 @@
 """Fixture of the contract suite: a runtime, and instructions for containers that every runtime understands.
 
-The imaginary runtime is told by a script, a real one by a shell command. Sandboxes that a test made are removed after
-it, by their ids.
+A script controls the simulated runtime, a shell command a real one. The fixture removes the test's sandboxes
+afterwards, by their ids.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ class Machine:
     handler: str
     real: bool
     lacks: frozenset[str] = frozenset()
-    """What no sandbox of it can have: `exec`, `codes` of its own choice at the end, a `specification`."""
+    """Features that no sandbox of it has: `exec`, `codes` of its own choice at the end, a `specification`."""
     asked_code = 7
-    """What ends with when it was asked to end."""
+    """The exit code of a program that ends on SIGTERM."""
 
     def __init__(self) -> None:
         self._sandboxes: list[str] = []
 
     def sandbox(self, **more: Any) -> SandboxConfig:
-        """A pod of its own, without a network unless asked for."""
+        """A pod of its own, without a network unless requested."""
         raise NotImplementedError
 
     def behaves(self, name: str, program: FakeProgram, command: str) -> ContainerConfig:
@@ -64,53 +64,53 @@ class Machine:
         raise NotImplementedError
 
     def needs(self, what: str) -> None:
-        """The test is about something that not every runtime has; who lacks it says so, and refuses it."""
+        """Require a feature; the test skips on a runtime that declares to lack it."""
         if what in self.lacks:
             pytest.skip(f"declared: {type(self).__name__} has no {what}")
 
     def waits(self, name: str = "main") -> ContainerConfig:
-        """Until it is asked to end; then it ends with 7."""
+        """Waits for SIGTERM; then it exits with 7."""
         return self.behaves(name, FakeProgram(code_on_term=7, exec=_echo, output=("hello",)), _WAITS)
 
     def deaf(self) -> ContainerConfig:
-        """Does not listen to TERM, once it has said so."""
+        """Ignores SIGTERM, once it has written its line."""
         program = FakeProgram(code_on_term=None, output=("deaf",))
         return self.behaves("deaf", program, "trap '' TERM; echo deaf; while :; do sleep 1; done")
 
     def exits(self, code: int) -> ContainerConfig:
-        """At once."""
+        """Exits at once."""
         return self.behaves("short", FakeProgram(runs_for=0, exit_code=code), f"exit {code}")
 
     def cannot_start(self) -> ContainerConfig:
-        """There is no such program in the image."""
+        """A program that the image does not have."""
         return replace(
             self.behaves("absent", FakeProgram(refusal="exec: no such file or directory"), ""),
             command=("/no/such/program",),
         )
 
     def slow_exec(self) -> ContainerConfig:
-        """Commands run in it take ten seconds."""
+        """A container in which commands take ten seconds."""
         return self.behaves("slow", FakeProgram(exec_takes=10), _WAITS)
 
     async def make(self, config: SandboxConfig) -> str:
-        """A sandbox that is removed after the test."""
+        """Create a sandbox that is removed after the test."""
         sandbox_id = await self.runtime.run_sandbox(config, self.handler)
         self._sandboxes.append(sandbox_id)
         return sandbox_id
 
     async def run(self, config: ContainerConfig, **sandbox: Any) -> Running:
-        """A container in a sandbox of its own, started."""
+        """Start a container in a sandbox of its own."""
         pod = self.sandbox(**sandbox)
         return await self.run_in(await self.make(pod), pod, config)
 
     async def run_in(self, sandbox_id: str, pod: SandboxConfig, config: ContainerConfig) -> Running:
-        """A container in a sandbox that is there, started."""
+        """Start a container in an existing sandbox."""
         container_id = await self.runtime.create_container(sandbox_id, config, pod)
         await self.runtime.start_container(container_id)
         return Running(self.runtime, pod, sandbox_id, container_id)
 
     async def clean(self) -> None:
-        """Remove what the test made."""
+        """Remove the test's sandboxes."""
         for sandbox_id in self._sandboxes:
             await self.runtime.stop_sandbox(sandbox_id)
             await self.runtime.remove_sandbox(sandbox_id)
@@ -119,7 +119,7 @@ class Machine:
 
 @dataclass
 class Running:
-    """A container that was started, and the sandbox around it."""
+    """A started container, and its sandbox."""
 
     runtime: Runtime
     pod: SandboxConfig
@@ -127,11 +127,11 @@ class Running:
     id: str
 
     async def now(self) -> RuntimeContainer:
-        """As it is now."""
+        """Return its current state."""
         return await self.runtime.container(self.id)
 
     async def log(self, text: str, patience: float = 20) -> str:
-        """Its log, once this is in it."""
+        """Return its log, once it contains this."""
         path = Path((await self.now()).log_path)
         async with asyncio.timeout(patience):
             while text not in path.read_text():
@@ -139,7 +139,7 @@ class Running:
         return path.read_text()
 
     async def says(self, *command: str) -> str:
-        """What a command run inside prints; it must succeed."""
+        """Return the output of a command inside; it must succeed."""
         result = await self.runtime.exec(self.id, command, 20)
         assert result.exit_code == 0, result
         return result.stdout.decode().strip()
@@ -172,7 +172,7 @@ class FakeMachine(Machine):
 
 
 class RoutedMachine(FakeMachine):
-    """Two in memory behind one face: the second claims the handler `vm`."""
+    """Two simulated runtimes behind one interface: the second has the handler `vm`."""
 
     def __init__(self, folder: Path, handler: str) -> None:
         super().__init__(folder)
@@ -187,7 +187,7 @@ class RoutedMachine(FakeMachine):
 
 
 class PinnedMachine(FakeMachine):
-    """In memory, on a node where containers can have processors to themselves."""
+    """A simulated runtime on a node with CPUs for exclusive use."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -247,7 +247,7 @@ class QemuMachine(Machine):
         return self.behaves("absent", FakeProgram(refusal="no such disk"), "")
 
     async def restart(self) -> QemuRuntime:
-        """The agent ends, and another one starts; machines run on."""
+        """The agent ends, and another one starts; machines keep running."""
         await self._tasks.close()
         await self.qemu.close()
         self.runtime = self.qemu = await self.node.runtime()
@@ -260,7 +260,7 @@ class QemuMachine(Machine):
 
 
 def _echo(command: Any) -> ExecResult:
-    """The imaginary shell: `sh -c 'echo WORD; echo WORD >&2; exit CODE'` is all that it knows."""
+    """The simulated shell: it only knows `sh -c 'echo WORD; echo WORD >&2; exit CODE'`."""
     words = " ".join(command).replace(";", " ").split()
     said = [word for before, word in itertools.pairwise(words) if before == "echo"]
     code = int(words[-1]) if "exit" in words else 0

@@ -1,4 +1,4 @@
-"""Image archives of every common tool are read, and invalid ones are refused with a message."""
+"""Image archives of every common tool are read, and invalid ones are rejected with a message."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ CONTAINER = ContainerConfig("main", 0, "image", "image")
 
 
 def fields(message: bytes) -> dict[int, bytes | int]:
-    """Field numbers and values of a serialized message, as any reader of protobuf sees them."""
+    """Return field numbers and values of a serialized message, as any parser of protobuf does."""
     found: dict[int, bytes | int] = {}
     at = 0
 
@@ -82,7 +82,7 @@ def _with(config: Any, **more: Any) -> Any:
 
 
 class Server:
-    """A runtime that speaks of classes, as far as the driver's calls about them go."""
+    """A runtime with QoS classes, limited to the driver's calls for them."""
 
     def __init__(self) -> None:
         self.updates: list[pb.UpdateContainerResourcesRequest] = []

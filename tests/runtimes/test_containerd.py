@@ -82,7 +82,7 @@ def test_without_gvisor_only_the_shared_kernel_is_configured() -> None:
 
 @pytest.mark.root
 class TestRunning:
-    """With a real one."""
+    """Tests with a real containerd."""
 
     async def test_its_state_never_reaches_a_disk(self, containerd_node: ContainerdNode) -> None:
         assert is_memory_backed(containerd_node.settings.run / "state")
@@ -154,7 +154,7 @@ class TestRunning:
 
     @pytest.mark.parametrize("handler", ["runc", "gvisor"])
     async def test_shims_that_came_up_too_late_are_ended(self, spare_node: ContainerdNode, handler: str) -> None:
-        """The containerd that began to start them is dead, and the next one has thrown their bundles away."""
+        """The containerd that started them is dead, and the next one has deleted their bundles."""
         machine = RealMachine(spare_node, handler)
         lost, kept = await machine.run(machine.waits()), await machine.run(machine.waits())
         await _kill(spare_node)
@@ -185,7 +185,7 @@ class TestRunning:
         await containerd.stop(spare_node.settings)
         assert processes_naming(spare_node.settings.run) == []
         async with asyncio.timeout(10):
-            while _processes_in(spare_node.cgroup_root):  # gVisor's stubs are ended by the kernel, a moment after it
+            while _processes_in(spare_node.cgroup_root):  # the kernel ends gVisor's stubs a moment after it
                 await asyncio.sleep(0.05)
         assert str(spare_node.settings.run) not in Path("/proc/self/mountinfo").read_text()
         assert not spare_node.settings.run.exists()
@@ -237,7 +237,7 @@ async def _kill(node: ContainerdNode) -> None:
 
 
 async def _answer(running: Running) -> RuntimeContainer:
-    """The container as it is, once the channel has found its way back."""
+    """Return the container's state, once the channel is connected again."""
     async with asyncio.timeout(20):
         while True:
             with contextlib.suppress(RuntimeUnreachable):

@@ -1,4 +1,4 @@
-"""A container is created, runs, ends with a code, and is known the whole time."""
+"""A container is created, runs, ends with a code, and is listed the whole time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.containerd import BUSYBOX
 
 
 async def ended(running: Running) -> RuntimeContainer:
-    """The container, once it is no more."""
+    """Return the container, once it has ended."""
     async with asyncio.timeout(20):
         while (now := await running.now()).state != "exited":
             await asyncio.sleep(0.02)
@@ -30,7 +30,7 @@ async def test_a_container_is_created_then_running_then_exited(machine: Machine)
     created = await machine.runtime.container(container_id)
     assert (created.state, created.started_at, created.finished_at) == ("created", 0, 0)
     await machine.runtime.start_container(container_id)
-    await Running(machine.runtime, pod, sandbox_id, container_id).log("hello\n")  # it listens to TERM by now
+    await Running(machine.runtime, pod, sandbox_id, container_id).log("hello\n")  # it handles SIGTERM by now
     running = await machine.runtime.container(container_id)
     assert (running.state, running.finished_at) == ("running", 0)
     assert running.created_at <= running.started_at
@@ -163,7 +163,7 @@ async def test_no_command_runs_in_what_has_ended(machine: Machine) -> None:
 
 
 async def test_a_specification_can_be_changed_until_the_container_starts(machine: Machine) -> None:
-    """Classes are put into it before the first process runs. The fake keeps it, containerd makes the process of it."""
+    """Classes are added before the first process runs. The fake keeps the specification, containerd uses it."""
     machine.needs("specification")
     pod = machine.sandbox()
     made = await machine.runtime.create_container(await machine.make(pod), machine.waits(), pod)

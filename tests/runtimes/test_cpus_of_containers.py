@@ -1,4 +1,4 @@
-"""A container that was made and has not begun can be told other processors, and begins there."""
+"""A container that was created and has not started can get other processors, and starts there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def test_told_after_it_was_made_and_before_it_begins(real_machine: RealMac
     await real_machine.runtime.update_container(made, Resources(cpuset_cpus="0"))
     await real_machine.runtime.start_container(made)
     assert (await real_machine.runtime.container(made)).state == "running"
-    if real_machine.handler == "runc":  # under a kernel of its own, the sandbox's group decides
+    if real_machine.handler == "runc":  # under a kernel of its own, the sandbox's cgroup decides
         said = await real_machine.runtime.exec(made, ["grep", "Cpus_allowed_list", "/proc/self/status"], 10)
         assert said.stdout.split()[1] == b"0"
     await real_machine.runtime.update_container(made, Resources(cpuset_cpus="0-1"))

@@ -1,4 +1,4 @@
-"""No change stays untold: not without events, not when one was lost, not over a broken connection."""
+"""Every change is reported: without events, after a lost event, over a broken connection."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.support.cri_server import CriServer
 
 @pytest.fixture
 def clock() -> ManualClock:
-    """Stands still."""
+    """A clock that stands still."""
     return ManualClock()
 
 
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[CriServer]:
-    """With events."""
+    """A server with events."""
     made = CriServer(tmp_path / "s", has_events=True)
     await made.start()
     yield made
@@ -33,26 +33,26 @@ async def server(tmp_path: Path) -> AsyncIterator[CriServer]:
 
 @pytest.fixture
 async def runtime(tmp_path: Path, clock: ManualClock) -> AsyncIterator[CriRuntime]:
-    """Speaks to whatever listens there."""
+    """A client of the server at the socket."""
     made = CriRuntime(f"unix://{tmp_path}/s", clock)
     yield made
     await made.close()
 
 
 def started(uid: str) -> RuntimeEvent:
-    """What the server tells of each pod."""
+    """The server's event for each pod."""
     return RuntimeEvent(uid, "container", "started")
 
 
 async def follow(runtime: CriRuntime) -> AsyncGenerator[RuntimeEvent | None]:
-    """After the first, which always says to look at everything."""
+    """Yield events after the first, which always causes a full relist."""
     events = runtime.events()
     assert await anext(events) is None
     return events
 
 
 async def told(events: AsyncGenerator[RuntimeEvent | None], clock: ManualClock, step: float) -> RuntimeEvent | None:
-    """The next event, while time passes in steps."""
+    """Return the next event, while time passes in steps."""
     waiting = asyncio.ensure_future(anext(events))
     async with asyncio.timeout(10):
         while not waiting.done():
@@ -85,7 +85,7 @@ async def test_a_change_whose_event_was_lost_is_found(
     async with aclosing(await follow(runtime)) as events:
         server.events.put_nowait("first")
         assert await anext(events) == started("first")
-        for _ in range(3):  # a look, and then some
+        for _ in range(3):  # a relist, and more
             await asyncio.sleep(0.02)
             clock.advance(5)
         server.ready = False

@@ -1,4 +1,4 @@
-"""Changes are told, by pod, without being asked for."""
+"""Changes are reported, by pod, without polling."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.runtimes.machine import Machine
 
 
 async def until(events: AsyncGenerator[RuntimeEvent | None], uid: str) -> None:
-    """The next event of this pod."""
+    """Return the next event of this pod."""
     async with asyncio.timeout(20):
         async for event in events:
             if event is not None and event.pod_uid == uid:

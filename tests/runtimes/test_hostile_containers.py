@@ -14,7 +14,7 @@ from tarmac.runtimes.cri.driver import MAX_EXEC_OUTPUT, CriRuntime
 from tarmac.runtimes.interface import RuntimeRefused
 from tests.support.cri_server import CriServer
 
-# A process may call itself anything: here no text at all, and what looks like the fields behind the name.
+# A process may have any name: here invalid text, and bytes that look like the fields after the name.
 NAMED = r"import ctypes, sys; ctypes.CDLL(None).prctl(15, b'\xff\xfe) S 1 (\n'); print(flush=True); sys.stdin.read()"
 
 

@@ -69,7 +69,7 @@ def test_credentials_are_sent_and_never_shown() -> None:
     credentials = Credentials("me", "hunter2")
     message = auth_message(credentials)
     assert (message.username, message.password) == ("me", "hunter2")
-    assert message.server_address == "", "containerd shows nothing to a mirror when it is told for whom they are"
+    assert message.server_address == "", "containerd sends no credentials to a mirror when they name a server"
     assert "hunter2" not in repr(credentials)
 
 

@@ -1,4 +1,4 @@
-"""Parts are found on the PATH first, those that belong together in one place, and a missing one says how to get it."""
+"""Parts are found on the PATH first, related ones in one place, and a missing one says how to get it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _programs(folder: Path, *names: str) -> Path:
 
 @pytest.fixture
 def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What set-up filled."""
+    """A folder as set-up fills it."""
     folder = tmp_path / "node"
     _programs(folder / "bin", *_ALL)
     _programs(folder / "cni", "loopback")

@@ -13,7 +13,7 @@ from tarmac.runtimes.pinnedparts import drop_unused, pinned
 
 
 def _install(folder: Path, version: str) -> NodeParts:
-    """As dpkg does it: a new file takes the name."""
+    """Install like dpkg: a new file replaces the name."""
     names = ("containerd", "ctr", "shim", "runc")
     for place, name in [*(("bin", name) for name in names), ("cni", "loopback")]:
         path = folder / place / name

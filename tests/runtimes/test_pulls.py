@@ -25,7 +25,7 @@ IMAGE = "images.example.test/team/web:1"
 
 @pytest.fixture
 async def runtime(containerd_node: ContainerdNode) -> AsyncIterator[CriRuntime]:
-    """The shared one, without the images of these tests, before and after."""
+    """The shared runtime, without the images of these tests, before and after."""
     made = CriRuntime(containerd_node.endpoint)
     yield made
     for image in await made.images():
@@ -36,13 +36,13 @@ async def runtime(containerd_node: ContainerdNode) -> AsyncIterator[CriRuntime]:
 
 @pytest.fixture
 def registry(tmp_path: Path, containerd_node: ContainerdNode) -> Iterator[Registry]:
-    """Open to everybody, in the place of every other."""
+    """A registry without a password, the mirror of every registry."""
     yield from _serving(Registry(tmp_path / "registry"), containerd_node)
 
 
 @pytest.fixture
 def private_registry(tmp_path: Path, containerd_node: ContainerdNode) -> Iterator[Registry]:
-    """Wants a password."""
+    """A registry with a password."""
     yield from _serving(Registry(tmp_path / "registry", private=True), containerd_node)
 
 
@@ -154,7 +154,7 @@ async def test_a_pull_that_nobody_waits_for_is_given_up(runtime: CriRuntime, con
 
 
 def _bytes(path: Path) -> bytes:
-    """What is in a file; sockets, namespaces and what has just gone have nothing in them."""
+    """Return the content of a file; empty for sockets, namespaces and files that have just gone."""
     try:
         return path.read_bytes() if path.is_file() and not path.is_symlink() else b""
     except OSError:
@@ -162,7 +162,7 @@ def _bytes(path: Path) -> bytes:
 
 
 def _fresh_image(node: ContainerdNode) -> Path:
-    """One whose layer containerd has not seen: it downloads nothing twice."""
+    """Return an image with a layer that is new to containerd, which downloads no layer twice."""
     target = node.folder / f"{os.urandom(4).hex()}.tar"
     write_image(Image("unused:1", [[Entry("big", os.urandom(5_000_000))]]), target)
     return target

@@ -39,7 +39,7 @@ async def test_each_pod_runs_with_the_driver_of_its_handler(tmp_path: Path) -> N
 
 
 async def test_the_first_of_each_driver_are_not_mistaken_for_each_other(tmp_path: Path) -> None:
-    """Both count from one."""
+    """Both drivers count from one."""
     pair = Pair(tmp_path)
     container, vm = await pair.start("runc"), await pair.start("vm")
     await pair.runtime.stop_container(vm.id, 5)

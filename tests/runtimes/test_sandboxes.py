@@ -1,4 +1,4 @@
-"""A sandbox is made for a pod, is known again by its labels, and goes when it is told to."""
+"""A sandbox is created for a pod, found by its labels, and removed on request."""
 
 from __future__ import annotations
 

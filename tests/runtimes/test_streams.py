@@ -17,7 +17,7 @@ _OUTPUTS = StreamOptions(stdin=False, stdout=True, stderr=True, tty=False)
 
 
 class Listener:
-    """Takes all that comes."""
+    """A client that reads all output."""
 
     def __init__(self, stream: CommandStream) -> None:
         self.heard: dict[Channel, bytes] = {}
@@ -41,7 +41,7 @@ class Listener:
         pass
 
     async def outcome(self) -> Any:
-        """The Status on the error channel, once all is said."""
+        """Return the Status on the error channel, at the end of the stream."""
         async with asyncio.timeout(20):
             await self.ended.wait()
         self.stream.close()

@@ -23,7 +23,7 @@ PLACES = (SimLocation("dfw", "DFW", 2), SimLocation("lhr", "LHR", 1))
 
 
 class Stage:
-    """What a test sees."""
+    """The server, its nodes and clients of a test."""
 
     def __init__(self, made: SimWorld, fleet: SimulatedNodes) -> None:
         self.world = made
@@ -35,7 +35,7 @@ class Stage:
         await self.world.clock.sleep(seconds)
 
     async def place(self, name: str, node: str = "dfw-0", spec: JsonObject | None = None, **metadata: Any) -> None:
-        """A pod that is bound already."""
+        """Create a pod that is bound already."""
         made = pod(name, **metadata)
         await self.pods.create({**made, "spec": {**made["spec"], **(spec or {})}})
         binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": {"name": node}}
@@ -48,14 +48,14 @@ class Stage:
         return (await self.pod(name))["status"]["phase"]
 
     async def state(self, name: str) -> JsonObject:
-        """Of its only container."""
+        """Return the state of its only container."""
         return (await self.pod(name))["status"]["containerStatuses"][0]
 
     async def node(self, name: str) -> JsonObject:
         return await self.user.resource(NODE_OBJECTS).get(name)
 
     def really_running(self) -> list[tuple[str, str]]:
-        """(node, pod) of what has processes, whatever the API says."""
+        """Return (node, pod) of running processes, independent of the API."""
         return sorted((each.node, each.name) for each in self.fleet.pods() if each.runs)
 
 

@@ -1,4 +1,4 @@
-"""The same seed tells the same story, to the byte, in every process."""
+"""The same seed gives the same history, to the byte, in every process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def pod(name: str) -> JsonObject:
 
 
 async def bind_round_robin(client: Client, nodes: list[str]) -> None:
-    """The simplest scheduler there is."""
+    """Bind pods to nodes in turn."""
     informers = Informers(client)
     pods = informers.informer(PODS)
 
@@ -58,7 +58,7 @@ async def bind_round_robin(client: Client, nodes: list[str]) -> None:
 
 
 def story(seed: int) -> str:
-    """A small world with house-keeping, nodes, pods that come, crash and go, and a poor network."""
+    """Run a small world with garbage collection, nodes, pods that start, crash and end, and a poor network."""
 
     async def main(loop: VirtualLoop) -> str:
         luck = FaultInjector(stream(seed, "faults"))

@@ -1,4 +1,4 @@
-"""The checker's rules about external services: each is shown a history that breaks it, and one that does not."""
+"""The checker's rules about external services: each gets a history that breaks it, and one that does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples on simulated nodes as examples/nodes/sim-nodes.yaml describes them, and what people are told there.
+"""The examples on simulated nodes as examples/nodes/sim-nodes.yaml describes them, and their messages.
 
 Also the RFC's own example of containers: its instances want a GPU each, and these nodes have some.
 """
@@ -35,7 +35,7 @@ PLACES = tuple(SimLocation(city.lower(), city, 3) for city in ("DFW", "SEA", "LH
 
 
 class Planet:
-    """What a test sees of it."""
+    """The nodes and the user of a test."""
 
     def __init__(self, made: SimWorld, fleet: SimulatedNodes) -> None:
         self.fleet = fleet
@@ -48,7 +48,7 @@ class Planet:
         await self.user.resource(target).apply({**manifest, "metadata": metadata}, manager="test")
 
     async def ready(self, name: str, count: int) -> None:
-        """Wait until so many instances are; no pod was refused on the way."""
+        """Wait until so many instances are ready; assert that no pod was rejected before."""
         status: JsonObject = {}
         for _ in range(120):
             status = (await self.user.resource(WORKLOADS).get(name, "default")).get("status") or {}
@@ -165,7 +165,7 @@ def test_the_rfcs_example_of_containers_runs_where_nodes_have_its_gpu() -> None:
     async def story(planet: Planet) -> None:
         for manifest in read_manifests(str(EXAMPLES / "workload-containers.yaml")):
             if manifest["kind"] == "Workload":
-                for placement in manifest["spec"]["placements"]:  # no Prometheus here: the number is what it says
+                for placement in manifest["spec"]["placements"]:  # without a Prometheus the number is fixed
                     placement["scaleSettings"] = {"minReplicas": placement["scaleSettings"]["minReplicas"]}
             await planet.apply(manifest)
         await planet.ready("my-workload", 5 + 5 + 3 + 3)

@@ -1,4 +1,4 @@
-"""`tarmac sim FILE --serve` with a file of another author, and strangers at the server while it plays."""
+"""`tarmac sim FILE --serve` with a file of another author, and unknown clients at the server meanwhile."""
 
 from __future__ import annotations
 

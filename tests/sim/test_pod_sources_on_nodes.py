@@ -1,4 +1,4 @@
-"""Simulated nodes keep what nodes keep: generations, deadlines, sources that are missing, handlers of classes."""
+"""Simulated nodes follow rules of real nodes: generations, deadlines, missing sources, handlers of classes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCHEDULER = User(controller_user(POD_SCHEDULER), groups=("system:masters",))
 
 
 def made(name: str, container: JsonObject | None = None, **spec: Any) -> JsonObject:
-    """A pod on dfw-0, bound by whoever made it."""
+    """A pod that its creator bound to dfw-0."""
     found = pod(name)
     found["spec"] |= {"nodeName": "dfw-0", **spec}
     found["spec"]["containers"][0] |= container or {}

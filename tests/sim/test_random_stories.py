@@ -1,4 +1,4 @@
-"""Random stories with every fault: nothing unsafe ever happens, and everything comes right when the faults stop.
+"""Random histories with every fault: no safety rule is ever broken, and everything recovers when the faults stop.
 
 64 seeds and 6 more drawn by the date, 10,000 in a soak. A seed that fails is printed with the command that replays it.
 """
@@ -25,7 +25,7 @@ SEEDS = range(1, 10_001) if SOAK else (*range(1, 61), 89, 156, 180, 214)
 DRAWN = 0 if SOAK else 6
 _FIRST_DRAWN = 20_000  # above all fixed seeds
 
-pytestmark = pytest.mark.timeout(300)  # a story takes two seconds of a processor; the machine may be busy
+pytestmark = pytest.mark.timeout(300)  # a history takes two seconds of a processor; the machine may be busy
 
 
 def drawn_today() -> range:

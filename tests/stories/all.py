@@ -1,4 +1,4 @@
-"""Every story: importing a module puts its own on the list."""
+"""Every story: importing a module registers its own."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ OF_MACHINES_TOO = [
     for name, told in STORIES.items()
     if told.__module__.rpartition(".")[2] in ("deletion", "losses", "quotas", "rollouts", "scaling")
 ]
-"""Those that are told of virtual machines as well."""
+"""Stories that also run with virtual machines."""
 
 MODULES = (scaling, rollouts, quotas, places, losses, deletion, disruptions)

@@ -1,4 +1,4 @@
-"""Stories are not tests by name; their assertions are to be explained all the same."""
+"""Rewrites assertions of stories, whose modules are no tests by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deleting a Workload takes away everything it made, and nothing else."""
+"""Deleting a Workload deletes all its children, and no other object."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BINDINGS = dynamic(API_VERSION, "networkbindings", "NetworkBinding")
 
 @story
 async def deletion(world: World) -> None:
-    """The Workload stays until the last of its pods has ended; its neighbour notices nothing."""
+    """The Workload stays until the last of its pods has ended; its neighbour is not affected."""
     await world.open("DFW", "LHR")
     await world.apply(workload(placement("DFW", "LHR", replicas=2)))
     await world.apply(workload(placement("DFW", replicas=1), name="other"))

@@ -1,4 +1,4 @@
-"""Nodes are drained under a disruption budget, as `kubectl drain` does it, and important pods come to full cities."""
+"""Nodes are drained under a disruption budget, as `kubectl drain` does, and important pods come to full cities."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MIN_READY = 5  # of six
 
 @story
 async def node_drained_under_a_budget(world: World) -> None:
-    """Its instances move one after the other; never more are away than the budget allows, over all cities."""
+    """Its instances move one after the other; never more are missing than the budget allows, over all cities."""
     await world.open("DFW", "LHR", nodes=2)
     await world.apply(workload(placement("DFW", "LHR", replicas=3, policy="Parallel")))
     await world.settled(6)
@@ -35,7 +35,7 @@ async def node_drained_under_a_budget(world: World) -> None:
 
 @story
 async def node_not_drained_without_room(world: World) -> None:
-    """A budget that every instance is needed for keeps them all, and says so."""
+    """A budget that needs every instance keeps them all, and reports it."""
     await world.open("DFW", nodes=1)
     await world.apply(workload(placement("DFW", replicas=2)))
     await world.settled(2)
@@ -119,7 +119,7 @@ async def _counted(world: World, healthy: int) -> bool:
 
 
 async def _drained(world: World, node: str) -> bool:
-    """One round of `kubectl drain`: evict what is on the node, and be back for what was refused."""
+    """One round of `kubectl drain`: evict the pods of the node; return true when none is left."""
     pods = await world.all(world.pods)
     staying = [each for each in pods if "deletionTimestamp" not in each["metadata"]]
     assert sum(condition(each, "Ready").get("status") == "True" for each in staying) >= MIN_READY
@@ -136,7 +136,7 @@ async def _ready_elsewhere(world: World, node: str, count: int) -> bool:
 
 
 async def _evict(world: World, name: str) -> str:
-    """Evict a pod; why not, if it is refused."""
+    """Evict a pod; return the reason if it is rejected."""
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": world.namespace}}
     try:
         await world.pods.create(body, namespace=world.namespace, name=name, subresource="eviction")

@@ -1,4 +1,4 @@
-"""What happens when nodes and cities are lost, and when they come back."""
+"""Losses of nodes and cities, and their return."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tests.stories.world import World
 
 @story
 async def node_lost(world: World) -> None:
-    """Its instance is replaced on another node, once, under the same name, and the others are left alone.
+    """Its instance is replaced on another node, once, under the same name, and no other one is touched.
 
-    A machine boots from a disk of that node: it waits for it until somebody gives the disk up.
+    A machine boots from a disk of that node: it waits for it until an administrator gives the disk up.
     """
     await world.open("DFW", nodes=3)
     await world.apply(workload(placement("DFW", replicas=2)))
@@ -45,7 +45,7 @@ async def city_lost_and_found(world: World) -> None:
     await world.until(lambda: _ready_in(world, "SEA", 1), "an instance runs in SEA instead")
     await world.until(lambda: _counted(world, "2/2"), "what has moved is wanted once")
     (meanwhile,) = await world.instances_in("LHR")
-    assert meanwhile["metadata"]["uid"] == before["metadata"]["uid"], "a city cut off is not a city dead"
+    assert meanwhile["metadata"]["uid"] == before["metadata"]["uid"], "a partitioned city is not a dead one"
 
     await world.find_city("LHR")
     await world.until(lambda: _ready_in(world, "LHR", 1), "the instance in LHR is ready again")
@@ -57,7 +57,7 @@ async def city_lost_and_found(world: World) -> None:
 
 @story
 async def city_lost_and_waited_for(world: World) -> None:
-    """Without a policy instances stay where they are; the status says that their city is lost."""
+    """Without a policy instances stay where they are; the status reports that their city is lost."""
     await world.open("DFW", "LHR")
     await world.apply(workload(placement("DFW", "LHR", replicas=1)))
     await world.settled(2)

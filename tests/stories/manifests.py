@@ -34,7 +34,7 @@ def workload(*placements: JsonObject, image: str = "registry.example.com/web:1",
 
 
 def _lost_for(seconds: int, key: str) -> JsonObject:
-    """How long an instance waits for a node that is lost."""
+    """Return a toleration: an instance waits this long for a lost node."""
     return {
         "key": f"node.kubernetes.io/{key}",
         "operator": "Exists",
@@ -53,7 +53,7 @@ def placement(*cities: str, replicas: int, name: str = "everywhere", **more: Any
 
 @dataclass(frozen=True)
 class Sort:
-    """A sort of instances that stories are about: images by version, one that cannot be had, and what is said then."""
+    """A kind of instances: images by version, an unavailable one, and its error message."""
 
     name: Literal["sandbox", "machine"]
     images: tuple[str, str, str]
@@ -62,7 +62,7 @@ class Sort:
     change: str
 
     def written(self, manifest: JsonObject) -> JsonObject:
-        """The manifest of a sandbox, with a runtime block of this sort in its place."""
+        """Return the manifest of a sandbox, with a runtime block of this kind in its place."""
         if self.name == "sandbox":
             return manifest
         made = deepcopy(manifest)
@@ -73,7 +73,7 @@ class Sort:
         return made
 
     def catalogue(self) -> list[JsonObject]:
-        """MachineImages that there are to be."""
+        """Return the MachineImages to create."""
         if self.name == "sandbox":
             return []
         checksum = f"sha256:{0:064}"

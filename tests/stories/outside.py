@@ -1,4 +1,4 @@
-"""Stories in real time: a server, controllers and a Prometheus in processes of their own, nodes and somebody here."""
+"""Stories in real time: a server, controllers and a Prometheus in processes of their own, nodes and users here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.controllers_process import running_controllers
 from tests.support.prometheus import running_prometheus
 
 SHORT = (
-    "--controllers=*",  # nobody else's run, so these look after the whole cluster
+    "--controllers=*",  # no other controllers run, so these manage the whole cluster
     "--scheduler-names=tarmac,default-scheduler",
     "--autoscaler-sync-period=500ms",
     "--node-monitor-grace-period=2s",
@@ -30,7 +30,7 @@ SHORT = (
 
 @dataclass(frozen=True)
 class Scene:
-    """Where stories play."""
+    """A running setting for stories."""
 
     kubeconfig: Path
     load: dict[str, float]
@@ -38,7 +38,7 @@ class Scene:
 
 @contextmanager
 def scene(server: Path, controllers: Path, folder: Path) -> Generator[Scene]:
-    """A server with controllers, from the kubeconfigs of an administrator and of the controllers."""
+    """Yield a server with controllers, from the kubeconfigs of an administrator and of the controllers."""
     log = folder / "controllers.log"
     load: dict[str, float] = {}
 
@@ -55,7 +55,7 @@ def scene(server: Path, controllers: Path, folder: Path) -> Generator[Scene]:
 
 
 def tell(told: Story, scene: Scene, sort: Sort = SANDBOX) -> None:
-    """Play one story there."""
+    """Run one story there."""
     asyncio.run(_tell(told, scene, sort))
 
 

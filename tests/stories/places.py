@@ -1,4 +1,4 @@
-"""Where instances go: cities that come and go, and places chosen by an expression."""
+"""Placement of instances: cities that come and go, and locations selected by an expression."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.stories.world import World, condition
 
 @story
 async def city_without_location_then_added(world: World) -> None:
-    """A city that is known but has no ready Location waits, and begins by itself when it has one."""
+    """A city that is known but has no ready Location waits, and starts by itself when it has one."""
     await world.open("DFW")
     await world.announce("SEA")
     await world.apply(workload(placement("DFW", "SEA", replicas=1)))
@@ -25,7 +25,7 @@ async def city_without_location_then_added(world: World) -> None:
 
 @story
 async def placement_by_expression(world: World) -> None:
-    """An expression over places means those that exist now, and later those that exist then."""
+    """An expression selects the existing locations, and later the new ones, too."""
     await world.open("DFW", "LHR")
     chosen = placement(replicas=1, scope="cityCode", selector={"constraint": "region in ['EU', 'OC']"})
     await world.apply(workload(chosen))

@@ -1,4 +1,4 @@
-"""A quota holds back what does not fit, says so where one looks, and lets it go on when it is lifted."""
+"""A quota holds back instances that do not fit, reports it in their status, and releases them when it is lifted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.stories.world import World, condition
 
 @story
 async def quota_hit_and_lifted(world: World) -> None:
-    """Of five instances three fit; the other two come by themselves once the quota allows five."""
+    """Of five instances three fit; the other two start by themselves once the quota allows five."""
     await world.open("DFW")
     await world.limit({"pods": "3"})
     await world.apply(workload(placement("DFW", replicas=5, policy="Parallel")))

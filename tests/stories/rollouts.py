@@ -1,4 +1,4 @@
-"""A new template replaces the old one, instance by instance, and there is a way back."""
+"""A new template replaces the old one, instance by instance, and can be rolled back."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def rollout(world: World) -> None:
 
 @story
 async def stuck_rollout_superseded(world: World) -> None:
-    """An image that cannot be pulled stops after one instance, says so, and gives way to a newer revision at once."""
+    """An image that cannot be pulled stops after one instance, is reported, and yields to a newer revision at once."""
     await world.open("DFW")
     await world.apply(workload(placement("DFW", replicas=3)))
     await world.settled(3)
@@ -65,7 +65,7 @@ async def stuck_rollout_superseded(world: World) -> None:
 
 @story
 async def going_back(world: World) -> None:
-    """Undo writes the earlier template again, as a new revision; undoing that returns to where one came from."""
+    """Undo writes the earlier template again, as a new revision; undoing that returns to the previous one."""
     await world.open("DFW")
     await world.apply(workload(placement("DFW", replicas=2)))
     await world.settled(2)
@@ -82,7 +82,7 @@ async def going_back(world: World) -> None:
 
 
 async def _earlier(world: World) -> JsonObject:
-    """The template of the revision before the newest."""
+    """Return the template of the revision before the newest."""
     found = await world.workload()
     revision = undo(history_of(WORKLOADS.decode(encode(found)))).value
     assert revision is not None

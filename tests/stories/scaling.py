@@ -10,7 +10,7 @@ from tests.stories.world import World, condition
 
 @story
 async def scale_by_editing(world: World) -> None:
-    """Three instances instead of two in each city, then one: the highest ordinals come last and go first."""
+    """Three instances instead of two in each city, then one: the highest ordinals start last and end first."""
     await world.open("DFW", "LHR")
     await world.apply(workload(placement("DFW", "LHR", replicas=2)))
     found = await world.settled(4)
@@ -30,7 +30,7 @@ async def scale_by_editing(world: World) -> None:
 
 @story
 async def an_edit_that_changes_nothing(world: World) -> None:
-    """Nothing below the Workload is written."""
+    """No object below the Workload is written."""
     await world.open("DFW")
     await world.apply(workload(placement("DFW", replicas=2)))
     await world.settled(2)
@@ -43,7 +43,7 @@ async def an_edit_that_changes_nothing(world: World) -> None:
 
 @story
 async def autoscale_by_a_metric_of_each_city(world: World) -> None:
-    """Each city follows its own load, up and down, between the bounds; nothing is heard means nothing is changed."""
+    """Each city follows its own load, up and down, between the bounds; without readings the size stays."""
     await world.open("DFW", "LHR")
     world.load.update(DFW=100, LHR=100)
     metric = {"name": "requests_per_second", "selector": {"matchLabels": {"city": "{{ context.locality.cityCode }}"}}}

@@ -1,4 +1,4 @@
-"""The stories there are, by name."""
+"""The registry of stories, by name."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ STORIES: dict[str, Story] = {}
 
 
 def story(told: Story) -> Story:
-    """Put a story on the list."""
+    """Register a story."""
     STORIES[told.__name__] = told
     return told
 
 
 async def play(told: Story, world: World) -> None:
-    """From beginning to end; whatever the end, the next story finds an empty planet."""
+    """Run a story from beginning to end; in any case the next story finds an empty planet."""
     await world.begin()
     try:
         await told(world)

@@ -60,7 +60,7 @@ def test_story_of_machines(name: str) -> None:
 
 
 def tell(name: str, *, beside: bool = False, sort: Sort = SANDBOX) -> None:
-    """Play a story; `beside` other controllers that look after everything but Workloads."""
+    """Run a story; `beside` other controllers, which manage everything but Workloads."""
     tap, prometheus = LogTap(), _Prometheus()
     tap.listen()
 

@@ -1,6 +1,6 @@
-"""Every story against a real kube-apiserver that knows Tarmac's kinds and roles. No other controllers run there.
+"""Every story against a real kube-apiserver with Tarmac's kinds and roles. No other controllers run there.
 
-The controllers come as the service account that `tarmac crds --rbac` makes for them, with its token.
+The controllers use the service account that `tarmac crds --rbac` creates for them, with its token.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.peers
 
 
 async def _install(peer: Peer, controllers: Path) -> None:
-    """Make kinds and roles known, and write the controllers' kubeconfig."""
+    """Install kinds and roles, and write the controllers' kubeconfig."""
     client = Client(HttpTransport(load(str(peer.kubeconfig)).http))
     try:
         await install_kinds(client)
@@ -36,7 +36,7 @@ async def _install(peer: Peer, controllers: Path) -> None:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Scene]:
-    """A server of their own: Locations that other suites left behind would be places to go to."""
+    """A server of their own: Locations of other suites would be candidates."""
     with running_peer() as peer:
         folder = tmp_path_factory.mktemp("stories")
         controllers = folder / "controllers.kubeconfig"

@@ -1,6 +1,6 @@
 """Stories against our own server, with the controllers in a process of their own.
 
-`make test` tells three: the same stories run in process in virtual time. `make soak` tells all of them.
+`make test` runs three: the same stories run in process in virtual time. `make soak` runs all of them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Every controller does its work with its role, and its role says nothing that no work needs.
+"""Every controller can work with its role, and its role has no unused rule.
 
-All stories and the chores that no story is about are played on servers that look at rights, and what was asked of them
-is held against the roles: nothing was refused, and every verb on every resource was used.
+All stories, and tasks outside stories, run on servers with RBAC, and the requests are compared with the roles: none was
+denied, and every verb on every resource was used.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ CHORES: tuple[Chore, ...] = (
     *_tests_of(test_controller_roles),
 )
 
-# What takes a race or a server of another kind.
+# Rules that need a race or a server of another kind.
 SELDOM = {
     ("tarmac-workload", "get", "workloaddeployments"): "another process has made the deployment first",
     ("tarmac-ingress", "get", "publicaddresses"): "another process has taken the address first",
@@ -152,7 +152,7 @@ def test_beside_another_cluster_less_is_needed_and_no_more_is_given(monkeypatch:
     names = [identity for name in choose(OF_WORKLOADS) for identity in identities.identities_of(name)]
     given = {(role.account, atom) for role in controller_roles(names, BESIDE_OTHERS) for atom in _all(role)}
     at_home = {(role.account, atom) for role in controller_roles() for atom in _all(role)}
-    assert given < at_home, "what is given is used at home"
+    assert given < at_home, "roles elsewhere are a part of those at home"
     wanted = {(account, _atom(info)) for account, info in asked if account in {name for name, _ in given}}
     assert not {each for each in wanted - given if (each[0], each[1]._replace(name="")) not in given}
     followed = {atom.resource for account, atom in given if account == identities.PROCESS and atom.verb == "watch"}
@@ -179,7 +179,7 @@ class Atom(NamedTuple):
 
 
 def atoms(text: RuleText) -> Iterator[Atom]:
-    """A rule, taken apart."""
+    """Split a rule into atoms."""
     parts = (text.get("apiGroups"), text.get("resources"), text.get("verbs"))
     for chosen in product(*(part or () for part in parts), text.get("resourceNames") or ("",)):
         yield Atom(*chosen)
@@ -195,7 +195,7 @@ def _uses(text: RuleText, atom: Atom, info: RequestInfo) -> bool:
 
 
 def _alike(text: RuleText, verb: str) -> set[str]:
-    """Verbs that go together: a list that cannot be streamed is asked for, an event that is told again is counted."""
+    """Verbs that go together: a client lists where it cannot stream, and counts where it repeats an event."""
     verbs = set(text["verbs"])
     if text["resources"] == ["events"]:
         return verbs

@@ -1,7 +1,7 @@
-"""The world of a story: an API server, cities with simulated nodes, and somebody who uses them.
+"""The world of a story: an API server, cities with simulated nodes, and their user.
 
-Cities are opened by the story, each with its Location and its nodes. Everything a story makes is in a namespace of its
-own, and `clear` takes away what it leaves behind, so that one server can be the scene of many.
+The story opens cities, each with its Location and its nodes. All its objects are in a namespace of its own, and `clear`
+removes the rest, so that many stories can run on one server.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ Check = Callable[[], Awaitable[bool]]
 
 @dataclass(frozen=True)
 class Pace:
-    """How a setting passes its time, in seconds of its own clock."""
+    """The timing of a setting, in seconds of its own clock."""
 
     poll: float
-    patience: float  # how long anything may take
+    patience: float  # the longest time for any step
     heartbeat: HeartbeatSettings
     behaviour: Behaviour
 
@@ -62,7 +62,7 @@ QUICK = Pace(
 
 
 class World:
-    """What a story sees."""
+    """The API and the simulated nodes of a story."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class World:
     ) -> None:
         self.client = client
         self.sort = sort
-        self.load = load  # by city: what the metric requests_per_second says
+        self.load = load  # by city: the value of the metric requests_per_second
         self.namespace = namespace
         self.workloads = client.resource(WORKLOADS)
         self.deployments = client.resource(DEPLOYMENTS)
@@ -91,28 +91,28 @@ class World:
         self._stack = AsyncExitStack()
 
     async def begin(self) -> None:
-        """A namespace to work in."""
+        """Create a namespace for the story."""
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
         await self.client.resource(NAMESPACES).create(namespace)
         for image in self.sort.catalogue():
             await self.client.resource(MACHINE_IMAGES.unread).create(image)
 
-    # Places.
+    # Cities.
 
     async def open(self, *cities: str, nodes: int = 2) -> None:
-        """Cities with a Location and nodes each. Returns when the Locations are ready."""
+        """Create cities with a Location and nodes each. Returns when the Locations are ready."""
         for city in cities:
             await self.announce(city)
         for city in cities:
             await self.build(city, nodes)
 
     async def announce(self, city: str) -> None:
-        """A city with a Location and nothing in it yet."""
+        """Create a city with a Location without nodes."""
         await self.locations.create(location(SimLocation(city.lower(), city, 0)))
         self._cities.add(city)
 
     async def build(self, city: str, nodes: int = 2) -> None:
-        """Nodes for a city. Returns when its Location is ready."""
+        """Create nodes for a city. Returns when its Location is ready."""
         pace = self._pace
         fleet = SimulatedNodes(
             self._nodes_client,
@@ -131,17 +131,17 @@ class World:
         return not await self._is_ready(city)
 
     def lose_node(self, name: str) -> None:
-        """It loses power, for good."""
+        """The node loses power, for good."""
         next(fleet for fleet in self._fleets.values() if name in fleet.nodes).die(name)
 
     async def lose_city(self, city: str) -> None:
-        """Nothing reaches the city or comes from it. Returns when the platform has noticed."""
+        """The city is partitioned. Returns when the platform has noticed."""
         for name in self._fleets[city].nodes:
             self._fleets[city].cut(name)
         await self.until(lambda: self._is_lost(city), f"{city} is lost")
 
     async def find_city(self, city: str) -> None:
-        """It is back. Returns when the platform has noticed."""
+        """The partition ends. Returns when the platform has noticed."""
         for name in self._fleets[city].nodes:
             self._fleets[city].heal(name)
         await self.until(lambda: self._is_ready(city), f"{city} is back")
@@ -158,7 +158,7 @@ class World:
             await clock.sleep(self._pace.poll)
 
     async def picture(self) -> str:
-        """Everything of the story as it stands, for a person who wonders."""
+        """Return the state of the story's objects, as a help when a test fails."""
         lines: list[str] = []
         for resource in (self.workloads, self.deployments, self.instances, self.pods):
             for each in await self.all(resource):
@@ -171,15 +171,15 @@ class World:
                 lines.append(f"{resource.target.kind} {each['metadata']['name']} {says} {reasons}")
         return "\n".join(lines)
 
-    # What somebody does.
+    # Actions of the user.
 
     async def apply(self, manifest: JsonObject) -> None:
-        """As `kubectl apply --server-side` would, with the runtime block of the story's sort."""
+        """Apply as `kubectl apply --server-side` would, with the runtime block of the story's kind."""
         written = self.sort.written(with_namespace(manifest, self.namespace))
         await self.workloads.apply(written, manager="somebody", force=True)
 
     async def edit(self, name: str, change: Callable[[JsonObject], None]) -> None:
-        """As `kubectl edit` would."""
+        """Edit as `kubectl edit` would."""
         while True:
             found = await self.workload(name)
             change(found["spec"])
@@ -188,36 +188,36 @@ class World:
                 return
 
     async def limit(self, hard: JsonObject) -> None:
-        """A quota for everything in the namespace."""
+        """Create a quota for everything in the namespace."""
         metadata = {"name": "limit", "namespace": self.namespace}
         quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}}
         await self.quotas.apply(quota, manager="somebody", force=True)
 
     async def workload(self, name: str = "web") -> JsonObject:
-        """The Workload as it is now."""
+        """Return the current Workload."""
         return await self.workloads.get(name, self.namespace)
 
     async def status(self, name: str = "web") -> JsonObject:
-        """What the Workload says of itself; empty before it says anything."""
+        """Return the status of the Workload; empty while there is none."""
         return (await self.workload(name)).get("status") or {}
 
     async def all(self, resource: ResourceClient[JsonObject], **labels: str) -> list[JsonObject]:
-        """Every object of a kind that the story has, by name."""
+        """Return every object of a kind that the story has, by name."""
         selector = ",".join(f"{key}={value}" for key, value in labels.items())
         found = (await resource.list(self.namespace, labels=selector)).items
         return sorted(found, key=lambda each: each["metadata"]["name"])
 
     async def instances_in(self, city: str) -> list[JsonObject]:
-        """The instances of a city."""
+        """Return the instances of a city."""
         return await self.all(self.instances, **{LABEL_CITY_CODE: city})
 
     async def deployment_in(self, city: str) -> JsonObject:
-        """The deployment of a city."""
+        """Return the deployment of a city."""
         (found,) = await self.all(self.deployments, **{LABEL_CITY_CODE: city})
         return found
 
     async def settled(self, ready: int, name: str = "web") -> JsonObject:
-        """Wait until the Workload says that its newest spec is all there, so many instances of it."""
+        """Wait until the Workload reports so many complete instances of its newest spec."""
 
         async def check() -> bool:
             found = await self.workload(name)
@@ -232,7 +232,7 @@ class World:
         return await self.workload(name)
 
     async def stuck(self, reason: str, name: str = "web") -> Explanation:
-        """Wait until the Workload gives this reason for not going on; what `tarmac why` says then."""
+        """Wait until the Workload reports this reason for its stop; return the explanation of `tarmac why`."""
 
         async def check() -> bool:
             return ((await self.status(name)).get("summary") or {}).get("reason") == reason
@@ -241,24 +241,24 @@ class World:
         return await self.why(name)
 
     async def why(self, name: str = "web") -> Explanation:
-        """`tarmac why workload/NAME`. Nothing may be missing that would have to be warned of."""
+        """Run `tarmac why workload/NAME`. The explanation must be complete."""
         out, err = io.StringIO(), io.StringIO()
         found = await explain(self.client, WORKLOADS, self.namespace, name, Console(out, err))
         assert not err.getvalue()
         return found
 
     async def gone(self, resource: ResourceClient[JsonObject], name: str) -> bool:
-        """Whether there is no object of this name."""
+        """Return true if there is no object of this name."""
         namespace = self.namespace if resource.target.namespaced else ""
         with suppress(NotFound):
             await resource.get(name, namespace)
             return False
         return True
 
-    # Afterwards.
+    # Clean-up.
 
     async def clear(self) -> None:
-        """Take away what is left."""
+        """Delete the rest of the story's objects."""
         for each in await self.all(self.workloads):
             with suppress(NotFound):
                 await self.workloads.delete(each["metadata"]["name"], self.namespace)

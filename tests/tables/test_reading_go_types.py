@@ -1,4 +1,4 @@
-"""What the generator understands of Go source."""
+"""The parser of Go types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run of every test gives failed tests a second look where that was asked for, and names them."""
+"""A run of every test repeats failed tests on request, and names them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def outcome(project: Path, second_look: int, *tests: str) -> int:
 
 @pytest.fixture(autouse=True)
 def without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The option `-n` belongs to xdist, whose workers cost more here than they save."""
+    """Remove the option `-n` of xdist, whose workers cost more here than they save."""
     plain = every_test._pytest  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(every_test, "_pytest", lambda *words: plain(*(words[2:] if words[0] == "-n" else words)))
 
@@ -54,7 +54,7 @@ def test_a_run_without_failures_passes(project: Path) -> None:
 
 
 def test_a_part_without_tests_passes_unless_there_are_none_at_all(project: Path) -> None:
-    assert outcome(project, 0) == 0, "there is one that runs alone"
+    assert outcome(project, 0) == 0, "one of them runs alone"
     (project / "tests" / "test_0.py").write_text("")
     assert every_test.run(0, 0) == every_test.NONE_THERE
 

@@ -1,4 +1,4 @@
-"""Facts that several parts agree on stand in one module, and the parts import it."""
+"""Facts that several parts share are defined in one module, and the parts import it."""
 
 from __future__ import annotations
 

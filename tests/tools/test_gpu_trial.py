@@ -36,7 +36,7 @@ def test_stopped_containers_and_those_without_a_gpu_hold_none(tmp_path: Path) ->
     watch.count([a_container(tmp_path, "ended", "/dev/nvidia0", status="stopped"), a_container(tmp_path, "plain")])
     assert (watch.samples, watch.most) == (0, 0)
     judge_holders(rows, watch)
-    assert not rows.good, "a trial that never saw a GPU in a container shows nothing"
+    assert not rows.good, "a trial that never saw a GPU in a container proves nothing"
 
 
 def test_the_table_is_on_the_disk_after_every_row(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Files of guests are the same bytes every time, and what the kernel and e2fsprogs expect; drivers come in order."""
+"""Files of guests are the same bytes every time, valid for the kernel and e2fsprogs; drivers come in order."""
 
 from __future__ import annotations
 

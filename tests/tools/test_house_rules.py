@@ -1,4 +1,4 @@
-"""The house rules notice what they are for, and leave the rest alone."""
+"""The house rules detect breaches, and accept everything else."""
 
 from __future__ import annotations
 

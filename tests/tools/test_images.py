@@ -1,4 +1,4 @@
-"""Images are the same bytes every time, and are what registries and runtimes expect."""
+"""Images are the same bytes every time, and valid for registries and runtimes."""
 
 from __future__ import annotations
 

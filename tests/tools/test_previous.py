@@ -1,4 +1,4 @@
-"""The previous version comes from the repository's history; a clone that lacks it is told so, and nothing is left."""
+"""The previous version comes from the repository's history; a clone without it gets an error, and no leftovers."""
 
 from __future__ import annotations
 

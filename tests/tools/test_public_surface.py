@@ -1,11 +1,11 @@
-"""What a package offers is what its `__all__` says, and nobody goes around it.
+"""The interface of a package is its `__all__`, and other packages use only that.
 
-- Every name in `__all__` is bound in the package's own file, and what the file takes from below without needing it
-  itself is in `__all__`.
-- What is taken from a package is in its `__all__`, or is one of its modules; nothing with an underscore in front is
-  taken from elsewhere.
-- A function or a constant in `__all__` is used outside the package. Classes may also be types of what is returned.
-- From another top package, a name that a package offers is taken from the package and not from the module inside.
+- Every name in `__all__` is bound in the package's own file, and names that the file imports from below without using
+  them are in `__all__`.
+- A name imported from a package is in its `__all__`, or is one of its modules; no name with an underscore in front is
+  imported from elsewhere.
+- A function or a constant in `__all__` is used outside the package. Classes may also be types of return values.
+- From another top package, a name that a package offers is imported from the package and not from the module inside.
 
 Read from source files, so nothing is imported and a second is enough.
 """
@@ -25,11 +25,11 @@ SRC = Path(__file__).parents[2] / "src"
 BESIDE = ("tests", "tools", "benchmarks")
 _IMPORT = re.compile(r"^\s*from (tarmac[\w.]*) import (\([^)]*\)|[^\n]+)", re.MULTILINE)
 _AROUND_TODAY = 12
-"""Imports that reach into a package for what it offers. May only go down."""
+"""Imports that reach around a package's interface. The number may only shrink."""
 
 
 class Import(NamedTuple):
-    """One name taken from a module."""
+    """One imported name."""
 
     by: str
     module: str
@@ -81,7 +81,7 @@ def offered(tree: ast.Module) -> list[str] | None:
 
 @cache
 def packages() -> dict[str, list[str]]:
-    """What packages offer, of those that say so."""
+    """Return the names of packages with an interface."""
     found = {name: offered(tree_of(name)) for name, path in modules().items() if path.name == "__init__.py"}
     return {name: names for name, names in found.items() if names is not None}
 
@@ -95,7 +95,7 @@ def top(module: str) -> str:
 
 
 def bindings(tree: ast.Module) -> dict[str, ast.stmt]:
-    """What a file binds at its top level, and by which statement."""
+    """Return the names that a file binds at its top level, and the statement of each."""
     found: dict[str, ast.stmt] = {}
     for node in tree.body:
         match node:
@@ -115,10 +115,10 @@ def bindings(tree: ast.Module) -> dict[str, ast.stmt]:
 def test_a_package_offers_what_it_binds_and_does_not_need_for_itself(package: str) -> None:
     tree, names = tree_of(package), packages()[package]
     bound = bindings(tree)
-    assert [name for name in names if name not in bound] == [], "in __all__, and not there"
+    assert [name for name in names if name not in bound] == [], "in __all__, but not bound"
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     left_out = [name for name in bound if name not in names and name not in used and not name.startswith("_")]
-    assert left_out == [], "taken from below for nobody"
+    assert left_out == [], "imported from below, but unused"
 
 
 @pytest.mark.parametrize("package", packages())
@@ -129,7 +129,7 @@ def test_names_imported_from_a_package_are_exported(package: str) -> None:
 
 @cache
 def text_beside() -> str:
-    """Tests, tools and benchmarks."""
+    """The text of tests, tools and benchmarks."""
     files = (path for folder in BESIDE for path in (SRC.parent / folder).rglob("*.py") if path != Path(__file__))
     return "\n".join(path.read_text() for path in files)
 

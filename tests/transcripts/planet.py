@@ -1,7 +1,7 @@
-"""The planet that stories are told on: `tarmac up` with simulated nodes, and a real Prometheus beside it.
+"""The planet of stories: `tarmac up` with simulated nodes, and a real Prometheus beside it.
 
-A story says what Prometheus scrapes by writing it into the file that `$METRICS` names. Nodes count as silent early, so
-that the loss of one does not take a minute.
+A story sets the metrics that Prometheus scrapes by writing the file that `$METRICS` names. Nodes count as silent early,
+so that the loss of one does not take a minute.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FLAGS = (
 
 @contextmanager
 def running_planet(folder: Path) -> Generator[TarmacProcess]:
-    """A fresh one."""
+    """A fresh planet."""
     metrics = folder / "metrics"
     metrics.touch()
     os.environ["METRICS"] = str(metrics)

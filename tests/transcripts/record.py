@@ -1,6 +1,6 @@
-"""Writes the outputs of transcripts anew: `python -m tests.transcripts.record real|tarmac|planet [NAME…]`.
+"""Writes new outputs of transcripts: `python -m tests.transcripts.record real|tarmac|planet [NAME…]`.
 
-Recording from the real kube-apiserver is how the files came to be; read the difference before you commit it.
+The files were recorded from the real kube-apiserver; read the difference before you commit it.
 """
 
 from __future__ import annotations

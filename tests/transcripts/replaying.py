@@ -1,9 +1,9 @@
-"""Replays a transcript: shell commands and the output a person saw, compared after masking what no two runs share.
+"""Replays a transcript: shell commands and their output, compared after masking values that differ from run to run.
 
-A transcript is a text file. A line that starts with `$ ` is a command (a here-document belongs to it); what follows is
-its output, standard error included, and `[exit N]` when it failed. Masks stand for ages, times, uids and versions, and
-for words that newer kubectls add. Every transcript runs in a namespace of its own, named after the file. The same files
-are replayed against the real kube-apiserver, unless the first lines say `# only: tarmac`.
+A transcript is a text file. A line that starts with `$ ` is a command (a here-document belongs to it); the lines after
+it are its output, standard error included, and `[exit N]` when it failed. Masks stand for ages, times, uids and
+versions, and for words of newer kubectls. Every transcript runs in a namespace of its own, named after the file. The
+same files are replayed against the real kube-apiserver, unless the first lines say `# only: tarmac`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 CASES = Path(__file__).parent / "cases"
-# What the real server has beside it in these sessions, and not the controllers that would answer to Workloads and Pods.
+# Components beside the real server in these sessions, without the controllers that would answer to Workloads and Pods.
 SERVER_FLAGS = (
     "--controllers=garbage,namespace,serviceaccount,certificates,volume",
     "--feature-gates=ClassResources=true",
@@ -40,7 +40,7 @@ _MASKS = [
 
 @dataclass
 class Step:
-    """One command and what it printed."""
+    """One command and its output."""
 
     command: str
     output: str = ""
@@ -56,12 +56,12 @@ class Transcript:
 
     @property
     def only_tarmac(self) -> bool:
-        """Whether it shows something a bare kube-apiserver does not have."""
+        """Return true if it shows features that a bare kube-apiserver does not have."""
         return any(line.startswith("# only: tarmac") for line in self.preamble)
 
     @property
     def namespace(self) -> str:
-        """The namespace it runs in."""
+        """The namespace of its commands."""
         return "t-" + self.path.stem
 
 
@@ -92,7 +92,7 @@ def parse_text(path: Path, text: str) -> Transcript:
 
 
 def render(transcript: Transcript) -> str:
-    """The file again."""
+    """Return the text of the file."""
     lines = [*transcript.preamble]
     for step in transcript.steps:
         prefix = "" if step.command.startswith("# ") else "$ "
@@ -101,7 +101,7 @@ def render(transcript: Transcript) -> str:
 
 
 def mask(text: str, namespace: str = "") -> str:
-    """Replace what differs from run to run."""
+    """Replace values that differ from run to run."""
     for pattern, replacement in _MASKS:
         text = pattern.sub(replacement, text)
     lines = [re.sub(r" {2,}(?=<age>)", "   ", line) for line in text.splitlines()]
@@ -109,7 +109,7 @@ def mask(text: str, namespace: str = "") -> str:
 
 
 def replay(transcript: Transcript, kubectl: str, kubeconfig: Path, directory: Path) -> Transcript:
-    """Run every command in a fresh directory; the result has the outputs that were really seen."""
+    """Run every command in a fresh directory; return the transcript with the real outputs."""
     binaries = directory / "bin"
     binaries.mkdir(exist_ok=True)
     for name, program in {"kubectl": kubectl, "tarmac": str(Path(sys.executable).parent / "tarmac")}.items():
@@ -124,7 +124,7 @@ def replay(transcript: Transcript, kubectl: str, kubeconfig: Path, directory: Pa
 
 
 def play(transcript: Transcript, run: Callable[[str], str]) -> Transcript:
-    """The transcript with what `run` answers to each command."""
+    """Return the transcript with the results of `run` for each command."""
     steps = [
         Step(each.command, "" if each.command.startswith("# ") else run(each.command)) for each in transcript.steps
     ]
@@ -132,7 +132,7 @@ def play(transcript: Transcript, run: Callable[[str], str]) -> Transcript:
 
 
 def shell(command: str, environment: dict[str, str], directory: Path) -> str:
-    """What a command prints, and `[exit N]` when it fails."""
+    """Return the output of a command, and `[exit N]` when it fails."""
     done = subprocess.run(
         ["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
         text=True, env=environment, cwd=directory, timeout=150, check=False,

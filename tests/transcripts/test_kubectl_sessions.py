@@ -1,4 +1,4 @@
-"""Every transcript shows on Tarmac what it shows on the real kube-apiserver."""
+"""Every transcript has the same output on Tarmac as on the real kube-apiserver."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[TarmacProcess]
 
 
 def check(path: Path, kubectl: str, kubeconfig: Path, directory: Path) -> None:
-    """Replay one file and show the difference, if there is one, as a person would want to read it."""
+    """Replay one file and show the difference, if there is one, in a readable form."""
     transcript = parse(path)
     config = prepare_namespace(transcript.namespace, kubectl, kubeconfig, directory)
     seen = render(replay(transcript, kubectl, config, directory)).splitlines()

@@ -1,4 +1,4 @@
-"""Every story reads as it did: kubectl and Tarmac's own verbs on simulated cities, with an explanation at each stop."""
+"""Every story keeps its output: kubectl and Tarmac's verbs on simulated cities, with an explanation at each step."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def planet(tmp_path_factory: pytest.TempPathFactory) -> Generator[TarmacProcess]
 
 
 _BY_THE_REAL_CLOCK = {"autoscale", "city-lost", "drain", "node-lost", "stuck-rollout", "waves-crash", "waves-newer"}
-"""They wait for minutes of deadlines. The same stories run in virtual time in tests/stories."""
+"""They wait for timeouts of minutes. The same stories run in virtual time in tests/stories."""
 
 
 def _case(path: Path) -> object:

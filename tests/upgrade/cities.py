@@ -9,7 +9,7 @@ from tests.support.containerd import BUSYBOX
 
 
 def location(city: str) -> dict[str, Any]:
-    """Where nodes can be."""
+    """Return a Location for nodes."""
     topology = {"topology.datum.net/city-code": city}
     spec = {"locationClassName": "self-managed", "topology": topology, "provider": {"nodes": {}}}
     kind = {"apiVersion": "networking.datumapis.com/v1alpha", "kind": "Location"}
@@ -17,7 +17,7 @@ def location(city: str) -> dict[str, Any]:
 
 
 def workload(cities: Iterable[str], replicas: int = 1) -> dict[str, Any]:
-    """Instances that wait, so many in each city."""
+    """Return a Workload of instances that wait, so many in each city."""
     waits = ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.2; done"]
     resources = {"instanceType": "datumcloud/d1-custom", "requests": {"cpu": "50m", "memory": "32Mi"}}
     container = {"name": "main", "image": BUSYBOX, "command": waits}

@@ -1,4 +1,4 @@
-"""The version before this one, as its users have it: from the commit that `previous` names."""
+"""The previous version, as its users have it: from the commit that `previous` names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.previous import NoHistory, previous_python
 
 @pytest.fixture(scope="session")
 def previous() -> Path:
-    """A Python that has it installed. A clone without the repository's history cannot have it, and says so."""
+    """A Python with this version installed. A clone without the repository's history cannot have it, and skips."""
     try:
         return previous_python()
     except NoHistory as missing:

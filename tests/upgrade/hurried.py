@@ -1,4 +1,4 @@
-"""`tarmac`, with a shorter minute: for how long all servers are new before the format of the store is raised."""
+"""`tarmac` with a shorter delay from the last old server's end until the format of the store is raised."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""People at work while versions change: each tries once more at another server when it failed, and no more than that.
+"""Clients at work while versions change: each retries a failed request once at another server, and no more than that.
 
-What was acknowledged is kept here, so that it can be compared with what is stored in the end. Writes are those that may
-be repeated: one that is found done already was done by the first try.
+They record acknowledged writes, to compare them with the store in the end. All writes can be repeated: a repeated one
+that is done already was done by the first attempt.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ NAMESPACE = "default"
 
 
 def client_of(servers: Sequence[TarmacProcess], first: int) -> Client:
-    """One who knows all servers and begins with one of them."""
+    """Return a client that knows all servers and starts with one of them."""
     config = load(str(servers[first].kubeconfig)).http
     return Client(HttpTransport(replace(config, servers=tuple(each.url for each in servers))))
 
 
 class Writer:
-    """Makes, changes and deletes objects of its own, one after the other."""
+    """Creates, changes and deletes objects of its own, one after the other."""
 
     def __init__(self, name: str, client: Client) -> None:
         self.name = name
         self.kept: dict[str, str] = {}  # by name: the value that was acknowledged
         self.writes = 0
         self.retried = 0
-        self.noticed: list[str] = []  # what failed twice
+        self.noticed: list[str] = []  # requests that failed twice
         self._client = client
 
     async def work(self, ended: asyncio.Event) -> None:
-        """Until somebody says so."""
+        """Work until the event is set."""
         number = 0
         while not ended.is_set():
             number += 1
@@ -74,7 +74,7 @@ class Writer:
         except AGAIN:
             self.retried += 1
             try:
-                with suppress(*((done,) if done else ())):  # by the first try
+                with suppress(*((done,) if done else ())):  # by the first attempt
                     await write()
             except AGAIN as error:
                 self.noticed.append(repr(error))
@@ -82,7 +82,7 @@ class Writer:
 
 
 class Watcher:
-    """Follows one object that somebody counts up in; whoever misses or doubles a change is found out."""
+    """Follows an object in which a writer counts up; a missed or repeated change fails."""
 
     def __init__(self, client: Client) -> None:
         self.heard: list[int] = []
@@ -92,7 +92,7 @@ class Watcher:
         self._informer.on_change(lambda _old, new: self.heard.append(_value(new)))
 
     async def work(self, ended: asyncio.Event) -> None:
-        """Until the count has ended."""
+        """Follow until the count has ended."""
         running = asyncio.ensure_future(self._informers.run())
         await ended.wait()
         final = _number(await self._client.resource(CONFIG_MAPS).get("counter", NAMESPACE))
@@ -106,7 +106,7 @@ class Watcher:
 
 
 async def count(client: Client, ended: asyncio.Event) -> None:
-    """Count up in one object, each number once; after a failure look first whether the write was done."""
+    """Count up in one object, each number once; after a failure check first whether the write was done."""
     maps, number = client.resource(CONFIG_MAPS), 0
     while not ended.is_set():
         try:
@@ -119,7 +119,7 @@ async def count(client: Client, ended: asyncio.Event) -> None:
 
 
 def counter() -> JsonObject:
-    """Where the count begins."""
+    """Return the object at the start of the count."""
     metadata = {"name": "counter", "namespace": NAMESPACE}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"n": "0"}}
 

@@ -1,4 +1,4 @@
-"""A backup that a version before authentication made: its passphrase proves it, or the operator vouches for it."""
+"""A backup of a version before authentication: its passphrase proves it, or the operator accepts it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNAUTHENTICATED = Path(__file__).parent / "backup-of-format-1.xz"
 
 @pytest.fixture
 def backup(tmp_path: Path) -> Path:
-    """Of tarmac 0.2.0, with sealed keys."""
+    """A backup of tarmac 0.2.0, with sealed keys."""
     file = tmp_path / "backup"
     file.write_bytes(lzma.decompress(UNAUTHENTICATED.read_bytes()))
     (tmp_path / "passphrase").write_text("correct horse battery\n")

@@ -1,8 +1,8 @@
 """Data of earlier versions is opened, served and adopted.
 
-Each archive is named after the day of the commit that wrote it, and holds what a `tarmac up` with two cities left
-behind when it was killed: store, keys, and the state of the agent in DFW. In it a Workload `web` of namespace `shop`
-has rolled out a second template and runs in both cities.
+Each archive is named after the day of the commit that wrote it, and holds the files that a `tarmac up` with two cities
+left when it was killed: store, keys, and the state of the agent in DFW. In it a Workload `web` of namespace `shop` has
+rolled out a second template and runs in both cities.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def test_a_backup_of_it_is_restored_by_this_version(data: Path, tmp_path: Path) 
     """The store is raised to this version's format at its first start; a backup is of that format."""
     file, server = tmp_path / "backup", TarmacProcess(data, "--controllers=namespace")
     early = tarmac("backup", "create", str(file), "--without-keys", f"--data-dir={data}")
-    assert (early.returncode, file.exists()) == (1, False), "no sums, so nobody could say that it is whole"
+    assert (early.returncode, file.exists()) == (1, False), "without checksums the backup cannot be verified"
     assert "start its server once, which raises it to" in early.stderr
     with server:
         assert "store upgraded from format 1 to " in server.log.read_text()
@@ -79,7 +79,7 @@ def test_nothing_that_runs_is_replaced(data: Path, tmp_path: Path) -> None:
         server.stop()
     with TarmacProcess(data, "--node-monitor-grace-period", "1h") as server:
         kubectl = Kubectl(server.kubeconfig, tmp_path)
-        # a condition that the archive does not have: the controllers of this version have looked at the Workload
+        # a condition that the archive does not have: controllers of this version have processed the Workload
         kubectl("-n", "shop", "wait", "--for=condition=Ready", "workload/web", "--timeout=20s")
         assert _running(kubectl) == before
 

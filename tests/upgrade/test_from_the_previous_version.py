@@ -55,7 +55,7 @@ def test_data_of_the_previous_version_is_served_and_a_restore_leads_back(previou
         found = json.loads(kubectl("get", "--raw", "/api/v1/namespaces/shop/configmaps"))
         assert int(found["metadata"]["resourceVersion"]) > last + FLOOR_STEP - 1, "revisions never go back"
         gone = kubectl("get", "--raw", f"/api/v1/namespaces/shop/configmaps?watch=1&resourceVersion={last}")
-        assert '"code":410' in gone, "who watched the new one lists again"
+        assert '"code":410' in gone, "a watcher of the new server lists again"
 
 
 async def test_a_store_that_is_too_new_is_refused_with_both_ways_on(tmp_path: Path) -> None:

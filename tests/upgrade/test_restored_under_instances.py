@@ -1,7 +1,7 @@
-"""A backup from before is restored under a real node: nothing that runs is ended, and all of it is known again.
+"""An old backup is restored under a real node: no running process ends, and the server learns of each again.
 
-What an hour brings has happened since the backup: an instance more, a pod that is new, and one that was made anew under
-its name. Each is told with its reason, and adopted as it runs.
+Changes of an hour have happened since the backup: an instance more, a new pod, and one that was replaced under its
+name. Each is reported with its reason, and adopted as it runs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Site:
         self._containerd = containerd
 
     def start(self, stack: ExitStack) -> None:
-        """The node, an instance and two pods on it."""
+        """Start the node, an instance and two pods on it."""
         stack.enter_context(self.server)
         self.agent = AgentProcess.for_server(self.folder / self.name, self.name, self._containerd, self.server)
         stack.push(self.agent)
@@ -52,7 +52,7 @@ class Site:
 
     @property
     def kubectl(self) -> Kubectl:
-        """As the administrator."""
+        """Run kubectl as the administrator."""
         return Kubectl(self.server.kubeconfig, self.folder)
 
     def create(self, *objects: dict[str, Any]) -> None:
@@ -66,7 +66,7 @@ class Site:
         return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
     def pods(self) -> dict[str, tuple[str, str, int]]:
-        """Of each pod that is ready: uid, container and restarts."""
+        """Return uid, container and restarts of each ready pod."""
         found: list[dict[str, Any]] = json.loads(self.kubectl("get", "pods", "-o", "json"))["items"]
         return {
             pod["metadata"]["name"]: (
@@ -80,7 +80,7 @@ class Site:
         }
 
     def an_hour(self) -> None:
-        """What happens after the backup."""
+        """Make the changes after the backup."""
         self.kubectl("delete", "pod", "again")
         self.create(self.pod("again"), self.pod("new"))
         self.scale()
@@ -91,7 +91,7 @@ class Site:
         self.kubectl("patch", "workload", "web", "--type=merge", "-p", json.dumps({"spec": {"placements": placements}}))
 
     async def running(self) -> set[str]:
-        """Containers of this node, as the runtime has them."""
+        """Return the containers of this node in the runtime."""
         runtime = CriRuntime(self._containerd.endpoint)
         try:
             found = await runtime.containers()
@@ -105,7 +105,7 @@ class Site:
         return done.stdout
 
     def remove_pods(self) -> None:
-        """So that the node leaves nothing, whatever became of the test."""
+        """Remove all pods, so that the node leaves nothing, also after a failed test."""
         if not self.server.running():
             self.server.start()
         tarmac("restored", "remove", "--all", f"--kubeconfig={self.server.kubeconfig}")
@@ -145,7 +145,7 @@ async def test_nothing_ends_every_difference_is_told_and_all_of_it_is_adopted_as
         assert "RestoredConflict" in told.stdout, told
     assert containers <= await site.running(), "a restore ends nothing"
 
-    site.scale()  # first: an instance that its deployment does not ask for is scaled away
+    site.scale()  # first: an instance beyond its deployment's size is scaled down
     await asyncio.to_thread(site.restored, "adopt", "--all")
     await asyncio.to_thread(until, lambda: site.pods() == before, 120)
     assert containers <= await site.running()
@@ -155,7 +155,7 @@ async def test_nothing_ends_every_difference_is_told_and_all_of_it_is_adopted_as
 
 
 def _conflicts(site: Site, count: int) -> dict[str, str]:
-    """By pod: why it is one. All of them, once the node has told what it runs."""
+    """Return the reason of each conflict by pod, once the node has reported all that it runs."""
     found: list[dict[str, str]] = []
 
     def told() -> bool:

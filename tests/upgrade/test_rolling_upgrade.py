@@ -1,8 +1,8 @@
-"""Three servers on one etcd and three real nodes go from the previous version to this one while everybody works.
+"""Three servers on one etcd and three real nodes go from the previous version to this one under load.
 
-Servers first, one after the other; old and new ones write side by side for a while, for ten minutes in
-a soak; then the nodes. No instance restarts, no acknowledged write is lost, watches miss nothing, and people who
-try once more notice nothing. The format of the store is raised when the last old server has gone, and not before.
+Servers first, one after the other; old and new ones write side by side for a while, for ten minutes in a soak; then the
+nodes. No instance restarts, no acknowledged write is lost, watches miss no change, and clients with one retry see no
+error. The format of the store is raised when the last old server has gone, and not before.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Fleet:
             f"--encryption-key-file={folder / 'secrets.key'}",
         ]
         self.servers = [TarmacProcess(folder / f"server-{number}", *flags, python=previous) for number in range(3)]
-        for server in self.servers:  # not loopback: servers tell each other where others than this machine reach them
+        for server in self.servers:  # not loopback: servers announce the address at which other machines reach them
             server.url = f"https://{nodes[0].gateway}:0"
         self.nodes = nodes
         self.previous = previous
@@ -60,11 +60,11 @@ class Fleet:
 
     @property
     def kubectl(self) -> Kubectl:
-        """At the first server."""
+        """Run kubectl at the first server."""
         return Kubectl(self.servers[0].kubeconfig, self.folder)
 
     def start(self, stack: ExitStack) -> None:
-        """Everything."""
+        """Start everything."""
         stack.callback(self.etcd.stop)
         self.etcd.start()
         for server in self.servers:
@@ -74,7 +74,7 @@ class Fleet:
         for number, city in enumerate(CITIES):
             self._add_agent(number, city, stack)
         for agent, city in zip(self.agents, CITIES, strict=True):
-            agent.await_ready(90)  # where a node is, is for an administrator to say
+            agent.await_ready(90)  # only an administrator sets a node's location
             self.kubectl("label", "node", agent.name, f"topology.datum.net/location={city.lower()}")
         stack.callback(self.remove_pods)
         self.kubectl("create", "-f", "-", stdin=json.dumps(workload(CITIES)))
@@ -88,7 +88,7 @@ class Fleet:
         url = self.servers[number].url
         write_kubeconfig(folder / "kubeconfig", url, pki.ca_file.read_bytes(), pki.node(name), name)
         node = self.nodes[number]
-        own = [f"--node-ip={node.gateway}"] if number else []  # no two have the same, nor a server's
+        own = [f"--node-ip={node.gateway}"] if number else []  # different for each node, and from the server's
         agent = AgentProcess(folder, name, node, folder / "kubeconfig", *own)
         agent.python = self.previous
         self.agents.append(agent)
@@ -96,12 +96,12 @@ class Fleet:
         agent.launch()
 
     def remove_pods(self) -> None:
-        """So that nodes leave nothing."""
+        """Remove all pods, so that nodes leave nothing."""
         self.kubectl.run("delete", "workload", "web", "--wait=false")
         until(lambda: not any(agent.pods for agent in self.agents), 60)
 
     def running(self) -> set[tuple[str, str, int]]:
-        """Of each pod that runs: uid, container, restarts."""
+        """Return uid, container and restarts of each running pod."""
         pods: list[dict[str, Any]] = json.loads(self.kubectl("get", "pods", "-o", "json"))["items"]
         return {
             (pod["metadata"]["uid"], each["containerID"], each["restartCount"])
@@ -111,21 +111,21 @@ class Fleet:
         }
 
     def one_more_in_each_city(self) -> set[tuple[str, str, int]]:
-        """Old agents still run what new servers ask for."""
+        """Old agents still run workloads of new servers."""
         placements = workload(CITIES, replicas=2)["spec"]["placements"]
         self.kubectl("patch", "workload", "web", "--type=merge", "-p", json.dumps({"spec": {"placements": placements}}))
         until(lambda: len(self.running()) == 2 * len(CITIES), 120)
         return self.running()
 
     def format(self) -> str:
-        """What is written below the prefix; nothing stands for 1."""
+        """Return the format number below the prefix; a missing one means 1."""
         key = base64.b64encode(f"{PREFIX}/!format".encode()).decode()
         answer = self.etcd.call("/v3/kv/range", json.dumps({"key": key}))
         found = json.loads(answer.partition("\r\n\r\n")[2]).get("kvs") or [{"value": ""}]
         return base64.b64decode(found[0]["value"]).decode()
 
     def upgrade(self, process: TarmacProcess | AgentProcess) -> None:
-        """One of them, as an operator does it."""
+        """Upgrade one of them, as an operator does."""
         process.stop()
         process.python = Path(sys.executable)
         if isinstance(process, TarmacProcess):

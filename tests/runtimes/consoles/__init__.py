@@ -1,1 +1,1 @@
-"""Consoles and displays for several people at once."""
+"""Consoles and displays with several sessions at once."""

@@ -11,7 +11,7 @@ from tarmac.wire.channels import Channel
 
 
 class Person:
-    """Takes what comes, unless they are stuck."""
+    """A client that reads all output, unless it is stuck."""
 
     def __init__(self, stream: CommandStream) -> None:
         self.stream = stream
@@ -31,13 +31,13 @@ class Person:
             self.ended = json.loads(data)
 
     def finish(self, channel: Channel) -> None:
-        """Not told."""
+        """No end without a status."""
 
     def flush(self) -> None:
-        """Everything is taken at once."""
+        """All output is read at once."""
 
     def end(self) -> None:
-        assert self.ended is not None, "an end without a word"
+        assert self.ended is not None, "the session ended without a status"
 
     def hold(self, held: bool) -> None:
         self.held += 1 if held else -1
@@ -48,7 +48,7 @@ class Person:
 
 
 class Notes:
-    """A recorder that remembers."""
+    """A recorder that keeps its entries."""
 
     def __init__(self, full: bool = False) -> None:
         self.events: list[tuple[str, Any]] = []
@@ -70,6 +70,6 @@ class Notes:
 
 
 def come(console: MachineConsole, user: str, **options: Any) -> Person:
-    """Somebody sits down."""
+    """Open a session for a user."""
     given: dict[str, Any] = {"session": f"session-of-{user}", "keyboard": True, **options}
     return Person(console.open(ConsoleOptions(user=user, **given)))

@@ -173,7 +173,7 @@ async def test_an_echo_is_shown_before_the_timer_fires(machine: FakeMachine) -> 
     machine.guest.echoes = False
     ann = come(machine.console, "ann")
     ann.stream.write(b"k")
-    machine.guest.written += b"k"  # nobody is told, as by a file
+    machine.guest.written += b"k"  # without an event, as from a file
     async with asyncio.timeout(5):
         while not ann.output_seen:
             await asyncio.sleep(0)

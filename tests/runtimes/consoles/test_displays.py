@@ -35,7 +35,7 @@ CHANGES = [KEY, POINTER, CUT_TEXT, EXTENDED_CUT_TEXT, QEMU_KEY, DESKTOP_SIZE]
 
 def viewer() -> ViewerMessages:
     made = ViewerMessages()
-    assert made.pass_on(OPENING, may_change=False) == OPENING[:-1] + b"\x01"  # others are never thrown out
+    assert made.pass_on(OPENING, may_change=False) == OPENING[:-1] + b"\x01"  # other viewers are never disconnected
     return made
 
 
@@ -96,7 +96,7 @@ def test_no_bytes_do_anything_but_be_passed_on_or_refused(open_first: bool, sent
 
 
 class Server:
-    """QEMU's side: says hello, keeps what comes."""
+    """QEMU's side: sends its greeting, records the input."""
 
     def __init__(self) -> None:
         self.heard: list[bytes] = []
@@ -158,12 +158,12 @@ async def test_each_viewer_has_its_own_connection_and_one_has_the_keyboard(scree
 
 
 def test_output_of_qemu_before_the_viewer_attaches_is_kept(tmp_path: Path) -> None:
-    """On the loop that agents run on, which reads as soon as it is connected."""
+    """On the agents' event loop, which reads as soon as it is connected."""
 
     async def greeted() -> bytes:
         async with a_screen(tmp_path) as (display, _):
             session = await display.open(SessionOptions(user="ann", session="s", keyboard=False))
-            await asyncio.sleep(0.05)  # QEMU has spoken
+            await asyncio.sleep(0.05)  # QEMU has sent its greeting
             ann = Person(session)
             await until(lambda: ann.output_seen)
             return ann.output_seen

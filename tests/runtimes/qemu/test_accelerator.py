@@ -12,7 +12,7 @@ from tarmac.runtimes.qemu.machine import Accelerator
 
 
 class Host:
-    """Boots with what it is said to have."""
+    """A host that boots with these accelerators only."""
 
     def __init__(self, *works: Accelerator) -> None:
         self.works = works

@@ -41,7 +41,7 @@ async def test_no_byte_of_a_guest_is_lost_or_doubled_while_somebody_has_the_keyb
     running = await qemu.run(qemu.node.machine("counts", "hello"))
     raw = qemu.node.folders.serial(qemu.qemu.machines.known(running.id))
     stream = await qemu.runtime.console_stream(running.id, TYPING)
-    Listener(stream)  # takes nothing: it never begins
+    Listener(stream)  # reads nothing: it never starts
     stream.write(b"k" * 100)
     async with asyncio.timeout(30):
         while raw.stat().st_size < 100_000:
@@ -84,7 +84,7 @@ async def test_a_machine_that_a_full_disk_stopped_goes_on_once_there_is_room(
     running = await qemu.run(qemu.waits())
     await running.log("hello")
     machine = qemu.qemu.machines.supervisor(running.id)
-    # As QEMU tells it when the host's disk is full. It stops the machine then, and says so when it is asked.
+    # As QEMU reports a full disk of the host. It stops the machine then, and reports the state on request.
     real = Monitor.execute
 
     async def full(monitor: Monitor, command: Command, *more: Any) -> Any:

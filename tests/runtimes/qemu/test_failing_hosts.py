@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.root]
 
 
 def break_writes(folder: Path, name: str) -> Path:
-    """Make writes of a record fail: a directory is in the place of its draft."""
+    """Make writes of a record fail: a directory takes the place of its temporary file."""
     draft = folder / f".{name}.new"
     draft.mkdir()
     return draft
@@ -38,7 +38,7 @@ async def test_a_machine_whose_monitor_never_answers_is_killed_and_its_start_ref
         await qemu.runtime.start_container(made)
     found = await qemu.runtime.container(made)
     assert (found.state, found.reason) == ("exited", "StartError")
-    assert not qemu.node.processes(), "a next attempt opens the same disks"
+    assert not qemu.node.processes(), "the next attempt opens the same disks"
     await qemu.runtime.remove_sandbox(sandbox_id)
 
 

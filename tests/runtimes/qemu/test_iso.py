@@ -1,4 +1,4 @@
-"""Files become a disk that a reader of ISO 9660 with Rock Ridge finds them on, by name, content and mode."""
+"""A disk of files, read by a reader of ISO 9660 with Rock Ridge: names, content and modes are equal."""
 
 from __future__ import annotations
 

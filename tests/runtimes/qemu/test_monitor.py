@@ -1,4 +1,4 @@
-"""QEMU's monitor: messages as they are written and read, and a client against one that is played."""
+"""QEMU's monitor: encoded and decoded messages, and a client against a fake monitor."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_commands_carry_their_number() -> None:
 
 
 class PlayedMachine:
-    """A monitor that answers as it is told to, and keeps the descriptors that came with commands."""
+    """A fake monitor with the test's responses, which keeps the descriptors of commands."""
 
     def __init__(self, answer: Callable[[PlayedMachine, dict[str, Any]], Any]) -> None:
         self._answer = answer

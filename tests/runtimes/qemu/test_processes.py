@@ -108,7 +108,7 @@ async def test_a_machine_that_ended_while_no_agent_was_there_is_found_ended(qemu
 
 
 async def test_while_a_process_is_there_no_other_gets_its_disks(qemu: QemuMachine) -> None:
-    """Also when everything that was written down about it is lost."""
+    """Also when all records of it are lost."""
     _, record = await started(qemu)
     assert process.is_there(qemu.node.folders.attempt(record))
     sandbox = qemu.qemu._sandboxes.known(record.sandbox_id)
@@ -163,8 +163,8 @@ async def test_a_machine_whose_limit_rises_gets_processors_while_it_runs(qemu: Q
         return len(await supervisor.execute("query-cpus-fast"))
 
     assert [await limited_to(each) for each in (500, 2500, 2500)] == [1, 3, 3]
-    assert await limited_to(1000) == 3, "none is taken away: QEMU does not survive that"
-    assert await limited_to(9000) == 4, "there are places for four times those it began with"
+    assert await limited_to(1000) == 3, "none is removed: QEMU does not survive that"
+    assert await limited_to(9000) == 4, "there is room for four times the initial number"
     assert (await running.now()).state == "running"
 
 
@@ -182,7 +182,7 @@ async def test_a_new_agent_adds_the_processors_that_a_killed_one_did_not(qemu: Q
 async def test_disk_traffic_is_counted(qemu: QemuMachine) -> None:
     running, _ = await started(qemu)
     await running.log("hello")  # so its first sector was read
-    await qemu.restart()  # which looks at once
+    await qemu.restart()  # which polls at once
     supervisor = qemu.qemu.machines.supervisor(running.id)
     async with asyncio.timeout(10):
         while not supervisor.traffic:

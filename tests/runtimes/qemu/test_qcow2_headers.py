@@ -1,4 +1,4 @@
-"""Headers of qcow2 files: self-contained disks are accepted, references to other files are refused."""
+"""Headers of qcow2 files: self-contained disks are accepted, references to other files are rejected."""
 
 from __future__ import annotations
 

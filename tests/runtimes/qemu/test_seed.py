@@ -1,4 +1,4 @@
-"""The documents of a seed, exactly: our own small images read them line by line."""
+"""The exact documents of a seed: our own small images read them line by line."""
 
 from __future__ import annotations
 

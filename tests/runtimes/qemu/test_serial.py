@@ -29,10 +29,10 @@ BYTES = st.lists(
 
 @pytest.fixture(autouse=True)
 def closed_by_the_kernel(tmp_path: Path) -> Iterator[None]:
-    """Files that somebody who was killed had open: here they would stay open, in the process of all tests."""
+    """Close files of killed agents: here they would stay open, in the process of all tests."""
     yield
     for each in Path("/proc/self/fd").iterdir():
-        with suppress(OSError):  # the listing's own is gone already
+        with suppress(OSError):  # the listing's own descriptor is closed already
             if each.readlink().is_relative_to(tmp_path):
                 os.close(int(each.name))
 
@@ -49,7 +49,7 @@ def write(place: SerialFiles, data: bytes) -> None:
 
 
 def text_of(log: bytes) -> bytes:
-    """What a reader of the log sees: parts joined, lines ended."""
+    """Return the log as its reader sees it: parts joined, lines ended."""
     shown = b""
     for line in log.split(b"\n")[:-1]:
         _, stream, tag, content = line.split(b" ", 3)
@@ -181,11 +181,11 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 class Killed(BaseException):
-    """What no handler of an Exception takes for a failure."""
+    """An exception that no handler of Exception catches."""
 
 
 def killed_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """End before the step of this number that changes something on the disk."""
+    """End before the step of this number that changes the disk."""
     numbers = count()
 
     def dying(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -205,7 +205,7 @@ def killed_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def one_life(place: SerialFiles, clock: ManualClock) -> None:
-    """What an agent does with a machine: adopt, follow, set the log aside, follow, see a prompt, end."""
+    """The agent's work with a machine: adopt, follow, rotate the log, follow, see a prompt, end."""
     log = SerialLog(place, clock)
     log.poll()
     if place.log is not None and place.log.exists():
@@ -311,7 +311,7 @@ async def test_keys_that_a_guest_does_not_take_hold_up_whoever_types_and_hanging
         await asyncio.sleep(0)
     keyboard.close()
     await asyncio.sleep(0)
-    while os.read(reading, 1 << 20):  # what the kernel had, then the end
+    while os.read(reading, 1 << 20):  # the rest of the kernel's buffer, then the end
         pass
     assert held[0] is True
 

@@ -51,7 +51,7 @@ async def test_a_guest_that_floods_goes_on_while_everybody_is_stuck(qemu: QemuMa
     await until(lambda: raw.stat().st_size > begun + 400_000)
     assert [len(each.output_seen) for each in people] == stuck_at
     people[3].stream.read(True)
-    assert any("gap" in notice for notice in people[3].notices)  # it was away for longer than is kept
+    assert any("gap" in notice for notice in people[3].notices)  # it was away for longer than the buffer lasts
     people[3].stream.read(False)
     offset = next(notice["offset"] for notice in people[3].notices if "gap" in notice)
     seen = people[3].output_seen[stuck_at[3] :]
@@ -73,4 +73,4 @@ async def test_the_screen_is_shown_to_everybody_who_asks(qemu: QemuMachine) -> N
                     person.stream.write(picture.receive(piece))
                 await asyncio.sleep(0.005)
         assert picture.width >= 640
-        assert len(set(picture.png())) > 100  # the firmware has written on it
+        assert len(set(picture.png())) > 100  # the firmware has drawn text

@@ -18,7 +18,7 @@ from tarmac.sim.loop import VirtualLoop, run
 
 
 class FakeProcess:
-    """QEMU: it ends a while after the power button was pressed, or when it is told to quit."""
+    """QEMU: it ends a while after the power button was pressed, or on the command quit."""
 
     def __init__(self) -> None:
         self.ended = asyncio.Event()
@@ -34,7 +34,7 @@ class FakeProcess:
 
 
 class FakeServices:
-    """Services of a node that keep nothing."""
+    """Services of a node without state."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         self.folders = self.clock = self.metrics = self

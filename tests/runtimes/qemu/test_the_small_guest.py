@@ -87,7 +87,7 @@ def booted(parts: MachineParts, folder: Path, mac: str) -> Generator[subprocess.
 
 
 def connected(path: Path) -> socket.socket:
-    """A connection, once somebody listens."""
+    """Return a connection, once the socket accepts it."""
     deadline = time.monotonic() + PATIENCE
     while True:
         made = socket.socket(socket.AF_UNIX)
@@ -112,17 +112,17 @@ class Console:
     def until(self, text: str) -> str:
         while text.encode() not in self._read:
             piece = self._connection.recv(4096)
-            assert piece, "the machine hung up"
+            assert piece, "the machine closed the connection"
             self._read += piece
         before, _, self._read = self._read.partition(text.encode())
         return before.decode(errors="replace")
 
     def run(self, command: str) -> str:
-        """What a command prints. Its end is marked by a word that the echo of the command does not have."""
+        """Return the output of a command. A word that its echo does not contain marks the end."""
         self._connection.sendall(f"{command}; echo END''OF\n".encode())
         self.until("OF\r\n")
         said = self.until("ENDOF\r\n").replace("\r", "")
-        self.until(PROMPT)  # what is typed before is echoed twice
+        self.until(PROMPT)  # earlier input would be echoed twice
         return said
 
 
@@ -169,7 +169,7 @@ def look(console: Console) -> None:
     assert KEY in console.run("cat /root/.ssh/authorized_keys")
     assert KEY in console.run("cat /home/ann/.ssh/authorized_keys")
     assert console.run("cat /tmp/user-data").strip() == "ran"
-    # over the network's own way in: the port is open, and it is ssh
+    # over the network: the port is open, and it is ssh
     assert "SSH-2.0-dropbear" in console.run("nc -w 3 10.0.2.15 22 </dev/null | head -n 1")
 
 

@@ -46,7 +46,7 @@ def test_a_guest_on_the_processor_itself_gets_it(device: Path) -> None:
     assert opened is not None
     with opened:
         assert os.path.samestat(os.fstat(opened.fileno()), device.stat())
-        assert not os.get_inheritable(opened.fileno()), "what starts QEMU hands on what is its own, and nothing else"
+        assert not os.get_inheritable(opened.fileno()), "QEMU inherits its own descriptors, and no other"
     assert why_not("kvm", device) == ""
 
 

@@ -1,4 +1,4 @@
-"""A user of a simulated instance takes neither memory nor loop of the server, and reads none of its files."""
+"""A user of a simulated instance can exhaust neither memory nor loop of the server, and reads none of its files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.sim.sessions.test_shell import Host
 
 BIG = "A=" + "x" * 15_000
 DOUBLED = "; ".join(["A=$A$A"] * 6)
-LONGEST = 0.25  # seconds of CPU of one turn; without their bounds these take seconds
+LONGEST = 0.25  # seconds of CPU of one turn; without their limits these take seconds
 MOST = 200_000_000  # bytes
 
 COPIES = [BIG, DOUBLED, *["; ".join(f"B{n}x{m}=$A" for m in range(300)) for n in range(10)]]

@@ -11,7 +11,7 @@ from tarmac.sim.sessions.lines import MAX_LINES, SimulatedLog
 
 
 class SteppedClock(Clock):
-    """A clock that moves on by what is slept."""
+    """A clock that advances by each sleep."""
 
     def __init__(self, now: float) -> None:
         self.time = now

@@ -37,16 +37,16 @@ class Viewer:
             self.seen += data
 
     def finish(self, channel: Channel) -> None:
-        """Nothing is to be done."""
+        """Do nothing."""
 
     def flush(self) -> None:
-        """Nothing is to be done."""
+        """Do nothing."""
 
     def end(self) -> None:
         self.ended = True
 
     def hold(self, held: bool) -> None:
-        """Nothing is to be done."""
+        """Do nothing."""
 
 
 async def machine(stage: Stage, folder: Path) -> tuple[SimulatedMachines, str]:

@@ -8,7 +8,7 @@ from tarmac.sim.sessions.terminal import MAX_UNREAD, QUEUE, Terminal
 
 
 class Screen:
-    """A terminal with what its client saw."""
+    """A terminal and the output that its client got."""
 
     def __init__(self, tty: bool = True) -> None:
         self.seen = b""

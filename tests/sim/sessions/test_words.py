@@ -1,4 +1,4 @@
-"""Lines of the simulated shell: quotes, variables and operators, and what is refused by name."""
+"""Lines of the simulated shell: quotes, variables and operators, and unsupported words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ VARIABLES = {"A": "one", "?": "7", "WIDE": "x" * 100}
 
 
 def words(line: str) -> list[list[list[str]]]:
-    """Words by pipeline and command."""
+    """Return words by pipeline and command."""
     return [
         [[word.expanded(VARIABLES, 1000) for word in command.words] for command in pipeline.commands]
         for pipeline in parse(line)

@@ -1,1 +1,1 @@
-"""Images of machines: fetched, checked, converted, kept; and those that mean harm."""
+"""Images of machines: fetched, checked, converted, kept; and malicious ones."""

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass
 class FileServer:
-    """Serves `content` at any path. `breaks_after` hangs up once after so many bytes; `redirects` come first."""
+    """Serves `content` at any path. `breaks_after` disconnects once after so many bytes; `redirects` come first."""
 
     content: bytes
     breaks_after: int | None = None

@@ -1,4 +1,4 @@
-"""Files are fetched whole, go on where they stopped, and come by http alone, within bounds."""
+"""Files are fetched whole, downloads resume, and only http works, within limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An image matches its catalogue entry or is refused, and no image brings another file of the host into a disk."""
+"""An image matches its catalogue entry or is rejected, and no image brings another file of the host into a disk."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MIB = 1 << 20
 
 
 class Node:
-    """A node with a folder of images and, outside of it, a file that no guest may ever have."""
+    """A node with a folder of images and, outside of it, a file that no guest may ever read."""
 
     def __init__(self, folder: Path) -> None:
         self.local, self.kept, self.secret = folder / "local", folder / "kept", folder / "secret"
@@ -38,7 +38,7 @@ class Node:
         self.secret.chmod(0o644)
 
     def get(self, name: str, format: str = "qcow2", compression: str | None = None, checksum: str = "") -> bytes:
-        """The disk that a file of the folder becomes."""
+        """Return the disk made from a file of the folder."""
         path = self.local / name
         content = path.read_bytes() if path.is_file() else b""
         spec = MachineImageSpec(
@@ -54,7 +54,7 @@ class Node:
         return Path(record.disk.path).read_bytes()
 
     def leaked(self) -> list[str]:
-        """Files in which the secret is, beside its own."""
+        """Return files with the secret, except for the original."""
         return [path.name for path in self.kept.iterdir() if path.is_file() and SECRET in path.read_bytes()]
 
 
@@ -126,7 +126,7 @@ def test_a_file_that_would_have_others_read_is_refused(
 
 
 def test_the_same_file_would_have_leaked(node: Node, tmp_path: Path) -> None:
-    """What these tests are about is real: QEMU's tool does read the file, when it is asked without care."""
+    """The attack of these tests is real: QEMU's tool does read the file, when it runs without protection."""
     backing(node, node.local / "disk")
     another_format(node, node.local / "text")
     for name in ("disk", "text"):
@@ -148,7 +148,7 @@ def test_said_to_be_raw_it_is_taken_as_it_is_and_nothing_is_followed(
 def test_a_good_image_becomes_its_disk(node: Node) -> None:
     (node.local / "plain").write_bytes(b"boot" * 1000 + bytes(4 * MIB))
     qemu_img("convert", "-O", "qcow2", "-c", "-o", "compression_type=zstd", node.local / "plain", node.local / "disk")
-    (node.local / "disk").chmod(0o600)  # an administrator's, which the converter may not open
+    (node.local / "disk").chmod(0o600)  # an administrator's file, which the converter may not open
     disk = node.get("disk")
     assert disk.rstrip(b"\0") == b"boot" * 1000
     [kept] = node.kept.glob("*.raw")
@@ -207,7 +207,7 @@ def test_a_program_in_the_cage_sees_nothing_and_may_nothing(node: Node) -> None:
         user, groups, *shown = out.read().decode().split("\n")
     assert (user, groups) == (str(USER), str(USER))
     assert shown[:8] == ["bin", "dev", "lib", "lib64", "proc", "sbin", "usr", shown[7]]
-    assert int(shown[7]) <= 4  # itself and what it began
+    assert int(shown[7]) <= 4  # itself and its children
     assert "CapEff:\t0000000000000000" in shown
     assert "CapBnd:\t0000000000000000" in shown
     assert "NoNewPrivs:\t1" in shown
@@ -224,7 +224,7 @@ def test_a_program_that_does_not_end_is_ended_with_all_that_it_began(
     with pytest.raises(ImageRefused, match="sh took more than 1 s"):
         run_jailed(("sh", "-c", f"sleep {word} & sleep {word}"), node.kept / "cage", MIB, (), None, None)
     left = [word]
-    for _ in range(100):  # its own namespace of processes goes a moment after its first
+    for _ in range(100):  # its namespace of processes outlives its first process by a moment
         left = subprocess.run(["pgrep", "-f", f"sleep {word}"], capture_output=True, text=True).stdout.split()
         if not left:
             break

@@ -182,7 +182,7 @@ async def test_unfinished_files_of_a_killed_agent_are_removed_at_start(tmp_path:
 
 @pytest.fixture
 def published(server: FileServer) -> Generator[tuple[FileServer, FileServer]]:
-    """A disk, and a list of sums beside it."""
+    """A disk, and a file of checksums beside it."""
     with serving(f"{'0' * 64} *other.raw\n{checksum(DISK)[7:]} *os.raw\n".encode()) as sums:
         yield server, sums
 
@@ -206,7 +206,7 @@ async def test_the_sum_of_a_file_that_its_publisher_renews_is_settled_when_it_is
     disk.content, sums.content = b"another", b""
     again = NodeMachineImages(tmp_path / "kept", tmp_path / "nothing")
     again.learn(renewed(disk, sums))
-    assert await again.pull("acme/os", None) == first, "it is here, whatever is published later"
+    assert await again.pull("acme/os", None) == first, "the local image is kept when newer ones are published"
     assert len(sums.asked) == 1
     assert not list((tmp_path / "kept").glob("*.sums"))
     for each in (images, again):

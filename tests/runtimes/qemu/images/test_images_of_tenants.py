@@ -79,7 +79,7 @@ def test_a_file_comes_from_where_it_may_and_not_from_elsewhere(server: FileServe
     asked = len(server.asked)
     with pytest.raises(ImageRefused, match=NOT_PUBLIC) as refused:
         fetch(server.url.replace("127.0.0.1", "localhost"), tmp_path / "other", nothing, limits(TenantNetworks()))
-    assert "127.0.0.1" not in str(refused.value), "how a name resolves is not told"
+    assert "127.0.0.1" not in str(refused.value), "the resolved address is not reported"
     assert len(server.asked) == asked
 
 
@@ -95,7 +95,7 @@ def test_a_redirect_leads_to_no_address_that_is_refused(server: FileServer, tmp_
 def test_a_name_that_resolves_to_another_address_later_changes_nothing(
     server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The address that was judged is the one that is connected to: the name is resolved once."""
+    """The name is resolved once: the connection uses the checked address."""
     port = int(server.url.rpartition(":")[2].partition("/")[0])
     answers = ["127.0.0.1", "127.0.0.9"]
 
