@@ -1,7 +1,7 @@
-"""Where fetched and built third-party parts live: one folder per name, version and hash of what made it.
+"""The cache of fetched and built third-party parts: one folder per name, version and hash of its inputs.
 
 The cache is outside the clone, so clones share it. A part is built in a temporary folder and renamed into place, so an
-interrupted build leaves nothing that looks finished, and two builds at once end with one good copy.
+interrupted build leaves no part that looks finished, and two builds at once end with one good copy.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def cache_root() -> Path:
 
 
 def digest(inputs: Iterable[bytes]) -> str:
-    """A short hash over everything that decides what a part contains."""
+    """Return a short hash of everything that determines the content of a part."""
     sha = hashlib.sha256()
     for item in inputs:
         sha.update(len(item).to_bytes(8, "big") + item)
@@ -32,7 +32,7 @@ def digest(inputs: Iterable[bytes]) -> str:
 
 
 def cached(name: str, version: str, key: str, build: Callable[[Path], None]) -> Path:
-    """The folder of a part, built by `build(folder)` if it is not there yet."""
+    """Return the folder of a part, built by `build(folder)` if it does not exist yet."""
     final = cache_root() / f"{name}-{version}-{key}"
     if final.is_dir():
         return final
@@ -41,7 +41,7 @@ def cached(name: str, version: str, key: str, build: Callable[[Path], None]) -> 
     try:
         build(work)
         work.chmod(0o755)
-        with contextlib.suppress(OSError):  # somebody else finished first: theirs is as good
+        with contextlib.suppress(OSError):  # another build finished first: its result is as good
             work.rename(final)
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -49,5 +49,5 @@ def cached(name: str, version: str, key: str, build: Callable[[Path], None]) -> 
 
 
 def say(text: str) -> None:
-    """Progress for the person waiting; standard output is left to results."""
+    """Report progress on standard error; standard output is left to results."""
     print(text, file=sys.stderr, flush=True)

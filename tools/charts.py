@@ -19,7 +19,7 @@ CHARTS = {"traefik": ("github.com/traefik/traefik-helm-chart", "traefik")}
 
 
 def chart(name: str) -> Path:
-    """The folder of a chart, downloaded and checked if it is not there yet."""
+    """Return the folder of a chart, downloaded and checked if need be."""
     module, folder = CHARTS[name]
     done = subprocess.run(
         [find_go(), "mod", "download", "-json", module],

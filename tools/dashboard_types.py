@@ -1,7 +1,7 @@
-"""Writes the kinds that the dashboard reads as TypeScript, from the OpenAPI documents that the server serves.
+"""Writes the kinds that the dashboard reads as TypeScript, from the OpenAPI documents of the server.
 
-`dashboard/src/api/served.ts` compares them with what the page reads: a field that is renamed on the server fails
-`make check`.
+`dashboard/src/api/served.ts` compares them with the page's own types: a field that is renamed on the server fails `make
+check`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Makes fresh Debian roots to install the package into: what it depends on by mmdebstrap, and nothing else of ours.
+"""Makes fresh Debian roots for installing the package: its dependencies by mmdebstrap, and nothing else of ours.
 
-`python -m tools.debian_roots` makes those of Debian 12 and 13, once, as root, and prints where they are. They are only
-ever read: machines of tests lay their own files over them.
+`python -m tools.debian_roots` makes those of Debian 12 and 13, once, as root, and prints their paths. They are
+read-only: machines of tests lay their own files over them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _bootstrap(tree: Path, debian: str, packages: tuple[str, ...]) -> None:
 
 
 def main() -> int:
-    """Make all; the exit code."""
+    """Make all; return the exit code."""
     try:
         with ThreadPoolExecutor(len(RELEASES)) as workers:
             for root in workers.map(ensure, RELEASES):

@@ -1,7 +1,7 @@
-"""Gets a program out of a Debian package, unpacked and not installed: no service starts and nothing is upgraded.
+"""Gets a program out of a Debian package, unpacked and not installed: no service starts, no upgrade happens.
 
-Nothing of the system is touched and no root is needed: a private apt configuration, whose only source is one Debian
-release on the mirror that this machine uses already, downloads the package; `dpkg-deb` unpacks it into the cache.
+It changes nothing in the system and needs no root: a private apt configuration, whose only source is one Debian release
+on this machine's mirror, downloads the package; `dpkg-deb` unpacks it into the cache.
 """
 
 from __future__ import annotations
@@ -20,39 +20,39 @@ _KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 
 RETRIES = (0, 5, 15)  # seconds before each attempt to fetch a package
-NEWEST = "newest"  # as a version: whatever the release has today, for when a point release withdrew the pinned one
+NEWEST = "newest"  # as a version: the newest of the release, in case a point release withdrew the pinned one
 
 
 @dataclass(frozen=True)
 class Deb:
-    """A package of a release, and the program wanted of it."""
+    """A package of a release, and the program in it."""
 
     name: str
     package: str
     release: str
     version: str
     program: str  # its path
-    remark: str = ""  # what to say aloud when it is not the first choice
+    remark: str = ""  # printed when it is not the first choice
     also: tuple[str, ...] = ()  # other packages unpacked into the same folder, as `name` or `name=version`
 
     @property
     def key(self) -> str:
-        """Tells it from the same version of another release."""
+        """Distinguishes it from the same version of another release."""
         return digest([self.release.encode(), *(package.encode() for package in self.also)])
 
     @property
     def root(self) -> Path:
-        """Where it is unpacked, once it was fetched."""
+        """The folder of the unpacked package."""
         return cache_root() / f"{self.name}-{self.version}-{self.key}" / "root"
 
     @property
     def path(self) -> Path:
-        """Where the program is once it was fetched."""
+        """The path of the unpacked program."""
         return self.root / self.program
 
     @property
     def packages(self) -> list[str]:
-        """What to ask apt for."""
+        """The arguments for apt."""
         first = self.package if self.version == NEWEST else f"{self.package}={self.version}"
         return [first, *self.also]
 
@@ -61,12 +61,12 @@ class Deb:
 
 
 def found(*choices: Deb) -> Path | None:
-    """The first choice that was fetched earlier."""
+    """Return the first choice that was fetched earlier."""
     return next((deb.path for deb in choices if deb.path.is_file()), None)
 
 
 def fetch(*choices: Deb) -> Path:
-    """The program, from the cache or from the first choice that can be had. Raises RuntimeError."""
+    """Return the program, from the cache or from the first available choice. Raises RuntimeError."""
     known = found(*choices)
     if known is not None:
         return known
@@ -84,7 +84,7 @@ def fetch(*choices: Deb) -> Path:
 
 
 def mirror() -> str:
-    """The Debian mirror that this machine uses. Raises RuntimeError."""
+    """Return the Debian mirror that this machine uses. Raises RuntimeError."""
     found = next(_mirrors(), None)
     if found is None:
         raise RuntimeError("no Debian mirror is named in /etc/apt")
@@ -92,7 +92,7 @@ def mirror() -> str:
 
 
 def main(*choices: Deb) -> int:
-    """Print where the program is; the exit code."""
+    """Print the path of the program; return the exit code."""
     try:
         print(fetch(*choices))
     except RuntimeError as failure:
@@ -134,7 +134,7 @@ def _unpack(folder: Path, mirror: str, deb: Deb) -> None:
 
 
 def _mirrors() -> Iterator[str]:
-    """The addresses of Debian mirrors in this machine's own apt sources, except security updates."""
+    """Return the addresses of Debian mirrors in this machine's own apt sources, except security updates."""
     apt = Path("/etc/apt")
     for path in sorted(apt.glob("sources.list.d/*.sources")):
         for line in re.findall(r"^URIs:\s*(.+)$", path.read_text(), re.MULTILINE):

@@ -26,7 +26,7 @@ _SLOWEST = 25  # tests named at the end of each part
 
 
 def run(workers: int, second_look: int, more: Sequence[str] = ()) -> int:
-    """The exit code of the whole run."""
+    """Return the exit code of the whole run."""
     _FAILED_LAST.unlink(missing_ok=True)  # left by an earlier run
     parts = [("-n", str(workers), "-m", "not serial"), ("-m", "serial", *([] if more else serial_files()))]
     codes = [code for part in parts if (code := _pytest(*part, *more)) != NONE_THERE] or [NONE_THERE]
@@ -43,12 +43,12 @@ def run(workers: int, second_look: int, more: Sequence[str] = ()) -> int:
 
 
 def serial_files(folder: Path = Path("tests")) -> list[str]:
-    """The files with tests that run alone. Collecting only these saves half a minute."""
+    """Return the files with tests that run alone. Collecting only these saves half a minute."""
     return sorted(str(path) for path in folder.rglob("test_*.py") if "pytest.mark.serial" in path.read_text())
 
 
 def failed_tests() -> list[str]:
-    """The tests that failed since the start, as pytest remembers them."""
+    """Return the tests that failed since the start, from pytest's cache."""
     try:
         return sorted(json.loads(_FAILED_LAST.read_text()))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Gets Debian's etcd for the tests: `python -m tools.fetch_etcd` prints where it is."""
+"""Gets Debian's etcd for the tests: `python -m tools.fetch_etcd` prints its path."""
 
 from __future__ import annotations
 

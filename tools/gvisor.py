@@ -1,7 +1,7 @@
-"""Builds gVisor and its containerd shim from pinned source: `python -m tools.gvisor` prints the folder they are in.
+"""Builds gVisor and its containerd shim from pinned source: `python -m tools.gvisor` prints their folder.
 
 Debian carries gVisor without the shim that lets the containers of a pod share one kernel, so both come from the Go
-module registry, checked against the go.sum in third_party/gvisor. Each patch there says why it is needed; the Go tool
+module registry, checked against the go.sum in third_party/gvisor. Each patch there gives its reason; the Go tool
 compiles no changed files of its module cache, hence the copy that `replace` points at.
 """
 
@@ -26,7 +26,7 @@ _GO_AT_LEAST = (1, 26, 3)
 
 
 def build() -> Path:
-    """The folder with the programs. Raises CalledProcessError, RuntimeError."""
+    """Return the folder with the programs. Raises CalledProcessError, RuntimeError."""
     inputs = [(_PINS / name).read_bytes() for name in ("go.mod", "go.sum")]
     return cached("gvisor", _version(), digest([*inputs, *(each.read_bytes() for each in PATCHES)]), _compile)
 
@@ -58,7 +58,7 @@ def _compile(folder: Path) -> None:
 
 
 def _source(go: str) -> Path:
-    """Where the Go tool unpacked the module, its checksum verified."""
+    """Return the folder into which the Go tool unpacked the module, its checksum verified."""
     return Path(json.loads(_go(go, _PINS, "list", "-m", "-json", MODULE))["Dir"])
 
 
@@ -70,7 +70,7 @@ def _go(go: str, folder: Path, *arguments: str) -> str:
 
 
 def apply_patch(patch: str, tree: Path) -> None:
-    """Apply a unified diff of one hunk; what it expects must be there exactly once. Raises RuntimeError."""
+    """Apply a unified diff of one hunk; its context must occur exactly once. Raises RuntimeError."""
     head, _, hunk = patch.partition("\n@@")
     name = re.findall(r"^\+\+\+ b/(\S+)$", head, re.MULTILINE)[0]
     lines = hunk.splitlines()[1:]

@@ -1,12 +1,12 @@
 """House rules that no off-the-shelf linter knows: `python -m tools.house_rules` lists every breach and fails on any.
 
-- a module says in a docstring what it is for, and stays under 600 lines; a function stays under 80
-- the clock and the dice are injected: only `base` may ask the machine for them
-- nobody waits by `select()`, which refuses descriptors from 1024 on
-- tasks have owners: they are begun by `base/tasks.py`, or by a task group, which is called so
+- a module has a docstring with its purpose, and stays under 600 lines; a function stays under 80
+- clock and randomness are injected: only `base` may use the machine's
+- no code waits by `select()`, which rejects descriptors from 1024 on
+- tasks have owners: they are started by `base/tasks.py`, or by a task group with that name
 - every class that a docstring names after "Raises" exists and is an exception
 - packages whose code waits or is cancelled have comments at hazards (`tools/comments.py`)
-- no path of somebody's machine and no package registry's host in a tracked file
+- no path of a developer's machine and no package registry's host in a tracked file
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tools.comments import comment_breaches
 
 MAX_MODULE = 600
 MAX_FUNCTION = 80
-# what to use instead: tarmac.base.clock, tarmac.base.randomness
+# replacements: tarmac.base.clock, tarmac.base.randomness
 BANNED_CALLS = {
     "time.time", "time.monotonic", "time.sleep", "datetime.datetime.now", "datetime.datetime.utcnow", "datetime.now",
     "os.urandom", "os.getrandom", "uuid.uuid1", "uuid.uuid4",
@@ -113,7 +113,7 @@ def _imports_banned(node: ast.Import | ast.ImportFrom) -> bool:
 
 
 def _begins_a_task(node: ast.AST) -> str:
-    """Line and text of what begins one, if that is no task group. Being handed on counts like being called."""
+    """Return line and text of a call that starts a task outside a task group. Passing the function on counts, too."""
     if isinstance(node, ast.Attribute) and node.attr in BEGINS_TASKS:
         owner = ast.unparse(node.value).rpartition(".")[2]
         return "" if owner in ("group", "_group") else f"{node.lineno}: {ast.unparse(node)}"

@@ -38,7 +38,7 @@ def with_table(page: str) -> str:
 
 
 def main() -> int:
-    """Write the page anew."""
+    """Update the page."""
     PAGE.write_text(with_table(PAGE.read_text()))
     return 0
 

@@ -47,7 +47,7 @@ Found = Mapping[str, list[str]]
 
 
 def repeated_classes(trees: Mapping[str, ast.Module]) -> Iterator[str]:
-    """Public top-level classes whose name is defined in more than one module."""
+    """Yield public top-level classes with a name that more than one module defines."""
     homes: dict[str, list[str]] = defaultdict(list)
     for module, tree in trees.items():
         for node in tree.body:
@@ -59,14 +59,14 @@ def repeated_classes(trees: Mapping[str, ast.Module]) -> Iterator[str]:
 
 
 def repeated_files(modules: Iterable[str]) -> Iterator[str]:
-    """Names that too many files have, once for each file beyond the maximum: a move changes nothing."""
+    """Yield names that too many files have, once for each file beyond the maximum: a move changes nothing."""
     for name, count in Counter(Path(module).name for module in modules).items():
         if name not in ROLE_FILES:
             yield from (f"{name}: {number}" for number in range(MAX_SAME_FILE_NAME + 1, count + 1))
 
 
 def private_constants(trees: Mapping[str, ast.Module]) -> Iterator[str]:
-    """Module constants of limits and times in words that a search for the usual ones does not find."""
+    """Yield constants of limits and times without the usual words, which a search would not find."""
     for module, tree in trees.items():
         for node in tree.body:
             for name in _assigned(node):
@@ -91,13 +91,13 @@ def _assigned(node: ast.stmt) -> Iterator[str]:
 
 
 def question_tests(sources: Mapping[str, str]) -> Iterator[str]:
-    """Tests whose name begins with a question word instead of their subject."""
+    """Yield tests whose name begins with a question word instead of their subject."""
     for module, source in sources.items():
         yield from (f"{module}: {name}" for name in _QUESTION_TEST.findall(source))
 
 
 def question_headings(pages: Mapping[str, str]) -> Iterator[str]:
-    """Headings that begin with a question word without being a question."""
+    """Yield headings that begin with a question word without being a question."""
     for page, text in pages.items():
         fenced = False
         for line in text.splitlines():
@@ -107,7 +107,7 @@ def question_headings(pages: Mapping[str, str]) -> Iterator[str]:
 
 
 def title_breaches(titles: Iterable[str], vocabulary: frozenset[str]) -> Iterator[str]:
-    """Commit titles that are too long, not imperative, or name nothing in the project."""
+    """Yield commit titles that are too long, not imperative, or name nothing in the project."""
     for title in titles:
         first, *rest = _WORD.findall(title) or [""]
         if len(title) > MAX_TITLE:

@@ -1,9 +1,9 @@
-"""Gets everything real that a node is made of: `python -m tools.node_parts` prints what is where, as JSON.
+"""Gets all third-party parts of a real node: `python -m tools.node_parts` prints their paths, as JSON.
 
-Servers come out of Debian packages that are unpacked and not installed; gVisor is built from source; images are
-written from those. All of it is linked together in one folder of the cache, `node`, which `tarmac` looks into for what
-the machine's PATH does not have (`tarmac.runtimes.parts`). Without gVisor a node still works, for pods that share its
-kernel; the folder then says why. Likewise without the small operating system of virtual machines.
+Servers come out of Debian packages that are unpacked and not installed; gVisor is built from source; images are written
+from those. Links to all of them are in one folder of the cache, `node`, in which `tarmac` finds programs that the
+machine's PATH does not have (`tarmac.runtimes.parts`). Without gVisor a node still works, for pods that share its
+kernel; the folder then contains the reason. Likewise without the small operating system of virtual machines.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ RUNC = (
     Deb("runc", "runc", "bookworm", "1.1.5+ds1-1+deb12u1", "usr/sbin/runc", also=_OTHERS),
     Deb("runc", "runc", "bookworm", NEWEST, "usr/sbin/runc", ": the pinned version is gone from the mirror", _OTHERS),
 )
-# What Debian 12 itself has, for tests of what an older containerd does otherwise.
+# Debian 12's own versions, for tests of an older containerd.
 OLD_CONTAINERD = (
     Deb("containerd", "containerd", "bookworm", "1.6.20~ds1-1+deb12u3", "usr/bin/containerd"),
     Deb("containerd", "containerd", "bookworm", NEWEST, "usr/bin/containerd", ": the pinned version is gone"),
 )
-# Encrypts tunnels between cities where the kernel has no driver for it; `wg` tells both what to do.
+# Encrypts tunnels between cities where the kernel has no driver for it; `wg` configures both.
 _WIREGUARD = ("wireguard-go", "wireguard-go", "bookworm")
 WIREGUARD = (
     Deb(*_WIREGUARD, "0.0.20220316-1+b4", "usr/bin/wireguard-go", also=("wireguard-tools",)),
@@ -46,7 +46,7 @@ WIREGUARD = (
         ("wireguard-tools",),
     ),
 )
-# Shares the connections of external services between gateways. Its libraries come with it, but for those that every
+# Shares the connections of external services between gateways. Includes its libraries, except for those that every
 # Debian has.
 _CONNTRACKD = ("conntrackd", "conntrackd", "bookworm")
 _NETFILTER = (
@@ -68,11 +68,11 @@ own=$(dirname "$(readlink -f "$0")")/../conntrackd/usr
 for libraries in "$own"/lib/*-linux-gnu*; do :; done
 LD_LIBRARY_PATH=$libraries exec "$own/sbin/conntrackd" "$@"
 """
-NO_GVISOR = "no-gvisor"  # the file that says why there is none
+NO_GVISOR = "no-gvisor"  # the file with the reason why there is none
 
 
 def ensure() -> Path:
-    """The folder with `bin/*`, `cni/*`, `images/*.tar`, `machine-images/*`. Raises RuntimeError."""
+    """Return the folder with `bin/*`, `cni/*`, `images/*.tar`, `machine-images/*`. Raises RuntimeError."""
     containerd = fetch(*CONTAINERD).parent
     runc = fetch(*RUNC)
     packages = runc.parent.parent.parent
@@ -92,7 +92,7 @@ def ensure() -> Path:
 
 
 def _wireguard(folder: Path) -> None:
-    """Without it a node still works, and says that it cannot encrypt."""
+    """Without it a node still works, and reports that it cannot encrypt."""
     try:
         program = fetch(*WIREGUARD)
     except RuntimeError as error:
@@ -103,7 +103,7 @@ def _wireguard(folder: Path) -> None:
 
 
 def _conntrackd(folder: Path) -> None:
-    """Without it a node still works, and says that its connections are known to no other gateway."""
+    """Without it a node still works, and reports that it does not share connections."""
     try:
         program = fetch(*CONNTRACKD)
     except RuntimeError as error:
@@ -119,7 +119,7 @@ def _conntrackd(folder: Path) -> None:
 
 
 def _machines() -> None:
-    """Without them a node still works, and says of virtual machines that it has none."""
+    """Without them a node still works, and reports that it has no virtual machines."""
     try:
         machine_images.install(machine_images.ensure_tiny())
     except RuntimeError as error:
@@ -127,7 +127,7 @@ def _machines() -> None:
 
 
 def _old_containerd(folder: Path) -> None:
-    """In `debian12`; tests that want it say so when it is not there."""
+    """Link it in `debian12`; tests that need it skip with the reason when it is missing."""
     try:
         link(folder / "debian12", fetch(*OLD_CONTAINERD).parent)
     except RuntimeError as error:
@@ -135,7 +135,7 @@ def _old_containerd(folder: Path) -> None:
 
 
 def ensure_registry() -> Path:
-    """The registry alone, where `tarmac` looks for it. Raises RuntimeError when it cannot be had."""
+    """Get the registry alone, where `tarmac` finds it. Raises RuntimeError when it is unavailable."""
     place = cache_root() / "node" / "bin" / "docker-registry"
     link(place, fetch(*RUNC).parent.parent / "bin" / "docker-registry")
     return place
@@ -155,7 +155,7 @@ def _gvisor(folder: Path) -> dict[str, Path]:
 
 
 def link(place: Path, target: Path) -> None:
-    """Point a name at a part, at once even while somebody reads it."""
+    """Point a name at a part, atomically for readers."""
     place.parent.mkdir(parents=True, exist_ok=True)
     fresh = place.with_name(f".{place.name}.{os.getpid()}")
     fresh.symlink_to(target)

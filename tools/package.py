@@ -1,9 +1,9 @@
 """`python -m tools.package`: the Debian packages of a commit, in `dist`, the same bytes each time they are built.
 
-`tarmac` is built once for each system: libraries for the one Python that it has, and everything real that a node is
-made of. No bytecode is in it: that is made where it is installed. It recommends `tarmac-machines`
-(tools/machines_package.py), for virtual machines. `--without-parts` leaves out the programs and images of nodes, which
-are large, and the second package.
+`tarmac` is built once for each system: libraries for its one Python, and all third-party parts of a node. It contains
+no bytecode, which is made where it is installed. It recommends `tarmac-machines` (tools/machines_package.py), for
+virtual machines. `--without-parts` leaves out the programs and images of nodes, which are large, and the second
+package.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def own_system() -> str:
 
 
 def build(output: Path, system: str, parts: Path | None = None, *, fast: bool = False) -> Path:
-    """The package of a system; `parts`: the folder of a node's programs and images, if they are to be in it."""
+    """Build the package of a system; `parts`: the folder of a node's programs and images, if they are included."""
     output.mkdir(parents=True, exist_ok=True)
     final = output / f"tarmac_{__version__}_{system}_amd64.deb"
     python = SYSTEMS[system]
@@ -119,7 +119,7 @@ def depends(python: str) -> str:
 
 
 def _libraries(folder: Path, python: str) -> None:
-    """Wheels as they were locked, each checked by its hash, and Tarmac itself."""
+    """Install wheels from the lock file, each checked by its hash, and Tarmac itself."""
     with tempfile.TemporaryDirectory() as work:
         wanted = Path(work) / "requirements.txt"
         wanted.write_text(_locked(python))
@@ -137,7 +137,7 @@ def _libraries(folder: Path, python: str) -> None:
 
 @cache
 def _locked(python: str) -> str:
-    """What of the lock file a machine needs, with the hashes of every wheel."""
+    """Return the packages of the lock file that a machine needs, with the hashes of every wheel."""
     with tempfile.TemporaryDirectory() as work:
         wanted = Path(work) / "requirements.txt"
         extras = [word for extra in EXTRAS for word in ("--extra", extra)]
@@ -152,7 +152,7 @@ def _uv(action: str, *words: str) -> None:
 
 
 def _parts(folder: Path, parts: Path) -> None:
-    """Links into the cache become what they lead to. What a node works without may not be there."""
+    """Copy parts; links into the cache become files. Optional parts may be missing."""
     for name in (each for each in PARTS if (parts / each).exists()):
         shutil.copytree(parts / name, folder / name, ignore=partial(_left_out, name))
     for program in sorted((folder / "bin").iterdir()):

@@ -121,7 +121,7 @@ def _folder(path: Path) -> str:
 
 
 def breaches(found: dict[str, float], baseline: dict[str, float]) -> Iterator[str]:
-    """Parts that exceed their figure, or whose figure can be lowered."""
+    """Yield parts that exceed their figure, and figures that can be lowered."""
     for name, value in sorted(found.items()):
         limit = 0.0 if name.startswith("questions") else MAX_RATE
         allowed = max(limit, baseline.get(name, limit))

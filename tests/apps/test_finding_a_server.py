@@ -138,7 +138,7 @@ def test_commands_for_hosts_name_root_as_their_first_obstacle(
         Machine.__init__, "__defaults__", (tmp_path / "config.yaml", tmp_path / "data", tmp_path / "run")
     )
     monkeypatch.setenv("PATH", str(tmp_path))  # no containerd either: less important than root
-    os.seteuid(65534)  # the user nobody
+    os.seteuid(65534)  # an unprivileged user
     try:
         code = main([*command, *(["--data-dir", str(tmp_path / "data")] if "image" in command else [])])
     finally:

@@ -18,7 +18,7 @@ from tools.cache import ROOT
 
 pytestmark = [pytest.mark.root, pytest.mark.soak(minutes=2, only=True), pytest.mark.timeout(900)]
 MAX_BYTES = 350 << 20  # the clone with its history, the environment, caches, and the data
-USER = 65534  # the user nobody
+USER = 65534  # an unprivileged user
 _TIMEOUT = 600.0
 
 

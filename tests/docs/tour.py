@@ -33,7 +33,7 @@ _MASKS = (
     (r"\b(dfw|lhr|sea)-\d\b(?!-)", "<node>"),  # of equal nodes, any
     (r"\b\d{5}m\b", "<cpu>"),  # the machine's size
     (r"\b6\.1\.0-\d+-cloud-amd64\b", "<kernel>"),  # the current one of Debian
-    (r"(?<=\S) {2,}", "  "),  # columns are as wide as what is in them
+    (r"(?<=\S) {2,}", "  "),  # columns are as wide as their content
 )
 _BLOCK = re.compile(
     r"^(?P<indent> *)```console\n(?P<text>(?P=indent)\$ .*?)(?=^(?P=indent)```)", re.DOTALL | re.MULTILINE
@@ -41,7 +41,7 @@ _BLOCK = re.compile(
 
 
 def replayed(page: Path, terminal: Terminal) -> str:
-    """The page with the outputs that were seen now."""
+    """Return the page with the outputs of this run."""
 
     def seen(block: re.Match[str]) -> str:
         transcript = parse_text(page, textwrap.dedent(block["text"]))
@@ -53,7 +53,7 @@ def replayed(page: Path, terminal: Terminal) -> str:
 
 
 def comparable(text: str) -> str:
-    """Without what differs from run to run and from machine to machine."""
+    """Return the text without values that differ from run to run and from machine to machine."""
     masked = mask(text)
     for pattern, name in _MASKS:
         masked = re.sub(pattern, name, masked)

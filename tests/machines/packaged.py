@@ -41,7 +41,7 @@ def _folder(parts: Path) -> Path:
 
 
 def _inputs(parts: Path) -> Iterator[bytes]:
-    """Return a digest of all inputs; parts count by their place in the cache, which contains their version."""
+    """Yield all inputs; parts count by their place in the cache, which contains their version."""
     yield str(epoch()).encode()
     for name in _SOURCES:
         for file in _files(ROOT / name):

@@ -61,20 +61,20 @@ def test_a_failing_seed_prints_the_command_that_replays_it() -> None:
 
 
 def test_a_planted_bug_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Addresses are given out by somebody who never looks at what is held already."""
+    """The address book never learns of addresses in use."""
     monkeypatch.setattr(AddressBook, "_changed", lambda _self, _old, _new: None)
     broken = {violation.rule for seed in (1, 3) for violation in trial(seed, TrialSettings(patience=300.0)).violations}
     assert "addresses-unique" in broken
 
 
 def found(seeds: Sequence[int], *rules: str) -> bool:
-    """Whether a story breaks these rules. The seeds are some of the first forty that meet the planted defect."""
+    """Return true if histories break these rules. The seeds are some of the first forty that hit the planted defect."""
     stories = ({each.rule for each in trial(seed, TrialSettings(patience=60.0)).violations} for seed in seeds)
     return any({*rules} <= broken for broken in stories)
 
 
 def test_a_scheduler_that_counts_one_place_too_many_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A class takes one container more than it has places for."""
+    """A class takes one container more than its capacity."""
     right = qosclasses._limits  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(qosclasses, "_limits", lambda *asked: tuple((place, most + 1) for place, most in right(*asked)))
     monkeypatch.setattr(qosclasses.ClassOffer, "full", lambda *_: 0)
@@ -82,7 +82,7 @@ def test_a_scheduler_that_counts_one_place_too_many_is_found(monkeypatch: pytest
 
 
 def test_a_scheduler_that_gives_a_processor_too_many_away_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who asks for CPUs of his own is counted as if he asked for one less."""
+    """A request for exclusive CPUs counts as one less."""
     right = demand.exclusive_peak
     monkeypatch.setattr(demand, "exclusive_peak", lambda spec: max(0, right(spec) - 1))
     assert found((18, 34, 35), "never-refused", "bound-once")

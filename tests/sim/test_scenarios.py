@@ -1,4 +1,4 @@
-"""Scenario files: those that ship play as they say; mistakes in one are told to its author."""
+"""Scenario files: those in the examples play as their text says; errors in one are reported to its author."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ ADDRESS = "192.168.122.200"
 
 
 async def prepare(cities: Cities, *gateways: str) -> None:
-    """Gateways that a manager has labelled, a class on their segment, a claim, a Service with two pods, the service."""
+    """Create labelled gateways, a class on their segment, a claim, a Service with two pods, and the ExternalService."""
     for node in gateways:
         await cities.nodes.patch(node, {"metadata": {"labels": {"submariner.io/gateway": "true"}}})
     offered = address_class(ranges=[{"cidr": "192.168.122.192/27"}], inbound={"policy": "FromTarget"})
@@ -166,7 +166,7 @@ def test_an_agent_that_ends_leaves_its_address_to_another_when_its_lease_ends() 
         leases = cities.fleet.relays.leases
         first = leases.carrier(ADDRESS)
         cities.fleet.end_agent(first)
-        assert leases.carrier(ADDRESS) == first, "the kernel goes on until the lease ends"
+        assert leases.carrier(ADDRESS) == first, "the kernel continues until the lease ends"
         await cities.wait(3)
         second = leases.carrier(ADDRESS)
         assert second not in ("", first)

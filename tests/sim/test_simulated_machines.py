@@ -1,4 +1,4 @@
-"""Virtual machines on simulated nodes boot before they are ready, panic when told to, and outlive who watches them."""
+"""Virtual machines on simulated nodes boot before they are ready, panic on request, and outlive their supervisor."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def place(stage: Stage, name: str = "vm", **annotations: str) -> None:
 
 
 async def told(stage: Stage) -> tuple[str, str, bool]:
-    """Phase, whether it is ready, and whether its container runs."""
+    """Return phase, readiness, and whether its container runs."""
     seen: Any = await stage.pod("vm")
     state = seen["status"].get("containerStatuses", [{"state": {}}])[0]["state"]
     return seen["status"]["phase"], conditions(seen).get("Ready", ""), "running" in state

@@ -1,4 +1,4 @@
-"""Simulated nodes do what nodes do: register, beat, run what is bound to them, and let go of it when asked."""
+"""Simulated nodes act like nodes: register, send heartbeats, run bound pods, and end them on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulated nodes with sizes, classes, devices and processors to give away: they judge pods as an agent does."""
+"""Simulated nodes with sizes, classes, devices and exclusive processors: they admit pods as an agent does."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_status_of_a_node_follows_from_its_configuration() -> None:
         ]
         reserved = {(each["resource"], each["for"]): each["amount"] for each in status["reservations"]}
         assert reserved == {("cpu", "system"): "1500m", ("memory", "system"): "1Gi"}
-        assert "cpu exclusive" not in (await stage.node("lhr-0"))["status"]["capacity"], "others are as they were"
+        assert "cpu exclusive" not in (await stage.node("lhr-0"))["status"]["capacity"], "other nodes are unchanged"
 
     on_small(story)
 

@@ -1,4 +1,4 @@
-"""The checker finds what it is there to find: each rule is shown a history that breaks it, and one that does not."""
+"""The checker detects violations: each rule gets a history that breaks it, and one that does not."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GROUP = "compute.datumapis.com"
 
 
 class Telling:
-    """Tells a checker a story, object by object."""
+    """Gives a history to a checker, object by object."""
 
     def __init__(self) -> None:
         self.checker = Checker(safety())
@@ -30,7 +30,7 @@ class Telling:
         self._present: dict[tuple[str, str], Entry] = {}
 
     def says(self, time: float, bucket: str, key: str, obj: JsonObject | None, revision: int = 0) -> Telling:
-        """The object is now like this, or gone."""
+        """Set the object's state, or delete it."""
         self._revision = revision or self._revision + 1
         old = self._present.get((bucket, key))
         document = obj or json.loads(old.raw if old else b"{}")
@@ -73,7 +73,7 @@ def node(ready: str = "True") -> JsonObject:
 
 
 def machine(restarts: int, ended: str = "", *, waits: bool = False) -> JsonObject:
-    """A virtual machine after so many restarts, which tells of an end at a time."""
+    """A virtual machine after so many restarts, with the time of its last end."""
     made = pod("dfw-0")
     made["spec"]["runtimeClassName"] = "vm"
     last = {"lastState": {"terminated": {"reason": "GuestPanicked", "finishedAt": ended}}} if ended else {}
@@ -228,7 +228,7 @@ def test_a_class_beyond_its_quota() -> None:
     assert story.says(3, PODS, "ns/c", pod(annotations=SLOW)).broken == ["quota-holds"]
     fast = dict.fromkeys(SLOW, "fast")
     assert story.says(4, PODS, "ns/d", pod(annotations=fast)).broken == ["quota-holds", "quota-holds"]
-    assert story.says(5, PODS, "ns/e", pod()).broken == ["quota-holds", "quota-holds"], "it asks for no class"
+    assert story.says(5, PODS, "ns/e", pod()).broken == ["quota-holds", "quota-holds"], "it requests no class"
 
 
 def test_a_node_called_silent_before_its_lease_has_run_out() -> None:
@@ -265,7 +265,7 @@ def rolled(city: str, image: str, *, ready: bool = True) -> JsonObject:
 
 
 def seven_days() -> Telling:
-    """Four cities that have run the first release for long."""
+    """Four cities that have run the first release for a week."""
     story = Telling()
     for city in "ABCD":
         location = {"spec": {"topology": {"topology.datum.net/city-code": city}}}
@@ -295,5 +295,5 @@ def test_a_failed_revision_goes_no_further() -> None:
     story.says(1002, DEPLOYMENTS, "ns/A", rolled("A", "1"))
     failed = {"revision": revision_in(in_waves("2")), "rollout": {"failure": {"city": "A"}}}
     story.says(1003, WORKLOADS, "ns/w", in_waves("2", **failed))
-    assert story.says(1010, DEPLOYMENTS, "ns/B", rolled("B", "2", ready=False)).broken == [], "it was on its way"
+    assert story.says(1010, DEPLOYMENTS, "ns/B", rolled("B", "2", ready=False)).broken == [], "it was in progress"
     assert story.says(1100, DEPLOYMENTS, "ns/C", rolled("C", "2", ready=False)).broken == ["waves-hold", "waves-hold"]

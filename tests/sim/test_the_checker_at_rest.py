@@ -1,4 +1,4 @@
-"""What must hold when nothing goes wrong any more: each rule is shown a world that breaks it, and one that does not."""
+"""Rules of a world without faults: each gets a world that breaks it, and one that does not."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def counted(number: int, **said: str) -> JsonObject:
 
 
 class Quiet:
-    """A world at rest: one workload in one city with one instance, everything as it should be."""
+    """A world at rest: one workload in one city with one instance, without an error."""
 
     def __init__(self) -> None:
         self.mirror = Mirror()
@@ -77,7 +77,7 @@ def test_a_world_at_rest_lacks_nothing_and_tells_no_lie() -> None:
 def test_a_machine_that_is_stopped_has_no_pod_and_is_not_ready() -> None:
     quiet = Quiet()
     quiet.instance["spec"] = {"runtime": {"virtualMachine": {"running": False}}}
-    assert "web-0: Ready is True (X: None)" in quiet.unmet(), "it is to be stopped, and runs"
+    assert "web-0: Ready is True (X: None)" in quiet.unmet(), "it shall be stopped, and runs"
     _not_ready(quiet)
     assert any("has 1 instances and 1 pods" in each for each in quiet.unmet())
     quiet.forget(PODS, "web-0")

@@ -1,4 +1,4 @@
-"""Simulated nodes do to pods what real nodes do: resizes, readiness gates, probes, images, events, restarts."""
+"""Simulated nodes treat pods like real nodes: resizes, readiness gates, probes, images, events, restarts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def condition(obj: JsonObject, kind: str) -> JsonObject:
 
 
 async def reasons(stage: Stage, name: str) -> dict[str, int]:
-    """How often events of each reason were counted for a pod."""
+    """Return the counts of a pod's events by reason."""
     found: dict[str, int] = {}
     for each in (await stage.user.resource(EVENTS).list("default")).items:
         if each["involvedObject"]["name"] == name:

@@ -1,4 +1,4 @@
-"""Time in a simulated world: it jumps when everybody waits, and nothing else moves it."""
+"""Time in a simulated world: it jumps when all tasks wait, and at no other moment."""
 
 from __future__ import annotations
 

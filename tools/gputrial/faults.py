@@ -1,4 +1,4 @@
-"""A GPU that is wanted twice, and kill -9 of plugin, agent and sandbox while it is held, waited for and handed over."""
+"""A GPU that two instances want, and kill -9 of plugin, agent and sandbox before, during and after its hand-over."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ NAME: Final = "registry.local/tarmac/gpu-trial:1"
 PYTHON: Final = "/usr/bin/python3"
 _TOOLS: Final = ("/usr/bin/dash", "/usr/bin/ls", "/usr/bin/sleep", "/usr/bin/env", "/usr/bin/cat")
 _SLEEP: Final = ("sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done")
-"""Ends at once when asked to: the first process of a container has no default action for SIGTERM."""
+"""Ends at once on SIGTERM: the first process of a container has no default action for it."""
 _LEFT_OUT: Final = re.compile(r"/(test|idlelib|tkinter|ensurepip|__pycache__|config-3)")
 
 

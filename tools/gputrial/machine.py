@@ -21,11 +21,11 @@ _READY_TIMEOUT: Final = 120.0
 
 
 class TrialFailed(Exception):
-    """A step that everything after it needs did not succeed."""
+    """A required step failed."""
 
 
 class Machine:
-    """One machine. `kubectl` is a path; nothing is waited for once `seconds` have passed."""
+    """One machine. `kubectl` is a path; all waits end once `seconds` have passed."""
 
     def __init__(self, kubectl: str, seconds: float) -> None:
         self.kubectl_path = kubectl
@@ -36,7 +36,7 @@ class Machine:
             self.environment.pop(name, None)
 
     def install(self, package: Path) -> str:
-        """Install the package; return what dpkg said if its dependencies are not all there. Raises TrialFailed."""
+        """Install the package; return the output of dpkg if dependencies are missing. Raises TrialFailed."""
         done = run("dpkg", "-i", str(package))
         if done.returncode == 0:
             return ""
@@ -48,7 +48,7 @@ class Machine:
 
     def start(self) -> float:
         """Run `tarmac up` with one real city; return the seconds until it is ready. Raises TrialFailed."""
-        self.stop()  # what an earlier trial left would be measured, too
+        self.stop()  # leftovers of an earlier trial would be measured, too
         began = time.monotonic()
         DATA.mkdir(mode=0o700, parents=True, exist_ok=True)
         words = [
@@ -67,7 +67,7 @@ class Machine:
     READY = '{.status.conditions[?(@.type=="Ready")].status}'
 
     def stop(self) -> None:
-        """Take everything away."""
+        """Remove everything."""
         run("tarmac", "down", f"--data-dir={DATA}", environment=self.environment)
 
     def kubectl(self, *words: str, text: str | None = None, timeout: float = 60) -> subprocess.CompletedProcess[str]:
@@ -76,7 +76,7 @@ class Machine:
         return run(self.kubectl_path, *words, text=text, environment=self.environment, timeout=allowed)
 
     def tarmac(self, *words: str) -> str:
-        """Return what a verb prints, both streams."""
+        """Return the output of a verb, both streams."""
         done = run("tarmac", *words, environment=self.environment)
         return done.stdout + done.stderr
 
@@ -101,7 +101,7 @@ class Machine:
         ).stdout.strip()
 
     def inside(self, pod: str, *words: str, timeout: float = 300) -> str:
-        """Return what a command in a pod prints; empty if it failed."""
+        """Return the output of a command in a pod; empty if it failed."""
         done = self.kubectl("exec", pod, "--", *words, timeout=timeout)
         return done.stdout if done.returncode == 0 else ""
 
@@ -172,7 +172,7 @@ def run(
 
 
 def missing_here(tools: Sequence[str]) -> list[str]:
-    """Return why the trial cannot run on this machine."""
+    """Return the reasons why the trial cannot run on this machine."""
     found = [] if os.geteuid() == 0 else ["it needs root"]
     if not Path("/proc/driver/nvidia/version").exists():
         found.append("NVIDIA's driver is not loaded")

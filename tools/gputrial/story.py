@@ -22,7 +22,7 @@ _CLEANED: Final = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
 
 
 def workload(name: str, resource: str, **annotations: str) -> dict[str, Any]:
-    """A Workload with one instance that asks for one GPU."""
+    """A Workload with one instance that requests one GPU."""
     sandbox = {"containers": [{"name": "main", "image": image.NAME}]}
     amounts = {"cpu": "2", "memory": "8Gi", **({resource: "1"} if resource else {})}
     runtime = {"resources": {"instanceType": "datumcloud/d1-custom", "requests": amounts}, "sandbox": sandbox}
@@ -101,7 +101,7 @@ class Story:
         return pod
 
     def measure(self, pod: str) -> None:
-        """The same program outside and inside, in turns: a clock or a temperature that drifts is in both."""
+        """Run the same program outside and inside, in turns: a drifting clock or temperature affects both."""
         environment = {name: value for name, value in os.environ.items() if name not in _CLEANED}
         outside, inside = list[dict[str, Any]](), list[dict[str, Any]]()
         for _ in range(ROUNDS):
@@ -124,7 +124,7 @@ class Story:
             self.rows.judge(what, found, f"{'≥' if sign > 0 else '≤'} {bar}", good=good)
 
     def refusals(self) -> None:
-        """Containers without a GPU have nothing of it, and a wrong class is refused."""
+        """Containers without a GPU have no access to it, and a wrong class is rejected."""
         machine, rows = self.machine, self.rows
         refused = machine.apply(workload("wrong", self.resource, **{"compute.datumapis.com/runtime-class": "gvisor"}))
         rows.show("a Workload that names gvisor is refused", true=refused.returncode != 0, found=refused.stderr)

@@ -1,4 +1,4 @@
-"""Files about a machine: what explains a failure of a trial that cannot be repeated at once."""
+"""Files about a machine, to explain a failure of a trial that cannot be repeated at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MAX_BYTES: Final = 12 << 20
 
 
 def survey(folder: Path) -> None:
-    """Write what these commands print. A machine without one of them is a finding, not a failure."""
+    """Write the output of these commands. A missing command is a finding, not a failure."""
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "survey.txt", "w") as file:
         for command in _COMMANDS:

@@ -1,4 +1,4 @@
-"""Rows of the trial, their bars, and the table. Every row writes the file anew: a trial may end at any time."""
+"""Rows of the trial, their limits, and the table. Every row writes the file again: a trial may end at any time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass
 class Rows:
-    """The rows so far. A row without a bar only tells."""
+    """The rows so far. A row without a limit only informs."""
 
     rows: list[tuple[str, str, str, str]] = field(default_factory=list[tuple[str, str, str, str]])
     file: Path | None = None
@@ -18,16 +18,16 @@ class Rows:
         self._add(what, found, "", "")
 
     def judge(self, what: str, found: str, bar: str, *, good: bool) -> None:
-        """Add a figure with its bar."""
+        """Add a figure with its limit."""
         self._add(what, found, bar, "ok" if good else "MISSED")
 
     def show(self, what: str, *, true: bool, found: str = "") -> None:
-        """Add a statement that has to be true."""
+        """Add a statement that must be true."""
         self._add(what, found or ("yes" if true else "no"), "", "ok" if true else "FAILED")
 
     @property
     def good(self) -> bool:
-        """Return True if nothing failed and every bar is met."""
+        """Return True if no step failed and every limit is met."""
         return all(verdict in ("", "ok") for *_, verdict in self.rows)
 
     def table(self) -> str:

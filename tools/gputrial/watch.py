@@ -1,6 +1,6 @@
 """Watches during the whole trial how many sandboxes have each GPU, by gVisor's own list of containers.
 
-It asks neither Tarmac nor containerd: a container that either has forgotten, and that still runs, counts.
+It uses neither Tarmac nor containerd: a running container that either has lost counts, too.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class HolderWatch:
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End after the present sample."""
+        """End after the current sample."""
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join(_TIMEOUT)
