@@ -1,1 +1,1 @@
-"""What Tarmac costs, beside yardsticks measured in the same run: `make bench`."""
+"""The costs of Tarmac, beside yardsticks measured in the same run: `make bench`."""

@@ -1,8 +1,7 @@
 """`make bench`: measure Tarmac, the yardsticks, and with PEERS=1 the real kube-apiserver, all in one run.
 
-Rates on shared machines are not stable, so CPU per request stands beside every rate and promises are about CPU and
-about ratios to a yardstick of the same run. Every load is repeated and the median is judged. Exits 1 when a promise is
-broken.
+Rates on shared machines are not stable, so every rate comes with CPU per request, and promises are about CPU and about
+ratios to a yardstick of the same run. Every load is repeated and the median counts. Exits 1 when a promise is broken.
 """
 
 from __future__ import annotations
@@ -37,8 +36,9 @@ from tests.dashboard.browser import CHROMIUM
 from tests.support.etcd import EtcdCluster, find_etcd
 
 NULL_HANDLER_US = 12.0
-"""What a null handler takes on the machine that the promises are made for. A machine on which it takes longer, or the
-same machine on a busy day, is given as much more for each promise of CPU time."""
+"""CPU time of a null handler on the reference machine of the promises. A slower machine, or a busier day, scales
+each promise of CPU time up.
+"""
 
 
 def main() -> int:
@@ -118,7 +118,7 @@ def _dashboard_rows(directory: Path, repeat: int) -> list[Row]:
 
 
 def _keep_bytecode(directory: Path) -> None:
-    """Programs that are installed have their bytecode; one that compiles itself at every start is another program."""
+    """Keep bytecode, as installed programs do; without it each start would compile the program."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPYCACHEPREFIX"] = str(directory)
 

@@ -1,4 +1,4 @@
-"""What a backup costs those who write meanwhile, and how long a restore takes until the server serves again."""
+"""The cost of a backup for concurrent writers, and the time of a restore until the server serves again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TARMAC = (sys.executable, "-m", "tarmac.apps.main")
 
 
 def backup_rows(directory: Path, repeat: int, say: Callable[[str], None]) -> Iterator[Row]:
-    """On SQLite, as `init` begins."""
+    """On SQLite, the default of `init`."""
     folder = directory / "backups"
     folder.mkdir()
     file, data = folder / "backup", f"--data-dir={folder / 'data'}"
@@ -49,7 +49,7 @@ def backup_rows(directory: Path, repeat: int, say: Callable[[str], None]) -> Ite
 
 
 async def _measure(subject: Subject, repeat: int, flags: list[str]) -> tuple[list[float], list[float], list[float]]:
-    """p99 of small loads without and with a backup under way, in turns; seconds of each backup."""
+    """p99 of small loads without and with a running backup, in turns; seconds of each backup."""
     await scenarios.make_namespace(subject, _NAMESPACE)
     await scenarios.create(subject, _NAMESPACE, "kept", _OBJECTS, 64, size=1250)
     quiet: list[float] = []
@@ -74,7 +74,7 @@ async def _p99(subject: Subject, prefix: str) -> float:
 
 
 def _restore(flags: list[str]) -> dict[str, float]:
-    """Seconds of each step, `build` being the copying."""
+    """Seconds of each step; `build` is the copying."""
     steps = {"the program's own start": perf_counter()}
     with subprocess.Popen([*_TARMAC, "restore", *flags], stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None

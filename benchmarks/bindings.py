@@ -1,10 +1,10 @@
-"""The scheduler's rate: pods that wait, nodes that are there, one Binding each until every pod has its node.
+"""The scheduler's rate: waiting pods, existing nodes, one Binding each until every pod has its node.
 
-`python -m benchmarks.bindings NODES PODS KIND` does it once in a process of its own, so that runs do not inherit each
-other's memory, and prints a line of JSON. The kind is `plain`; or `classed`, for pods that ask for classes and CPUs to
-themselves; or `crowded`, for the same while a class is nine tenths full. The composition is that of `tarmac server`:
-SQLite store, RBAC (the scheduler acts under its own role), audit, validation. Nodes and pods exist before the scheduler
-starts; the clock runs from its first binding to the last, and every binding is durable when it counts.
+`python -m benchmarks.bindings NODES PODS KIND` runs once in a process of its own, so that runs do not inherit each
+other's memory, and prints a line of JSON. The kind is `plain`; or `classed`, for pods that request classes and
+exclusive CPUs; or `crowded`, for the same while a class is nine tenths full. The composition is that of `tarmac
+server`: SQLite store, RBAC (the scheduler acts under its own role), audit, validation. Nodes and pods exist before the
+scheduler starts; the clock runs from its first binding to the last, and every binding is durable when it counts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Kind = Literal["plain", "classed", "crowded"]
 BUCKET = "core/pods"
 AT_ONCE = 200
 CPUS = 32
-OURS = b'"name":"pod-'  # not of those that were there before
+OURS = b'"name":"pod-'  # not of earlier objects
 POLL_SECONDS = 0.01
 
 
@@ -56,12 +56,12 @@ class Bound(msgspec.Struct):
 
     @property
     def cpu_us(self) -> float:
-        """CPU of the process for each pod: deciding, writing, and following what was written."""
+        """CPU of the process for each pod: deciding, writing, and processing the events."""
         return self.cpu_seconds / self.pods * 1e6
 
 
 def bind(nodes: int, pods: int, kind: Kind = "plain") -> Bound:
-    """One run in a fresh process."""
+    """Run once in a fresh process."""
     command = [sys.executable, "-m", "benchmarks.bindings", str(nodes), str(pods), kind]
     return msgspec.json.decode(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout, type=Bound)
 
@@ -124,7 +124,7 @@ async def _in_batches(make: Callable[[int], Awaitable[Any]], count: int) -> None
 
 
 async def _join(client: Client, node: dict[str, Any]) -> None:
-    """A node registers; the taint that every new node gets is taken away, as the node controller does."""
+    """Register a node; remove the taint of every new node, as the node controller does."""
     await client.resource(NODES).create(node)
     await client.resource(NODES).patch(node["metadata"]["name"], {"spec": {"taints": None}})
 
@@ -133,7 +133,7 @@ def _node(number: int, places: int) -> dict[str, Any]:
     name = f"node-{number}"
     labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": f"zone-{number % 10}"}
     amounts = {"cpu": str(CPUS), "memory": "128Gi", "pods": "250"}
-    if places:  # a hundred nodes have to take a quarter of the pods on CPUs of their own
+    if places:  # a hundred nodes must take a quarter of the pods on exclusive CPUs
         amounts = {"cpu": str(4 * CPUS), "memory": "128Gi", "pods": "500"}
     return {
         "metadata": {"name": name, "labels": labels},
@@ -157,7 +157,7 @@ def _pod(number: int, kind: Kind) -> dict[str, Any]:
 
 
 def main() -> int:
-    """One run; the result on stdout."""
+    """Run once; print the result."""
     sys.setswitchinterval(0.0005)
     nodes, pods, kind = int(sys.argv[1]), int(sys.argv[2]), cast("Kind", sys.argv[3])
     with tempfile.TemporaryDirectory(prefix="tarmac-bindings-") as directory:

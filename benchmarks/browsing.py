@@ -1,7 +1,7 @@
-"""What the dashboard takes in a real Chromium: until it shows something, of the browser's time, of its memory.
+"""The dashboard's costs in a real Chromium: time until it shows content, the browser's CPU time, and memory.
 
-Each opening is a new browser with an empty cache, let in by the session of the first: the time is from the navigation
-to the frame in which the thing is there, by the browser's own clock.
+Each run opens a new browser with an empty cache and the session of the first: the time is from the navigation to the
+frame that shows the content, by the browser's own clock.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from playwright.sync_api import Page
 from tests.dashboard.browser import browser_page, dashboard
 
 _SESSION = "tarmac-session"
-# When an element is first there, and every task that kept the page from answering.
+# Records when an element first appears, and every task that blocked the page.
 _OBSERVE = """(selector) => {
   window.tasks = [];
   new PerformanceObserver((list) => list.getEntries().forEach((each) => window.tasks.push(each.duration)))
@@ -41,7 +41,7 @@ _SCROLL = """(seconds) => new Promise((done) => {
   };
   requestAnimationFrame(step);
 })"""
-# Milliseconds from an action to the frame in which the list shows its outcome.
+# Returns milliseconds from an action to the frame in which the list shows its result.
 _ACT = """async (action) => {
   const frame = () => new Promise((done) => requestAnimationFrame(done));
   const count = () => document.querySelector("main .filter .muted")?.textContent;
@@ -73,7 +73,7 @@ _LOADED = """() => performance.getEntriesByType("resource").concat(performance.g
 
 
 class Dashboard:
-    """`tarmac dashboard` that runs, and a session that lets browsers in."""
+    """A running `tarmac dashboard`, and a session for browsers."""
 
     def __init__(self, address: str) -> None:
         self._base = address.partition("#")[0]
@@ -84,7 +84,7 @@ class Dashboard:
 
     @contextmanager
     def opened(self, fragment: str, selector: str, timeout: float = 60) -> Generator[Page]:
-        """A new browser at a view, once the view has something."""
+        """Yield a new browser at a view, once the view has content."""
         with browser_page() as page:
             page.add_init_script(f"sessionStorage.setItem({_SESSION!r}, {json.dumps(self._session)})")
             page.add_init_script(f"({_OBSERVE})({json.dumps(selector)})")
@@ -93,51 +93,51 @@ class Dashboard:
             yield page
 
     def milliseconds(self, fragment: str, selector: str) -> float:
-        """From opening a view until it has something."""
+        """Return the time from opening a view until it has content."""
         with self.opened(fragment, selector) as page:
             return appeared(page)
 
 
 @contextmanager
 def dashboard_of(kubeconfig: Path) -> Generator[Dashboard]:
-    """One on a planet."""
+    """A dashboard of a planet."""
     with dashboard(kubeconfig) as address:
         yield Dashboard(address)
 
 
 def appeared(page: Page) -> float:
-    """Milliseconds until the view had something."""
+    """Return the milliseconds until the view had content."""
     page.wait_for_timeout(50)  # the frame after
     return page.evaluate("window.appeared")
 
 
 def loaded_bytes(page: Page) -> int:
-    """What came over the wire of the page itself, as packed as it came."""
+    """Return the transferred bytes of the page itself, compressed as sent."""
     return page.evaluate(_LOADED)
 
 
 def longest_task(page: Page) -> float:
-    """Milliseconds; 0 when none was long enough to be counted, which is 50."""
+    """Return milliseconds; 0 when none was long enough to be counted, which is 50."""
     return max(page.evaluate("window.tasks"), default=0.0)
 
 
 def forget_tasks(page: Page) -> None:
-    """What was so far was the opening."""
+    """Reset the tasks after opening."""
     page.evaluate("window.tasks = []")
 
 
 def frames_while_scrolling(page: Page, seconds: float) -> float:
-    """Frames in a second."""
+    """Return the frames per second."""
     return page.evaluate(_SCROLL, seconds)
 
 
 def milliseconds_of(page: Page, action: str) -> float:
-    """Of `sort` or `filter` in the list that is open, or of opening it by its fragment."""
+    """Return the milliseconds of `sort` or `filter` in the open list, or of opening it by its fragment."""
     return page.evaluate(_ACT, action)
 
 
 def heap_mb(page: Page) -> float:
-    """Of JavaScript, after what nobody needs has gone."""
+    """Return the heap of JavaScript, after garbage collection."""
     devtools: Any = page.context.new_cdp_session(page)
     devtools.send("HeapProfiler.collectGarbage")
     devtools.send("Performance.enable")
@@ -146,5 +146,5 @@ def heap_mb(page: Page) -> float:
 
 
 def hide(page: Page) -> None:
-    """Another tab is looked at."""
+    """Bring another tab to the front."""
     page.evaluate(_HIDE)

@@ -1,7 +1,7 @@
-"""The same machine by hand: QEMU with the arguments that the agent gives it, and nothing of Tarmac around it.
+"""The same machine by hand: QEMU with the agent's arguments, without Tarmac around it.
 
-Disks, seed and tap are alike; the tap is in a network namespace, from which the guest's port is asked until it answers.
-What is prepared for it is not measured: the clock runs from the start of the process.
+Disks, seed and tap are alike; the tap is in a network namespace, from which the guest's port is polled until it
+responds. Preparations are not measured: the clock runs from the start of the process.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ASK_SECONDS, _PATIENCE = 0.05, 300.0
 
 @dataclass(frozen=True)
 class Started:
-    """A machine whose port answers."""
+    """A machine with a responding port."""
 
     seconds: float
     pid: int
@@ -46,7 +46,7 @@ class Started:
 
 @contextmanager
 def by_hand(parts: MachineParts, accelerator: Accelerator, folder: Path, *, screen: bool = True) -> Generator[Started]:
-    """One machine, from its start until its ssh answers; ended afterwards. Without a screen it has no VNC."""
+    """Start one machine, wait for its ssh, and end it afterwards. Without a screen it has no VNC."""
     with ExitStack() as stack:
         lab = Lab()
         stack.callback(lab.close)
@@ -61,7 +61,7 @@ def by_hand(parts: MachineParts, accelerator: Accelerator, folder: Path, *, scre
         stack.callback(process.kill)
         while not lab.inside(network, _answers):
             assert process.poll() is None, "QEMU has ended"
-            assert perf_counter() - began < _PATIENCE, "no ssh answers"
+            assert perf_counter() - began < _PATIENCE, "ssh does not respond"
             sleep(_ASK_SECONDS)
         yield Started(perf_counter() - began, process.pid)
 
@@ -69,7 +69,7 @@ def by_hand(parts: MachineParts, accelerator: Accelerator, folder: Path, *, scre
 def _prepared(
     parts: MachineParts, accelerator: Accelerator, folder: Path, lab: Lab, network: Path, stack: ExitStack
 ) -> tuple[list[str], list[int]]:
-    """The command, and the files that it inherits."""
+    """Return the command, and the files that it inherits."""
     boot, seed = folder / "boot.img", folder / "seed.iso"
     with boot.open("wb") as file:
         file.truncate(_BOOT_BYTES)

@@ -1,8 +1,8 @@
-"""Nodes with classes and CPUs to give away, and pods that ask for them, for the scheduler's rate.
+"""Nodes with classes and exclusive CPUs, and pods that request them, for the scheduler's rate.
 
-Every node offers two types of four classes; one class has a capacity. Half of the pods ask for a class, each of the
-eight in turn, and another quarter for two CPUs to themselves. When the class with a capacity is to be nearly full, one
-pod on each of nine nodes in ten takes all its places there.
+Every node offers two types of four classes; one class has a capacity. Half of the pods request a class, each of the
+eight in turn, and another quarter two exclusive CPUs. To fill the class with a capacity nearly, one pod on each of nine
+nodes in ten takes all its places there.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _ASKED: Final = [(kind, name) for kind, names in CLASSES.items() for name in nam
 
 
 def places(nodes: int, pods: int) -> int:
-    """Of the limited class on each node: a tenth of the nodes has room for all pods that ask for it, and some more."""
+    """Return the places of the limited class on each node: a tenth of the nodes has room for all its pods, and more."""
     return -(-pods * 11 // (16 * nodes)) + 1
 
 
 def status(capacity: int) -> dict[str, Any]:
-    """What a node says beyond its amounts."""
+    """Return the additional fields of a node's status."""
     return {
         "containerClassResources": [
             {"name": kind, "classes": [_offered(kind, name, capacity) for name in names]}
@@ -33,12 +33,12 @@ def status(capacity: int) -> dict[str, Any]:
 
 
 def given_away(cpus: int) -> dict[str, str]:
-    """What stands in its capacity."""
+    """Return the additional entries of its capacity."""
     return {CPU_EXCLUSIVE: str(cpus)}
 
 
 def ask(pod: dict[str, Any], number: int) -> dict[str, Any]:
-    """The pod with what the pod of this number asks for."""
+    """Return the pod with the requests of the pod of this number."""
     if number % 2 == 0:
         kind, name = _ASKED[number // 2 % len(_ASKED)]
         pod["metadata"]["annotations"] = {default_annotation(kind): name}
@@ -49,7 +49,7 @@ def ask(pod: dict[str, Any], number: int) -> dict[str, Any]:
 
 
 def filler(number: int, capacity: int) -> dict[str, Any]:
-    """A pod that has a node, and all places of the limited class there."""
+    """Return a pod with a node, which takes all places of the limited class there."""
     kind, name = LIMITED
     containers = [{"name": f"c{each}", "image": "registry.example/app:1"} for each in range(capacity)]
     return {

@@ -1,4 +1,4 @@
-"""What is promised about the dashboard, the network question and reading logs, as rows."""
+"""Promises about the dashboard, the network question and reading logs, as rows."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _small(directory: Path, repeat: int) -> list[Row]:
 
 
 def _hundred(directory: Path, repeat: int) -> list[Row]:
-    """The first picture of a large planet, cold."""
+    """Measure the first picture of a large planet, cold."""
     flags = ("--runtime", "sim", "--cities", ",".join(list(CITY_CODES)[:HUNDRED]), "--sim-nodes", "1")
     with (
         TarmacProcess(directory / "hundred", *flags, command="up") as planet,
@@ -85,7 +85,7 @@ def _hundred(directory: Path, repeat: int) -> list[Row]:
 
 
 def _idle(directory: Path) -> list[Row]:
-    """On a server that has nothing else to do, so that a thousandth of a core can be seen."""
+    """Measure on an idle server, so that a thousandth of a core is visible."""
     with TarmacProcess(directory / "idle") as server, dashboard_of(server.kubeconfig) as page:
         time.sleep(5)
         without = _core(server)
@@ -143,7 +143,7 @@ def _large(planet: TarmacProcess, repeat: int, say: Say) -> list[Row]:
 
 
 def _listed(page: Dashboard) -> dict[str, float]:
-    """Milliseconds to come back to the list, to sort it and to filter it."""
+    """Return the milliseconds to come back to the list, to sort it and to filter it."""
     with page.opened("#/instances", "tbody tr") as opened:
         opened.get_by_text(f"{RESTING + ROLLED} of {RESTING + ROLLED}").wait_for()
         opened.evaluate("location.hash = '#/workloads'")
@@ -163,7 +163,7 @@ def _rollout(planet: TarmacProcess, page: Dashboard, say: Say) -> tuple[float, f
         forget_tasks(opened)
         say("rolling out")
         template: dict[str, Any] = {"metadata": {"annotations": {"rolled": "out"}}}
-        # All at once, which is the most that a page can be told of at a time.
+        # All at once, the highest rate of changes for a page.
         patch = json.dumps(
             {"spec": {"rollout": {"maxUnavailable": "100%", "waves": "AllAtOnce"}, "template": template}}
         )
@@ -202,7 +202,7 @@ def _question(planet: TarmacProcess, repeat: int) -> list[Row]:
 
 
 def _commands(planet: TarmacProcess, command: list[str], repeat: int) -> list[float]:
-    """Milliseconds of each run but the first, which compiles the program."""
+    """Return the milliseconds of each run but the first, which compiles the program."""
     environment, found = compiled(planet.data_dir / "compiled"), list[float]()
     for _ in range(repeat + 1):
         begun = time.perf_counter()
@@ -236,7 +236,7 @@ def _timed(http: requests.Session, url: str) -> float:
 
 @contextmanager
 def _waiting(http: requests.Session, url: str) -> Generator[list[float]]:
-    """How long small requests take, one after the other."""
+    """Yield the times of small requests, one after the other."""
     over, waits = threading.Event(), [0.0]
 
     def ask() -> None:
@@ -255,7 +255,7 @@ def _waiting(http: requests.Session, url: str) -> Generator[list[float]]:
 @contextmanager
 def _session(planet: TarmacProcess) -> Generator[requests.Session]:
     with requests.Session() as made:
-        made.trust_env = False  # or certificates that the environment names would be asked instead
+        made.trust_env = False  # otherwise certificates of the environment would be used
         made.verify = str(planet.data_dir / "pki" / "ca.crt")
         made.cert = planet.admin_credentials()
         yield made
@@ -266,7 +266,7 @@ def _named(body: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _policy(name: str, city: str) -> dict[str, Any]:
-    """For every instance in a city: everybody may come to one port."""
+    """A policy for every instance in a city: all clients may connect to one port."""
     selector = {"matchLabels": {"compute.datumapis.com/city-code": city}}
     spec = {"selector": selector, "ingress": [{"ports": [{"port": 80}]}]}
     header = {"apiVersion": "networking.datumapis.com/v1alpha", "kind": "NetworkPolicy"}

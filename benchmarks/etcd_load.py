@@ -1,10 +1,9 @@
 """The yardsticks for creates: one-object transactions on a local etcd.
 
-`create_rate` asks as fast as anybody can: requests are encoded beforehand down to their HTTP/2 frames, and answers are
-only scanned for the frame that ends a stream. That is etcd's own limit. `grpc_create_rate` asks through grpcio, as a
-program would that uses etcd from Python; requests are serialised beforehand and answers left as bytes. That is mostly
-the client's limit. Each transaction is what an API server sends for a create: compare the key's modification revision
-with zero, then put.
+`create_rate` sends as fast as possible: requests are encoded beforehand down to their HTTP/2 frames, and responses are
+only scanned for the frame that ends a stream. That is etcd's own limit. `grpc_create_rate` uses grpcio, as a Python
+program with etcd would; requests are serialised beforehand and responses left as bytes. That is mostly the client's
+limit. Each transaction is an API server's create: compare the key's modification revision with zero, then put.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ def create_transaction(key: bytes, value: bytes) -> bytes:
 
 
 def _grpc_message(message: bytes) -> bytes:
-    """With the prefix that gRPC puts before each message: uncompressed, so long."""
+    """Add the prefix that gRPC puts before each message: uncompressed, and the length."""
     return b"\x00" + struct.pack(">I", len(message)) + message
 
 

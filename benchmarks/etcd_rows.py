@@ -1,9 +1,9 @@
-"""What a server costs on etcd: its own CPU, and etcd's share apart.
+"""The cost of a server on etcd: its own CPU, and etcd's share apart.
 
-A server as people run it is measured first, its scheduler and controllers included: while nobody asks for anything,
-with its etcd beside what that takes alone, and while Pods are made and bound, which all of those follow. What is
-compared with the real kube-apiserver is a server alone, as that one is. Both run at the same time, each on an etcd of
-the same kind, and take turns, so that a busy moment of the machine hits both.
+First a server as users run it, with its scheduler and controllers: idle, with its etcd beside an etcd alone, and while
+Pods are created and bound, which all of them follow. The comparison with the real kube-apiserver uses a server alone,
+as that one is. Both run at the same time, each on an etcd of the same kind, and take turns, so that a busy moment of
+the machine affects both.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from tests.support.tarmac_process import TarmacProcess
 
 _NAMESPACE, _LISTED = "bench-etcd", "bench-etcd-list"
 _IDLE_ROUNDS, _IDLE_SECONDS = 12, 5.0
-_NULL_HANDLER_US = 12.0  # on the machine that promises are made for
+_NULL_HANDLER_US = 12.0  # on the reference machine of the promises
 
 
 @dataclass(frozen=True)
 class _Load:
-    """One kind of request. The promises are about CPU with etcd's share, and about ratios to the real thing."""
+    """One kind of request. The promises are about CPU with etcd's share, and about ratios to the real server."""
 
     what: str
     requests: int
@@ -65,7 +65,7 @@ _ONE = CONFIG_MAPS.format(_NAMESPACE) + "/warm-1"
 
 @dataclass
 class _Found:
-    """Of one load, run by run."""
+    """Results of one load, run by run."""
 
     server_us: list[float] = field(default_factory=list[float])
     etcd_us: list[float] = field(default_factory=list[float])
@@ -80,7 +80,7 @@ _Results = dict[str, _Found]
 
 
 def etcd_rows(directory: Path, repeat: int, with_peer: bool, say: Callable[[str], None]) -> Iterator[Row]:
-    """Measure, then tell."""
+    """Measure, then yield the rows."""
     binary = find_peer_etcd() or find_etcd()
     assert binary is not None, "no etcd: run python -m tools.fetch_etcd"
     with ExitStack() as stack:
@@ -168,12 +168,12 @@ async def _list(subject: Subject, times: int, accept: str = "application/json") 
 
 
 def _idle(server: int, etcd: int) -> tuple[float, float]:
-    """CPU milliseconds a second of a server that nobody asks, and of its etcd beyond what that takes alone.
+    """Return the CPU milliseconds a second of an idle server, and of its etcd beyond those of an etcd alone.
 
-    An etcd alone takes more in some minutes than in others, so the server is halted every other few seconds: no longer
+    An etcd alone uses more in some minutes than in others, so the server is halted every other few seconds: no longer
     than its leases hold.
     """
-    time.sleep(3)  # starting is over
+    time.sleep(3)  # the start is over
     took, beyond = list[float](), list[float]()
     for _ in range(_IDLE_ROUNDS):
         server_ms, with_it = _spent(server, etcd)

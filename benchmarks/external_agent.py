@@ -1,7 +1,7 @@
-"""An agent's part in external services, in a process of its own: what it weighs, and what it does while it is idle.
+"""An agent's part in external services, in a process of its own: its memory, and its CPU while it is idle.
 
-It has a real server, a real kernel and no containers: 30 Pods are objects, all of them sources of 100
-ExternalServices, whose 500 addresses the same node may carry. That is more than one node ever has to do.
+It has a real server, a real kernel and no containers: 30 Pods are objects, all of them sources of 100 ExternalServices,
+with 500 addresses that the same node may carry. That is more than one node ever has.
 
     unshare --net python -m benchmarks.external_agent measure SECONDS     prints figures as JSON
     python -m benchmarks.external_agent agent KUBECONFIG FOLDER MACHINE   is the agent, until it is ended
@@ -87,7 +87,7 @@ def agent_rows(say: Callable[[str], None], seconds: float = SECONDS) -> list[Row
 
 
 async def be_agent(kubeconfig: str, folder: Path, machine: str) -> None:
-    """The part of an agent that external services are, until cancelled."""
+    """Run the agent's part in external services, until cancelled."""
     share_one_heap()  # as an agent does
     folder.mkdir()
     flags = Flags(node_name=NODE, kubeconfig=Path(), root_dir=folder, node_labels={}, feature_gates={})
@@ -106,7 +106,7 @@ async def be_agent(kubeconfig: str, folder: Path, machine: str) -> None:
 
 
 async def measure(seconds: float) -> dict[str, float]:
-    """With nothing, with addresses to carry, and with all of it."""
+    """Measure without objects, with addresses to carry, and with all of it."""
     for words in ("link set lo up", f"address add {ADDRESS}/32 dev lo"):
         await asyncio.to_thread(subprocess.run, ["ip", *words.split()], check=True)
     with ExitStack() as stack:
@@ -120,11 +120,11 @@ async def measure(seconds: float) -> dict[str, float]:
         server = stack.enter_context(TarmacProcess(folder / "data", "--controllers=namespace"))
         transport = HttpTransport(load(str(server.kubeconfig)).http)
         client = Client(transport)
-        # Only controllers may say which addresses a Pod has.
+        # Only controllers may set the addresses of a Pod.
         uids = [uid async for uid in make_pods(client, Client(ActingAs(transport, controller_user("instance"))))]
         words = ["agent", str(server.kubeconfig), str(folder / "agent"), str(world.lab.machine(1))]
         command = [sys.executable, "-m", "benchmarks.external_agent", *words]
-        log = stack.enter_context((folder / "agent.log").open("ab"))  # it tells of each address
+        log = stack.enter_context((folder / "agent.log").open("ab"))  # it logs each address
         agent = await asyncio.to_thread(subprocess.Popen, command, cwd=ROOT, stderr=log)
         stack.callback(agent.wait)
         stack.callback(agent.kill)
@@ -149,7 +149,7 @@ async def measure(seconds: float) -> dict[str, float]:
 
 
 async def _core(pid: int, seconds: float) -> float:
-    """The CPU that a process uses, as a part of one core."""
+    """Return the CPU that a process uses, as a part of one core."""
     began, before = time.monotonic(), cpu_seconds([pid])
     await asyncio.sleep(seconds)
     return (cpu_seconds([pid]) - before) / (time.monotonic() - began)
@@ -161,7 +161,7 @@ async def _create(client: Client, target: Any, objects: list[JsonObject]) -> Non
 
 
 async def _told(client: Client) -> int:
-    """Whether the agent has said what it can do, which is when it is up."""
+    """Return 1 once the agent has reported its features, which means that it is up."""
     notes = (await client.resource(NODES).get(NODE))["metadata"].get("annotations") or {}
     return int(ANNOTATION_NODE_FACTS in notes)
 

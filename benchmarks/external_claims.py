@@ -1,7 +1,7 @@
 """Claims for fewer addresses than there are claims, while two processes of controllers race for each of them.
 
-A server on SQLite, as users run it, and every change of every claim and address looked at by a watch. A double bind is
-an address that two claims say is theirs, a claim whose address changes, or an address that goes from one to another.
+It uses a server on SQLite, as users run it, and a watch that checks every change of every claim and address. A double
+bind is an address of two claims, a claim whose address changes, or an address that moves from one claim to another.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ SERVICES, PODS_EACH, ADDRESSES = 100, 30, 500
 
 
 async def make_pods(client: Client, placing: Client) -> AsyncGenerator[str]:
-    """The Pods of the node, by uid. `placing` may say which addresses they have."""
+    """Create the Pods of the node, by uid. `placing` may set their addresses."""
     await client.resource(NODES).create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "default"}}
     await client.resource(SERVICE_ACCOUNTS).create(account)
@@ -45,7 +45,7 @@ def _pod(number: int) -> str:
 
 
 def _source(number: int) -> str:
-    return str(ip_network("192.168.124.0/22")[10 + number])  # none that anybody on the segment has
+    return str(ip_network("192.168.124.0/22")[10 + number])  # not used by any host of the segment
 
 
 def _transit(number: int) -> str:
@@ -53,7 +53,7 @@ def _transit(number: int) -> str:
 
 
 def gateways() -> Iterator[JsonObject]:
-    """One of each address; each ExternalService has as many as any other."""
+    """Return one for each address; each ExternalService has the same number."""
     me = {"name": NODE, "address": ADDRESS, "city": "DFW"}
     for number in range(ADDRESSES):
         rule = {
@@ -70,7 +70,7 @@ def gateways() -> Iterator[JsonObject]:
 
 
 def forwarders(uids: Iterable[str]) -> Iterator[JsonObject]:
-    """One of each ExternalService; all Pods are sources of each."""
+    """Return one for each ExternalService; all Pods are sources of each."""
     pods = list(enumerate(uids))
     for number in range(SERVICES):
         rules = [
@@ -100,7 +100,7 @@ def forwarders(uids: Iterable[str]) -> Iterator[JsonObject]:
 
 
 def _address(service: int, pod: int) -> int:
-    """The address that a Pod is seen under by an ExternalService."""
+    """Return the source address of a Pod for an ExternalService."""
     return service + pod % (ADDRESSES // SERVICES) * SERVICES
 
 

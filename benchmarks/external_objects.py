@@ -1,7 +1,7 @@
 """External services from the objects to the first byte: a server, its controllers and agents, and real packets.
 
-They are one process here, and pods are namespaces that are there before their objects say that they run, so what is
-measured is what external services add. It runs in a network namespace of its own, where nodes hear each other by
+They are one process here, and pods are namespaces that exist before their objects report them as running, so the result
+is the time that external services add. It runs in a network namespace of its own, where nodes hear each other by
 addresses of the loopback: `unshare --net python -m benchmarks.external_objects TIMES` prints seconds as JSON.
 """
 
@@ -49,7 +49,7 @@ from tests.datapath.segment import TARGET, Segment
 from tests.datapath.worlds import RealWorld, nic
 from tools.cache import ROOT
 
-NODES = (1, 2, 3)  # the first has the pods, the others are gateways
+NODES = (1, 2, 3)  # the first has the pods, the other ones are gateways
 TIMES = 5
 PORT = 8000
 VNI = 4097
@@ -59,7 +59,7 @@ _FIRST_POD = 5
 
 @dataclass
 class Seconds:
-    """Of each time."""
+    """Seconds of each run."""
 
     created: list[float] = field(default_factory=list[float])
     added: list[float] = field(default_factory=list[float])
@@ -87,7 +87,7 @@ class World:
         self._pods = 0
 
     async def pod(self) -> tuple[str, float]:
-        """One more pod of the Service, whose link is there; its name, and when its object was made."""
+        """Create one more pod of the Service, with its link; return its name, and the time of its object's creation."""
         self._pods += 1
         name, address = f"web-{self._pods}", f"10.128.0.{_FIRST_POD + self._pods}"
         link = nic(NETWORK, f"{address}/20", vni=VNI)
@@ -110,7 +110,7 @@ class World:
         return name, began
 
     async def stream(self, pod: str, external: str) -> socket.socket:
-        """A connection of a pod by which the server has answered; as soon as there can be one."""
+        """Open a connection of a pod to the server, as soon as possible, and wait for its response."""
         while True:
             found = await self.planet.admin.resource(EXTERNAL).get(external, "default")
             dialled = next(iter((found.get("status") or {}).get("addresses") or ()), "")
@@ -126,7 +126,7 @@ class World:
 
 
 async def answered(stream: socket.socket) -> None:
-    """Ask the server whom it sees. Raises OSError."""
+    """Check that the server sees the right source. Raises OSError."""
     loop = asyncio.get_running_loop()
     await loop.sock_sendall(stream, b"?")
     if (await loop.sock_recv(stream, 100)).decode() != SOURCE1:
@@ -134,7 +134,7 @@ async def answered(stream: socket.socket) -> None:
 
 
 async def measure(times: int) -> Seconds:
-    """From nothing but a claim and pods, again and again."""
+    """Measure from a claim and pods alone, repeatedly."""
     found = Seconds()
     async with _world() as world:
         first, _ = await world.pod()

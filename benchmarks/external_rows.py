@@ -1,8 +1,8 @@
-"""External services, measured with packets in network namespaces: what their way costs, and what a change of it takes.
+"""External services, measured with packets in network namespaces: the cost of their path, and of changing it.
 
-Every figure stands beside its bar. What takes faults of real nodes, such as the gap when a gateway is lost, belongs to
-the suite of faults and is named as not measured here. Machines are shared, so throughput and round trips are ratios and
-differences to a plain link of the same minute, in turns.
+Every figure has a limit. Faults of real nodes, such as the gap when a gateway is lost, belong to the suite of faults
+and are named as not measured here. Machines are shared, so throughput and round trips are ratios and differences to a
+plain link of the same minute, in turns.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _compiling() -> Iterator[Row]:
 
 async def _with_packets(say: Say) -> list[Row]:
     async with external_world(real_world()) as lan:
-        lan.frames().look_away()  # it would see millions of frames
+        lan.frames().look_away()  # it would capture millions of frames
         await lan.apply(SERVICE)
         lan.carry(3, SOURCE1, SOURCE2, seconds=600)
         rows = [*await _way(lan, say, "", PAIRS, 0.5, 60.0), *await _changes(lan, say), *await _encrypted(lan, say)]
@@ -92,7 +92,7 @@ async def _with_packets(say: Say) -> list[Row]:
 async def _way(
     lan: ExternalWorld, say: Say, title: str, pairs: int, least: float | None, most: float | None
 ) -> list[Row]:
-    """Throughput and round trips, in turns with a plain link."""
+    """Measure throughput and round trips, in turns with a plain link."""
     say(f"sending by way of a gateway{title}, and directly, {pairs} times each")
     lab, segment = lan.frames().lab, lan.frames()
     direct = lab.folder / "direct"
@@ -136,7 +136,7 @@ async def _changes(lan: ExternalWorld, say: Say) -> list[Row]:
         one.append(await _took(node.apply(state)) * 1e3)
     for _ in range(5):
         lan.frames().lab.command(_router(lan), "nft delete table inet tarmac-external")
-        mended.append(1.0 + await _took(node.mend()))  # it is looked at each second
+        mended.append(1.0 + await _took(node.mend()))  # it is checked each second
     for _ in range(3):
         await lan.apply(SERVICE)
         async with connected(lan.frames(), lan.namespace("a"), DIAL, 8000) as ask:
@@ -191,7 +191,7 @@ def _public(programs: WireGuardPrograms, private: bytes) -> str:
 
 
 async def _many(lan: ExternalWorld, say: Say) -> list[Row]:
-    """100 ExternalServices of 30 pods each, 500 addresses: what a change takes, what leases cost, what packets feel."""
+    """100 ExternalServices of 30 pods, 500 addresses: the time of a change, the cost of leases, effects on packets."""
     say("100 ExternalServices of 30 pods, 500 addresses")
     pod, gateway = lan.world.node(1).external, lan.world.node(3).external
     one = _state(1, 1)
@@ -230,7 +230,7 @@ def _dialled(number: int) -> str:
 
 
 def _state(services: int, pods: int) -> tuple[EgressState, EgressState]:
-    """What a node of pods has of so many, and what a gateway has."""
+    """Return the state of a node of pods with so many services, and that of a gateway."""
     forwardings: list[Forwarding] = []
     sources: list[SourceAddress] = []
     for number in range(services):

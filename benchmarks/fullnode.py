@@ -1,6 +1,6 @@
-"""A node with everything on that an agent can do: both gates, a sizing provider, a class file, processors of one's own.
+"""A node with all features of an agent: both gates, a sizing provider, a class file, exclusive processors.
 
-What no pod uses must cost nothing: such a node is measured by the same promises as a plain one.
+Unused features must cost nothing: such a node has the same promises as a plain one.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from tools.cache import ROOT
 
 CLASS: Final = "slow"
 IN_A_CLASS: Final[dict[str, Any]] = {"annotations": {"blockio.resources.alpha.kubernetes.io/default": CLASS}}
-"""A pod whose container is in a class."""
+"""A pod with a class for its container."""
 OWN_PROCESSOR: Final[dict[str, Any]] = {"resources": {"limits": {"cpu": "1", "memory": "64Mi"}}}
-"""A pod whose container has a processor to itself."""
+"""A pod with an exclusive processor for its container."""
 _PROVIDER = "eks"
 
 
 def everything(folder: Path) -> list[str]:
-    """Flags for `tarmac up`; what they name is made in the folder, which only its owner can write to."""
+    """Return flags for `tarmac up`; their files are in the folder, which only its owner can write to."""
     programs = folder / "providers"
     programs.mkdir(parents=True, mode=0o700)
     shutil.copy2(ROOT / "plugins" / _PROVIDER, programs / _PROVIDER)

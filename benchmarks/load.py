@@ -1,8 +1,8 @@
-"""A closed-loop HTTP load generator that costs little itself.
+"""A closed-loop HTTP load generator with a low cost of its own.
 
 Requests are encoded beforehand; each connection sends one, waits for the whole answer, sends the next. Answers are only
 scanned for their length and status, so one core can saturate the server under test on the other. Every connection is
-there, its handshake over on both sides, before the first request is sent and the clock starts: a handshake costs a
+open, its handshake complete on both sides, before the first request is sent and the clock starts: a handshake costs a
 server as much as ten requests, and clients keep their connections.
 """
 
@@ -21,7 +21,7 @@ _SETTLING = 0.2  # seconds; a client is done with a TLS handshake before its ser
 
 @dataclass
 class Outcome:
-    """What a run saw."""
+    """Results of a run."""
 
     requests: int = 0
     seconds: float = 0.0
@@ -101,7 +101,7 @@ class _Connection(asyncio.Protocol):
 
 
 def content_length(head: bytes | bytearray) -> int:
-    """How many bytes follow the head."""
+    """Return the number of bytes after the head."""
     lowered = bytes(head).lower()
     start = lowered.find(b"content-length:")
     if start < 0:
@@ -117,7 +117,7 @@ async def drive(
     connections: int,
     begin: Callable[[], None] = lambda: None,
 ) -> Outcome:
-    """Send every request over `connections` connections and wait for the last answer; `begin` is called in between."""
+    """Send every request over `connections` connections, wait for the last response; `begin` is called in between."""
     loop = asyncio.get_running_loop()
     outcome = Outcome()
     waits = [loop.create_future() for _ in range(connections)]
@@ -139,7 +139,7 @@ async def drive(
 
 
 def encode(method: str, path: str, host: str, body: bytes = b"", content_type: str = "application/json") -> bytes:
-    """One request, ready to send."""
+    """Return one encoded request."""
     lines = [f"{method} {path} HTTP/1.1", f"Host: {host}", "Accept: application/json"]
     if body:
         lines += [f"Content-Type: {content_type}", f"Content-Length: {len(body)}"]

@@ -1,8 +1,8 @@
 """Reading logs: `tarmac logs` of many streams beside `kubectl logs` of one stream with as many lines.
 
-The pods are simulated, so a relay before the server answers for their logs: the last lines of a log that never ends,
-as many as are asked for. Everything else is the server's. Our program is compiled when it is measured, as it is where
-the package is installed; `kubectl` always is.
+The pods are simulated, so a relay before the server serves their logs: the last lines of an endless log, as many as
+requested. Everything else is the server's. Our program is compiled when it is measured, as in the installed package;
+`kubectl` always is.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SERVER: web.AppKey[ClientSession] = web.AppKey("server", ClientSession)
 
 @dataclass(frozen=True)
 class Read:
-    """Seconds that each took, run by run."""
+    """Seconds of each, run by run."""
 
     tarmac: list[float]
     kubectl: list[float]

@@ -1,8 +1,8 @@
-"""What a loss costs: one of three servers killed, the leader of their etcd killed, a worker of a server killed.
+"""The cost of a loss: one of three servers killed, the leader of their etcd killed, a worker of a server killed.
 
-A client that knows every server writes one object after the other, and asks again when it is told nothing: the time
-between the last answer before a kill and the first after it is what counts, of several kills the longest. Everything
-that was acknowledged has to be there in the end.
+A client that knows every server writes one object after the other, and retries without a response: the result is the
+time between the last response before a kill and the first after it, the longest of several kills. Every acknowledged
+write must be there in the end.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _READY = 'tarmac_server_processes{state="ready"} 2'
 
 @dataclass
 class _Writer:
-    """Writes until it is ended; when each write was acknowledged, by the name of its object."""
+    """Writes until it is stopped; records the time of each acknowledgement by object name."""
 
     client: Client
     acknowledged: dict[str, float] = field(default_factory=dict[str, float])
@@ -56,7 +56,7 @@ class _Writer:
                 self.acknowledged[name] = perf_counter()
 
     async def gap_around(self, loss: Callable[[], None]) -> float:
-        """Seconds without an acknowledged write."""
+        """Return the seconds without an acknowledged write."""
         await asyncio.sleep(_REST)
         before = max(self.acknowledged.values())
         began = perf_counter()
@@ -67,13 +67,13 @@ class _Writer:
         return max(later - earlier for earlier, later in pairwise(times))
 
     async def missing(self) -> int:
-        """How many objects are not there that were acknowledged."""
+        """Return the number of acknowledged objects that are missing."""
         there = {each["metadata"]["name"] for each in (await self.client.resource(CONFIG_MAPS).list("default")).items}
         return len(self.acknowledged.keys() - there)
 
 
 def loss_rows(directory: Path, repeat: int, say: Callable[[str], None]) -> Iterator[Row]:
-    """Measure, then tell."""
+    """Measure, then yield the rows."""
     binary = find_peer_etcd() or find_etcd()
     assert binary is not None, "no etcd: run python -m tools.fetch_etcd"
     with ExitStack() as stack:
@@ -119,7 +119,7 @@ async def _losses(
 
 
 async def _workers(server: TarmacProcess, repeat: int) -> list[float]:
-    """Seconds from a kill until the server says that both are ready."""
+    """Return the seconds from a kill until the server reports both as ready."""
     client = Client(HttpTransport(load(str(server.kubeconfig)).http))
     found: list[float] = []
     for _ in range(repeat):
@@ -135,7 +135,7 @@ async def _workers(server: TarmacProcess, repeat: int) -> list[float]:
 
 async def _both_ready(client: Client, dead: str, parent: int) -> bool:
     if dead in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
-        return False  # it has not been noticed yet
+        return False  # the server has not noticed yet
     with suppress(ClientError, ApiError):
         answer = await client.call("GET", "/metrics", headers={"accept": "*/*"}, timeout=2.0)
         return _READY.encode() in answer.body

@@ -1,4 +1,4 @@
-"""What is promised about virtual machines, as rows."""
+"""Promises about virtual machines, as rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Say = Callable[[str], None]
 
 
 def machine_rows(directory: Path, repeat: int, say: Say) -> list[Row]:
-    """Needs root and QEMU; without it, says so."""
+    """Needs root and QEMU; without them it reports so."""
     try:
         find_machine_parts()
     except PartMissing as missing:

@@ -1,8 +1,8 @@
-"""What virtual machines cost: beside the same QEMU by hand, beside none at all, and beside `cp`.
+"""The costs of virtual machines: beside the same QEMU by hand, beside none at all, and beside `cp`.
 
-Starts and memory are of the small image that every node has; what only needs many machines, or one that answers at
-once, has guests of a few bytes (`tests.support.bootsector`). Machines by the agent and by hand take turns, so that what
-else the host does meets both.
+Starts and memory are of the small image that every node has; measurements with many machines, or with one that answers
+at once, use guests of a few bytes (`tests.support.bootsector`). Machines by the agent and by hand take turns, so that
+other load of the host affects both.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ _FLOOD_SECONDS = 3.0
 
 @dataclass
 class MachineStarts:
-    """Seconds until the port answers, by the agent and by hand; CPU of the agent; bytes of the processes.
+    """Seconds until the port responds, by the agent and by hand; CPU of the agent; bytes of the processes.
 
-    The agent's CPU is what it used more than it uses idle in the same time: a guest takes its time to boot.
+    The agent's CPU is its use beyond that of an idle one in the same time: a guest takes its time to boot.
     """
 
     agent: list[float] = field(default_factory=list[float])
@@ -61,14 +61,14 @@ class MachineStarts:
 
 @dataclass(frozen=True)
 class Crowd:
-    """What an agent needs more for ten machines that do nothing."""
+    """The agent's additional cost of ten idle machines."""
 
     resident_mb: float
     core: float
 
 
 async def machine_starts(bench: Bench, directory: Path, count: int) -> MachineStarts:
-    """So many of each, in turns; the first by the agent, which gets the image, is not among them."""
+    """Measure so many of each, in turns; the first by the agent, which gets the image, does not count."""
     found, parts = MachineStarts(), find_machine_parts()
     accelerator, idle = await offered(bench), await _at_rest(bench)
     for turn in range(count + 1):
@@ -89,7 +89,7 @@ async def machine_starts(bench: Bench, directory: Path, count: int) -> MachineSt
 
 
 async def _start(bench: Bench, name: str) -> tuple[float, float, float]:
-    """Seconds from applied to Ready, CPU of the agent meanwhile, and bytes of the process."""
+    """Return seconds from applied to Ready, CPU of the agent meanwhile, and bytes of the process."""
     before, began = cpu_seconds(bench.agent), perf_counter()
     await bench.client.resource(WORKLOADS).create(workload(name, "tarmac/tiny", memory=f"{MEMORY_MIB}Mi", port=22))
     await bench.until(lambda: bench.is_ready(f"{name}-"), _BOOT_SECONDS)
@@ -101,7 +101,7 @@ async def _start(bench: Bench, name: str) -> tuple[float, float, float]:
 
 
 async def idle_machines(bench: Bench) -> Crowd:
-    """The agent with ten of them, less the agent without."""
+    """Measure the agent with ten of them, less the agent without."""
     before, memory = await _at_rest(bench), resident_bytes(bench.agent)
     await bench.client.resource(WORKLOADS).create(workload("idle", "bench/sleeps", replicas=IDLE))
     await bench.until(lambda: len(_processes(bench, "idle-")) == IDLE and bench.is_ready("idle-"))
@@ -111,7 +111,7 @@ async def idle_machines(bench: Bench) -> Crowd:
 
 
 async def _at_rest(bench: Bench) -> float:
-    """The share of a core that the agent uses."""
+    """Return the share of a core that the agent uses."""
     await asyncio.sleep(10)
     before = cpu_seconds(bench.agent)
     await asyncio.sleep(IDLE_SECONDS)
@@ -119,7 +119,7 @@ async def _at_rest(bench: Bench) -> float:
 
 
 async def console_echo(bench: Bench, http: HttpConfig) -> list[float]:
-    """Seconds from a key, through server, tunnel and agent into the guest, to what a watcher sees of it."""
+    """Return the seconds from a key, through server, tunnel and agent into the guest, to the viewer's output."""
     await bench.client.resource(WORKLOADS).create(workload("echo", "bench/echoes"))
     await bench.until(lambda: bench.is_ready("echo-"))
     place = InstanceEndpoint(http, "default", bench.name_of("echo-"))
@@ -140,12 +140,12 @@ async def console_echo(bench: Bench, http: HttpConfig) -> list[float]:
 
 
 def copies(directory: Path, count: int) -> tuple[list[float], list[float]]:
-    """Seconds to begin a disk with an image of 500 MB, by us and by `cp --sparse=always`, both synced."""
+    """Return the seconds to copy an image of 500 MB to a disk, by us and by `cp --sparse=always`, both synced."""
     image, made = directory / "image.raw", directory / "disk.img"
     with image.open("wb") as file:
         for _ in range(_COPIED >> 20):
             file.write(os.urandom(1 << 20))
-        file.truncate(2 * _COPIED)  # as much again that nobody wrote
+        file.truncate(2 * _COPIED)  # a hole of the same size
     ours, theirs = list[float](), list[float]()
     for _ in range(count):
         began = perf_counter()
@@ -165,7 +165,7 @@ def copies(directory: Path, count: int) -> tuple[list[float], list[float]]:
 
 
 async def adoption(count: int) -> list[float]:
-    """Seconds that a new agent takes until it has taken over ten machines and their monitors answer."""
+    """Return the seconds until a new agent has adopted ten machines and their monitors respond."""
     node = QemuNode()
     try:
         runtime = await node.runtime()
@@ -189,7 +189,7 @@ async def adoption(count: int) -> list[float]:
 
 
 async def flood(count: int) -> tuple[list[float], list[float]]:
-    """Bytes a second of a guest that writes without end, while nobody watches and while somebody is stuck, in turns."""
+    """Return the bytes a second of a guest that writes without end, without a viewer and with a stuck one, in turns."""
     node = QemuNode()
     tasks = Tasks()
     try:
@@ -230,7 +230,7 @@ async def _greeted(runtime: QemuRuntime) -> None:
 
 
 def workload(name: str, image: str, *, memory: str = "128Mi", port: int = 0, replicas: int = 1) -> dict[str, Any]:
-    """Machines in the one city."""
+    """A Workload of machines in the one city."""
     machine: dict[str, Any] = {"volumeAttachments": [{"name": "boot"}]}
     if port:
         machine["ports"] = [{"name": "main", "port": port}]
@@ -255,14 +255,14 @@ def workload(name: str, image: str, *, memory: str = "128Mi", port: int = 0, rep
 
 
 async def remove_workload(bench: Bench, name: str) -> None:
-    """End its machines and wait until they are gone."""
+    """Delete its machines and wait until they are gone."""
     await bench.client.resource(WORKLOADS).delete(name, "default")
     await bench.until(lambda: bench.is_gone(f"{name}-"))
     await asyncio.sleep(1)
 
 
 async def offered(bench: Bench) -> Accelerator:
-    """What machines run with, once the node has found out."""
+    """Return the accelerator of machines, once the node has probed it."""
     while True:
         node = await bench.client.resource(NODES).get(bench.city.node)
         if label := node["metadata"]["labels"].get(LABEL_ACCELERATOR):
@@ -271,7 +271,7 @@ async def offered(bench: Bench) -> Accelerator:
 
 
 def _processes(bench: Bench, prefix: str) -> list[int]:
-    """QEMU's, of pods whose names begin so."""
+    """Return QEMU processes of pods with this prefix."""
     found = machine_processes(bench.city.data.parent.parent)
     return [pid for pid, name in found.items() if name.startswith(prefix)]
 
@@ -282,5 +282,5 @@ def _sync(path: Path) -> None:
 
 
 def median_ratio(ours: list[float], theirs: list[float]) -> float:
-    """How much more."""
+    """Return the ratio of the medians."""
     return statistics.median(ours) / statistics.median(theirs)

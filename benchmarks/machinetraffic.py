@@ -1,6 +1,7 @@
-"""What a guest gets of a sandbox on the same node by TCP, beside what another sandbox gets of it.
+"""The TCP rate of a guest from a sandbox on the same node, beside that of another sandbox.
 
-The same shell script runs in both: it fetches a file, then sends lines to an echo and reads them back, one at a time.
+The same shell script runs in both: it fetches a file, then sends lines to an echo server and reads them back, one at a
+time.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Traffic:
 
 
 async def traffic(bench: Bench, kubeconfig: Path) -> tuple[Traffic, Traffic]:
-    """Of a guest and of a sandbox."""
+    """Measure a guest and a sandbox."""
     kubectl = Kubectl(kubeconfig, kubeconfig.parent)
     server = await _pod(bench, "server", _SERVER)
     address = (await bench.client.resource(PODS).get(server, "default"))["status"]["podIP"]
@@ -56,7 +57,7 @@ async def traffic(bench: Bench, kubeconfig: Path) -> tuple[Traffic, Traffic]:
 
 
 async def _pod(bench: Bench, name: str, script: str) -> str:
-    """A sandbox that runs this."""
+    """A sandbox that runs this script."""
     body = pod(name, busybox("main", script), runtimeClassName="gvisor")
     body["metadata"]["namespace"] = "default"
     await bench.client.resource(PODS).create(body)
@@ -65,7 +66,7 @@ async def _pod(bench: Bench, name: str, script: str) -> str:
 
 
 async def _measured(kubectl: Kubectl, name: str) -> Traffic:
-    """What a log says of it."""
+    """Return the results in a log."""
     async with asyncio.timeout(_PATIENCE):
         while True:
             said = await asyncio.to_thread(kubectl.run, "logs", name)

@@ -1,8 +1,7 @@
 """One Workload in many cities on a `tarmac server` without nodes, whose deployments report from outside.
 
-The server does what it does for providers that run instances elsewhere: it makes and places one deployment for each
-city, takes their reports, and rolls them up. CPU is that of the whole process, requests included; what the process
-uses at rest is taken off.
+The server works as for providers that run instances elsewhere: it creates and places one deployment for each city,
+processes their reports, and rolls them up. CPU is that of the whole process, requests included, less its CPU at rest.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from tarmac.decide.rollout.template import template_hash
 from tests.support.tarmac_process import TarmacProcess
 
 LOCATIONS = "/apis/networking.datumapis.com/v1alpha/locations"
-CONTROLLERS = "*,-deployment,-location"  # providers run the instances, and report how their places are
+CONTROLLERS = "*,-deployment,-location"  # providers run the instances, and report the state of their locations
 MERGE = {"Content-Type": "application/merge-patch+json"}
 IDENTITY = {"Accept-Encoding": "identity"}
 REPLICAS = 1000  # more than a deployment reports one by one
@@ -66,7 +65,7 @@ async def _measure(subject: Subject, codes: list[str]) -> ManyCities:
         await asyncio.sleep(REST_SECONDS)
         at_rest = await site.cpu_at_rest()
         land = await site.cpu_of(site.land, at_rest)
-        await site.all_report(1)  # far from complete: what follows changes counters alone
+        await site.all_report(1)  # far from complete: later reports change counters alone
         await asyncio.sleep(REST_SECONDS)
         report = await site.cpu_of(site.report_at_once, at_rest)
         await asyncio.sleep(REST_SECONDS)
@@ -75,7 +74,7 @@ async def _measure(subject: Subject, codes: list[str]) -> ManyCities:
 
 
 class _Site:
-    """A server, its cities, and the deployments that the Workload has there."""
+    """A server, its cities, and the deployments of the Workload there."""
 
     def __init__(self, http: aiohttp.ClientSession, subject: Subject, codes: Sequence[str]) -> None:
         self._http = http
@@ -91,7 +90,7 @@ class _Site:
         return (cpu_seconds(self._subject.pids) - used) / REST_SECONDS
 
     async def cpu_of(self, act: Callable[[], Awaitable[None]], at_rest: float) -> float:
-        """CPU seconds of an act, beyond those at rest."""
+        """Return the CPU seconds of an action, beyond those at rest."""
         now = asyncio.get_running_loop().time
         used, began = cpu_seconds(self._subject.pids), now()
         await act()
@@ -115,24 +114,24 @@ class _Site:
         await self._send("PATCH", f"{LOCATIONS}/{code.lower()}/status", {"status": {"nodes": 1, "conditions": [ready]}})
 
     async def land(self) -> None:
-        """From one Workload to deployments that have all their instances."""
+        """Create one Workload and wait for deployments with all their instances."""
         await self._send("POST", WORKLOADS, workload(REPLICAS, self._codes))
         self._deployments = await self._placed()
         for ready in (0, REPLICAS // 2, REPLICAS):
             await self.all_report(ready)
 
     async def all_report(self, ready: int) -> None:
-        """Every deployment reports so many ready instances, and the Workload counts them."""
+        """Let every deployment report so many ready instances, and wait for the Workload's sum."""
         self._ready = [ready] * len(self._deployments)
         await _each(self._deployments, lambda each: self._report(each, ready))
         await self._until_ready(ready * len(self._deployments))
 
     async def report_at_once(self) -> None:
-        """Deployments report one more instance each."""
+        """Let deployments report one more instance each."""
         await _each(range(REPORTS), self._report_one_more)
 
     async def report_paced(self) -> None:
-        """The same, one after the other at a steady rate."""
+        """Do the same, one after the other at a steady rate."""
         for number in range(PACED_REPORTS):
             await self._report_one_more(number)
             await asyncio.sleep(PACED_INTERVAL)
@@ -175,7 +174,7 @@ async def _each(subjects: Sequence[T], act: Callable[[T], Awaitable[None]]) -> N
 
 
 def _status(deployment: Object, ready: int) -> Object:
-    """The report of a provider that keeps the conditions of others."""
+    """Return the status that a provider writes; it keeps foreign conditions."""
     city, complete = deployment["spec"]["cityCode"], ready == REPLICAS
     scheduled = [each for each in deployment["status"]["conditions"] if each["type"] == "Scheduled"]
     progress = f"{city}: {REPLICAS} instances exist, {REPLICAS} are wanted, {ready} are ready"

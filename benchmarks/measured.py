@@ -39,7 +39,7 @@ OBJECTS_AT_START = 30_000
 
 
 async def fill(subject: Subject, count: int) -> None:
-    """Give a server so many objects of 1 KB."""
+    """Create so many objects of 1 KB."""
     await scenarios.make_namespace(subject, "bench-start")
     await scenarios.create(subject, "bench-start", "item", count, 64)
 
@@ -47,7 +47,7 @@ async def fill(subject: Subject, count: int) -> None:
 async def measure(subject: Subject, repeat: int, floor: Subject | None = None, full: bool = True) -> Measured:
     """Memory first, on a fresh server; then reads; then writes that leave more objects behind."""
     result = Measured()
-    scale = 1.0 if full else 0.3  # the real thing is slower; fewer requests give the same figures
+    scale = 1.0 if full else 0.3  # the real server is slower; fewer requests give the same figures
     for name in ("list", "create", "pods", "watch", "grow"):
         await scenarios.make_namespace(subject, f"bench-{name}")
     await scenarios.create(subject, "bench-list", "item", 5000, 32, size=1250)
@@ -61,7 +61,7 @@ async def measure(subject: Subject, repeat: int, floor: Subject | None = None, f
     for _ in range(repeat):
         result.gzip_cpu_ms.append((await scenarios.list_all(subject, "bench-list", 3, gzip=True))[0])
     for accept, costs in ((TABLE, result.table_cpu_ms), (METADATA, result.metadata_cpu_ms)):
-        await scenarios.list_all(subject, "bench-list", 1, accept=accept)  # the first works out what the others share
+        await scenarios.list_all(subject, "bench-list", 1, accept=accept)  # the first fills the caches
         for _ in range(repeat):
             costs.append((await scenarios.list_all(subject, "bench-list", 3, accept=accept))[0])
     path = CONFIG_MAPS.format("bench-list") + "/item-7"

@@ -1,4 +1,4 @@
-"""What is promised about an agent, as rows: of a plain node, and of one with everything on."""
+"""Promises about an agent, as rows: of a plain node, and of one with all features."""
 
 from __future__ import annotations
 

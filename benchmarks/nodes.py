@@ -1,8 +1,8 @@
-"""What an agent costs: how long a pod takes from bound to Running, beside the same by raw calls to the same containerd.
+"""The costs of an agent: the time of a pod from bound to Running, beside raw calls to the same containerd.
 
 The pods of both are alike: one container, its image present, a network by CNI. The agent's pods get Tarmac's network,
-the raw ones Debian's bridge plugin, whose configuration is put before Tarmac's while they are made. They take turns, so
-that what else the machine does meets both. The agent's CPU is that of its process and of the CNI calls into it.
+the raw ones Debian's bridge plugin, whose configuration is put before Tarmac's meanwhile. They take turns, so that
+other load of the machine affects both. The agent's CPU is that of its process and of the CNI calls into it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SLEEP = ("sleep", "1000000")
 ROUNDS, EACH = 3, 10
 FULL = 20
 IDLE_SECONDS = 120.0
-_AFTERWARDS = 0.3  # seconds in which a start, or a removal, is over for the agent too
+_AFTERWARDS = 0.3  # seconds in which a start, or a removal, ends in the agent, too
 _BRIDGE = "tmbench0"
 
 
@@ -49,7 +49,7 @@ _BRIDGE = "tmbench0"
 class Starts:
     """Seconds of each start, by the agent and raw, and CPU seconds of the agent for each.
 
-    `call` is the part of them that is not spent in the agent's process: containerd's way into it.
+    `call` is the part outside the agent's process: containerd's calls into it.
     """
 
     agent: list[float] = field(default_factory=list[float])
@@ -59,20 +59,20 @@ class Starts:
 
     @property
     def ratio(self) -> float:
-        """How much longer a watcher waits than the bare calls take."""
+        """The ratio of a watcher's waiting time to the bare calls."""
         return statistics.median(self.agent) / statistics.median(self.raw)
 
 
 @dataclass(frozen=True)
 class Idle:
-    """An agent with 20 pods that do nothing."""
+    """An agent with 20 idle pods."""
 
     resident_mb: float
     core: float  # share of one
 
 
 class Bench:
-    """One city, and the ways into it."""
+    """One city, and its clients."""
 
     def __init__(self, process: TarmacProcess, client: Client, informer: Informer[Any]) -> None:
         underlay = underlay_of(process.data_dir)
@@ -92,7 +92,7 @@ class Bench:
         return agents_of(self.city.data.parent.parent)
 
     async def start_pod(self, handler: str, annotations: dict[str, str] | None = None, **more: Any) -> str:
-        """A pod that runs; its name."""
+        """Start a pod and wait until it runs; return its name."""
         name = f"bench-{next(self._numbers)}"
         container = busybox("main", "exec sleep 1000000", **more)
         body = pod(name, container, runtimeClassName=handler, enableServiceLinks=False)
@@ -102,16 +102,16 @@ class Bench:
         return name
 
     def waited(self, name: str) -> float:
-        """Seconds from bound to Running, as the watch told."""
+        """Return the seconds from bound to Running, by the watch."""
         return self._running[name] - self._bound[name]
 
     async def remove_pod(self, name: str) -> None:
-        """End a pod and wait until it is gone."""
+        """Delete a pod and wait until it is gone."""
         await self.client.resource(PODS).delete(name, "default")
         await self.until(lambda: self._informer.cache.get(f"default/{name}") is None)
 
     def raw_pod(self) -> tuple[SandboxConfig, ContainerConfig]:
-        """A pod for the bare calls, like the agent's."""
+        """Return a pod for the bare calls, like the agent's."""
         identity = PodIdentity("default", f"raw-{next(self._numbers)}", os.urandom(8).hex())
         sandbox = SandboxConfig(identity, "raw", str(self.city.data / "rawlogs"), f"{self.city.cgroup}/raw")
         return sandbox, ContainerConfig("main", 0, IMAGE, IMAGE, command=SLEEP, log_path="main.log")
@@ -126,22 +126,22 @@ class Bench:
         self._changed.set()
 
     def is_ready(self, prefix: str) -> bool:
-        """Whether there are pods whose names begin so, and all of them are ready."""
+        """Return true if there are pods with this prefix, and all of them are ready."""
         found = [item.object for item in self._informer.cache.items()]
         wanted = [each for each in found if each["metadata"]["name"].startswith(prefix)]
         return bool(wanted) and all(_is_ready(each) for each in wanted)
 
     def is_gone(self, prefix: str) -> bool:
-        """Whether there is no pod whose name begins so."""
+        """Return true if there is no pod with this prefix."""
         return not any(item.object["metadata"]["name"].startswith(prefix) for item in self._informer.cache.items())
 
     def name_of(self, prefix: str) -> str:
-        """The pod whose name begins so."""
+        """Return a pod with this prefix."""
         names = [item.object["metadata"]["name"] for item in self._informer.cache.items()]
         return next(each for each in names if each.startswith(prefix))
 
     async def until(self, true: Callable[[], bool], seconds: float = 120) -> None:
-        """Wait until the pods are so."""
+        """Wait until the condition holds."""
         async with asyncio.timeout(seconds):
             while not true():
                 self._changed.clear()
@@ -154,7 +154,7 @@ def _is_ready(pod: Any) -> bool:
 
 
 async def starts(bench: Bench, handler: str) -> Starts:
-    """30 starts of each kind, in turns."""
+    """Measure 30 starts of each kind, in turns."""
     found = Starts(call=_cni_call_cost(bench.city))
     await bench.remove_pod(await bench.start_pod(handler))
     for _ in range(ROUNDS):
@@ -168,7 +168,7 @@ async def starts(bench: Bench, handler: str) -> Starts:
 
 
 async def starts_in_turns(bench: Bench, handler: str, kinds: Mapping[str, dict[str, Any]]) -> dict[str, Starts]:
-    """30 starts of each kind of pod, by the agent alone."""
+    """Measure 30 starts of each kind of pod, by the agent alone."""
     found = {kind: Starts(call=_cni_call_cost(bench.city)) for kind in kinds}
     for more in kinds.values():
         await bench.remove_pod(await bench.start_pod(handler, **more))
@@ -179,7 +179,7 @@ async def starts_in_turns(bench: Bench, handler: str, kinds: Mapping[str, dict[s
 
 
 async def _start(bench: Bench, found: Starts, handler: str, **more: Any) -> None:
-    """Start one pod and take it away; what it cost is noted."""
+    """Start one pod and remove it; record its cost."""
     before = cpu_seconds(bench.agent)
     name = await bench.start_pod(handler, **more)
     await asyncio.sleep(_AFTERWARDS)
@@ -190,7 +190,7 @@ async def _start(bench: Bench, found: Starts, handler: str, **more: Any) -> None
 
 
 async def idle(bench: Bench) -> Idle:
-    """20 pods, half of them with a probe, and nothing to do."""
+    """Measure 20 pods, half of them with a probe, without work."""
     probe = {"exec": {"command": ["true"]}, "periodSeconds": 10}
     probed: tuple[dict[str, Any], ...] = ({}, {"livenessProbe": probe})
     names = [await bench.start_pod("runc", **probed[number % 2]) for number in range(FULL)]
@@ -206,7 +206,7 @@ async def idle(bench: Bench) -> Idle:
 
 @asynccontextmanager
 async def bench(directory: Path, *flags: str) -> AsyncGenerator[Bench]:
-    """A city to measure in, gone afterwards."""
+    """Yield a city to measure in, removed afterwards."""
     data = directory / "node"
     directory.mkdir(parents=True, exist_ok=True)
     try:
@@ -232,7 +232,7 @@ async def bench(directory: Path, *flags: str) -> AsyncGenerator[Bench]:
 
 @asynccontextmanager
 async def _debians_bridge(city: CityLayout) -> AsyncGenerator[None]:
-    """Sandboxes made inside get a network from Debian's plugins; containerd takes the first file it finds."""
+    """Give sandboxes a network from Debian's plugins; containerd uses the first file it finds."""
     settings = city.containerd(find_parts())
     plugins = parts_folder() / "cni"
     links = [settings.cni_bin / name for name in ("bridge", "host-local")]
@@ -259,7 +259,7 @@ async def _debians_bridge(city: CityLayout) -> AsyncGenerator[None]:
 
 @contextmanager
 def _held(agent: list[int]) -> Generator[None]:
-    """Keep the agent from taking the raw pods away, as it does with all that nobody asked it for."""
+    """Keep the agent from removing the raw pods, as it does with unknown ones."""
     for pid in agent:
         os.kill(pid, signal.SIGSTOP)
     try:
@@ -270,13 +270,13 @@ def _held(agent: list[int]) -> Generator[None]:
 
 
 def _cni_call_cost(city: CityLayout) -> float:
-    """CPU seconds of the programs that containerd runs to reach the agent, for one pod."""
+    """Return the CPU seconds of the programs that containerd runs to reach the agent, for one pod."""
     programs = [path for path in city.containerd(find_parts()).cni_bin.iterdir() if not path.is_symlink()]
     return sum(statistics.median(_cpu_of(program) for _ in range(5)) for program in programs)
 
 
 def _cpu_of(program: Path) -> float:
-    """Asked about a sandbox that there is not, it goes all the way to the agent and back."""
+    """A query for a missing sandbox goes all the way to the agent and back."""
     question = {"CNI_COMMAND": "CHECK", "CNI_CONTAINERID": "none"}
     process = subprocess.Popen([program], env=question, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     _, _, used = os.wait4(process.pid, 0)

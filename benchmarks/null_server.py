@@ -1,4 +1,4 @@
-"""A server that does nothing but answer, on Tarmac's own HTTP and TLS layer: the floor that GET is compared with."""
+"""A server with a constant response, on Tarmac's own HTTP and TLS layer: the floor for GET."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How long a pod takes to start when containerd is driven directly: the yardstick for what the agent adds.
+"""The time of a pod's start when containerd is driven directly: the yardstick for the agent's own cost.
 
 A start is RunPodSandbox, CreateContainer and StartContainer, one after the other, with the image present; each pod is
-removed before the next begins, outside the measurement. `python -m benchmarks.podstart` measures a containerd of its
-own, with Debian's bridge for a network; the agent's benchmark calls `raw_starts` on the containerd that it uses itself.
+removed before the next start, outside the measurement. `python -m benchmarks.podstart` measures a containerd of its
+own, with Debian's bridge for a network; the agent's benchmark calls `raw_starts` on its own containerd.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Pod = tuple[SandboxConfig, ContainerConfig]
 
 @dataclass(frozen=True)
 class Start:
-    """The seconds that each step took."""
+    """The seconds of each step."""
 
     sandbox: float
     create: float
@@ -40,7 +40,7 @@ class Start:
 
 
 async def raw_starts(runtime: Runtime, handler: str, make: Callable[[], Pod], count: int = 30) -> list[Start]:
-    """Start `count` pods, one after the other; the first, which warms caches, is not among them."""
+    """Start `count` pods, one after the other; the first, which warms caches, does not count."""
     return [await _one(runtime, handler, *make()) for _ in range(count + 1)][1:]
 
 

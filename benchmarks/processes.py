@@ -1,4 +1,4 @@
-"""Reads what a process has used: CPU over all its threads, and resident memory.
+"""Reads the resources of a process: CPU over all its threads, and resident memory.
 
 CPU comes from the kernel's schedstat in nanoseconds, summed over threads, so helpers (a sync thread, a runtime's
 collectors) count. It is the steady figure on shared machines; rates are not.
@@ -30,6 +30,6 @@ def resident_bytes(pids: Iterable[int]) -> int:
 
 
 def compiled(folder: Path) -> dict[str, str]:
-    """An environment in which our program is compiled once, by its first run, and then no more."""
+    """Return an environment in which our program is compiled once, by its first run."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**kept, "PYTHONPYCACHEPREFIX": str(folder)}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Row:
-    """One measured thing: values of repeated runs, the promise about it, and the same on the real thing if it ran."""
+    """One measured value: results of repeated runs, the promise, and the same on the real server if it ran."""
 
     what: str
     unit: str
@@ -20,12 +20,12 @@ class Row:
 
     @property
     def median(self) -> float:
-        """The value that is judged."""
+        """The value that counts."""
         return statistics.median(self.values)
 
     @property
     def kept(self) -> bool:
-        """Whether the promise holds."""
+        """True if the promise holds."""
         if self.promise is None:
             return True
         return self.median >= self.promise if self.at_least else self.median <= self.promise
@@ -53,7 +53,7 @@ def _cells(row: Row, with_peer: bool) -> list[str]:
 
 
 def _ratio(row: Row, peer: float) -> float:
-    """How many times better Tarmac is: less of a cost, more of a rate."""
+    """Return how many times better Tarmac is: less of a cost, more of a rate."""
     return row.median / peer if row.unit.endswith("/s") else peer / row.median
 
 

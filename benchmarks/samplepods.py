@@ -1,4 +1,4 @@
-"""A Pod as most are, and what its node says of it: what `make bench` and the budgets of the tests send."""
+"""A typical Pod, and the status of its node: requests of `make bench` and of the budgets of the tests."""
 
 from __future__ import annotations
 

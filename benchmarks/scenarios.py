@@ -23,7 +23,7 @@ from benchmarks.samplepods import POD_SPEC, POD_STATUS
 from benchmarks.subjects import Subject
 
 CONFIG_MAPS = "/api/v1/namespaces/{}/configmaps"
-TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"  # as kubectl get asks
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"  # as kubectl get requests it
 STRATEGIC = "application/strategic-merge-patch+json"
 METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 
@@ -67,13 +67,13 @@ async def make_namespace(subject: Subject, name: str) -> None:
             assert answer.status in (201, 409), await answer.text()
         account = {
             "metadata": {"name": "default"}
-        }  # Pods need it, and not every server has the controller that makes it
+        }  # Pods need it, and not every server has the controller that creates it
         async with http.post(f"{subject.url}/api/v1/namespaces/{name}/serviceaccounts", json=account) as answer:
             assert answer.status in (201, 409), await answer.text()
 
 
 async def get(subject: Subject, path: str, count: int = 20000, connections: int = 32) -> Cost:
-    """GET of one object, over and over."""
+    """GET of one object, repeatedly."""
     request = encode("GET", path, subject.host)
     return await _measure(subject, itertools.repeat(request, count), connections)
 
@@ -86,7 +86,7 @@ async def create(subject: Subject, namespace: str, prefix: str, count: int, conn
 
 
 async def update(subject: Subject, namespace: str, prefix: str, count: int, connections: int) -> Cost:
-    """PUTs that change objects which `create` has made under the same prefix."""
+    """PUTs that change objects of `create` with the same prefix."""
     path = CONFIG_MAPS.format(namespace)
     bodies = ((f"{prefix}-{number}", config_map(f"{prefix}-{number}", 1001)) for number in range(count))
     requests = [encode("PUT", f"{path}/{name}", subject.host, body) for name, body in bodies]
@@ -123,7 +123,7 @@ def _pod(name: str) -> dict[str, object]:
 
 @asynccontextmanager
 async def session(subject: Subject) -> AsyncGenerator[aiohttp.ClientSession]:
-    """An ordinary client for what is not a hot loop; answers are left compressed as they come."""
+    """A plain client for everything outside hot loops; responses stay compressed."""
     connector = aiohttp.TCPConnector(ssl=subject.context, limit=0)
     headers = {"Content-Type": "application/json"}
     async with aiohttp.ClientSession(
@@ -162,7 +162,7 @@ async def watch_latency(subject: Subject, namespace: str, prefix: str, count: in
 
 
 def _event_latencies(subject: Subject, path: str, version: str, prefix: str, count: int) -> list[float]:
-    """Two bare TLS connections in one blocking thread: a loop on this side would cost as much as the server's."""
+    """Use two bare TLS connections in one blocking thread: a loop on this side would cost as much as the server's."""
     latencies: list[float] = []
     with _dialled(subject) as post, _dialled(subject) as watch, watch.makefile("rb") as events:
         watch.sendall(encode("GET", f"{path}?watch=1&resourceVersion={version}", subject.host))
@@ -226,7 +226,7 @@ async def fan_out(
 
 
 def plain_send_us(sockets: int = 300, times: int = 20) -> float:
-    """The kernel's share of a fan-out: CPU-µs for handing an event's bytes to a loopback socket that is open."""
+    """Measure the kernel's share of a fan-out: CPU-µs for writing an event's bytes to an open loopback socket."""
     taken: list[float] = []
     with ExitStack() as opened, socket.create_server(("127.0.0.1", 0), backlog=sockets) as server:
         pairs: list[tuple[socket.socket, socket.socket]] = []

@@ -1,6 +1,6 @@
-"""How long the package takes to become a cluster, and a machine to join it, on fresh roots of Debian 12 and 13.
+"""The time from the package to a cluster, and of a machine to join it, on fresh roots of Debian 12 and 13.
 
-Machines are namespaces with roots of their own on networks of their own, and nothing is fetched from anywhere.
+Machines are namespaces with roots of their own on networks of their own, without any download.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PATIENCE = 300.0
 
 
 def site_rows(directory: Path, say: Callable[[str], None]) -> Iterator[Row]:
-    """Either Debian once as the first machine and once as the one that joins."""
+    """Either Debian once as the first machine and once as the joining one."""
     packages = {debian: package(debian) for debian in ("12", "13")}
     for first, second in (("12", "13"), ("13", "12")):
         say(f"installing the package on Debian {first}, and joining it from Debian {second}")
@@ -42,7 +42,7 @@ def site_rows(directory: Path, say: Callable[[str], None]) -> Iterator[Row]:
 
 
 def _join(server: SiteBox, joiner: SiteBox) -> tuple[float, float]:
-    """Seconds until Ready, and from then until an instance runs there."""
+    """Return the seconds until Ready, and from then until an instance runs there."""
     server.kubectl("create", "-f", "-", stdin=json.dumps(location("lhr")))
     token = server.run("token", "create", "--location", "lhr", *KUBECONFIG).stdout.strip()
     workload = json.dumps(instance("first", ["LHR"]))

@@ -1,4 +1,4 @@
-"""The servers under test: Tarmac as users run it, a null handler on the same HTTP and TLS layer, and the real thing."""
+"""The servers under test: Tarmac as users run it, a null handler on the same HTTP and TLS layer, the real server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.tarmac_process import TarmacProcess
 
 @dataclass(frozen=True)
 class Subject:
-    """One running server and how to talk to it as an administrator."""
+    """One running server and its access as an administrator."""
 
     name: str
     url: str
@@ -47,7 +47,9 @@ def tarmac(directory: Path, data: str = "data") -> Generator[Subject]:
 
 @contextmanager
 def null_handler(directory: Path) -> Generator[Subject]:
-    """A constant answer from the same HTTP and TLS layer, with the certificates of a Tarmac that ran in `directory`."""
+    """A constant response from the same HTTP and TLS layer, with the certificates of a Tarmac that ran in
+    `directory`.
+    """
     command = [sys.executable, "-m", "benchmarks.null_server", str(directory / "data" / "pki")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -72,7 +74,7 @@ def kubernetes() -> Generator[Subject]:
 
 
 def start_seconds(data: Path) -> tuple[float, float]:
-    """From exec to the ready line, on data that is already there: by the clock, and of CPU."""
+    """Return the time from exec to the ready line, on existing data: by the clock, and of CPU."""
     process = TarmacProcess(data)
     begin = perf_counter()
     process.start()

@@ -1,9 +1,8 @@
 """`tarmac` with a meter of its event loop: the longest turn, in CPU time of the loop's own thread.
 
-Wall time of a turn says as much about what else runs on the machine as about the program. A timer of a millisecond
-fires once in every turn that is longer, so the CPU between two of its calls is that of a turn, and at most a
-millisecond more. Send SIGUSR1 to have the longest so far written to the file that the environment names, in seconds,
-and to begin anew.
+Wall time of a turn depends as much on other programs of the machine as on this one. A timer of a millisecond fires once
+in every turn that is longer, so the CPU between two of its calls is that of a turn, and at most a millisecond more. On
+SIGUSR1 it writes the longest so far, in seconds, to the file that the environment names, and resets it.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ def _metered(self: asyncio.Runner, coro: Coroutine[Any, Any, T], *, context: Con
 
 
 def longest_turn(pid: int, output: Path) -> float:
-    """Ask a metered process for its longest turn since it was last asked, in seconds."""
+    """Return a metered process's longest turn since the last call, in seconds."""
     output.unlink(missing_ok=True)
     os.kill(pid, signal.SIGUSR1)
     for _ in range(int(_ANSWER_SECONDS / 0.05)):

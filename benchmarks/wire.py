@@ -1,8 +1,7 @@
 """Two ends of a connection, each a process in a network namespace: `python -m benchmarks.wire serve|stream|ping`.
 
-serve ADDRESS PORT              answers both others, until it is ended
-stream ADDRESS PORT SECONDS     prints the bits per second that arrived
-ping ADDRESS PORT COUNT         prints the median of the round trips, in microseconds
+serve ADDRESS PORT answers both clients, until it is ended stream ADDRESS PORT SECONDS prints the bits per second that
+arrived ping ADDRESS PORT COUNT prints the median of the round trips, in microseconds
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def _ping(address: str, port: int, count: int) -> float:
 
 
 def main() -> None:
-    """One of the three."""
+    """Run one of the three."""
     what, address, port, *more = sys.argv[1:]
     if what == "serve":
         _serve(address, int(port))

@@ -1,8 +1,8 @@
-"""What `--processes 2` is good for: how much more one server can answer with two processes than with one.
+"""The gain of `--processes 2`: the load of one server with two processes, relative to one.
 
-Client, etcd and server share two processors here, so the client's share is taken off: what counts is the CPU of the
-process that has most to do. Half of it for the same load means twice the load. How the kernel happens to deal
-connections out is in the figure, since that limits real servers too.
+Client, etcd and server share two processors here, so the client's share is taken off: the measure is the CPU of the
+busiest process. Half of it for the same load means twice the load. The figure includes the kernel's distribution of
+connections, since that limits real servers too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NAMESPACE = "bench-workers"
 _LEAST = 1.6
 _CONNECTIONS, _GETS = 256, 10_000
 
-Load = Callable[[Subject, int], Awaitable[object]]  # and which run it is
+Load = Callable[[Subject, int], Awaitable[object]]  # and the number of the run
 _LOADS: dict[str, Load] = {
     f"GET one object, {_CONNECTIONS} connections": lambda subject, _: scenarios.get(
         subject, CONFIG_MAPS.format(_NAMESPACE) + "/warm-1", _GETS, _CONNECTIONS
@@ -70,7 +70,7 @@ async def _measure(servers: list[tuple[Subject, list[int]]], repeat: int) -> dic
 
 
 async def _busiest(subject: Subject, pids: list[int], load: Load, run: int) -> float:
-    """CPU seconds of the process that had most to do."""
+    """Return the CPU seconds of the busiest process."""
     before = [cpu_seconds([pid]) for pid in pids]
     await load(subject, run)
     return max(cpu_seconds([pid]) - was for pid, was in zip(pids, before, strict=True))

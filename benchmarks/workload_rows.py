@@ -1,4 +1,4 @@
-"""What is promised about scheduling and about landing a Workload, as rows."""
+"""Promises about scheduling and about landing a Workload, as rows."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _binding_rows(runs: dict[int, list[Bound]], what: str = "") -> Iterator[Row]
 
 
 def _city_rows(directory: Path, say: Say) -> Iterator[Row]:
-    """The promises are made for the largest number of cities, and that it costs what the smallest does."""
+    """Promises for the largest number of cities, and for its cost relative to the smallest."""
     found: list[ManyCities] = []
     for cities in CITIES:
         say(f"one Workload in {cities:,} cities")

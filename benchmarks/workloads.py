@@ -1,9 +1,9 @@
 """One Workload from apply to all Ready, on a `tarmac up --runtime sim` in a process of its own.
 
-The simulated nodes live in that same process, so its CPU and memory count them too: what is measured is more than a
-control plane, never less. Readiness is what the Workload's own status says, as a user would wait for it; afterwards
-every Instance and Pod is counted. Meanwhile another client asks for `/readyz`: the time of its answers is what clients
-feel of the work that controllers do in the same process. The longest turn of the loop is the same in CPU time.
+The simulated nodes live in that same process, so its CPU and memory count them too: the measure is more than a control
+plane, never less. Readiness is the Workload's own status, as a user would wait for it; afterwards every Instance and
+Pod is counted. Meanwhile another client requests `/readyz`: the time of its responses is the delay of clients by
+controllers in the same process. The longest turn of the loop is the same in CPU time.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ DEADLINE_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class Landing:
-    """How one Workload came up."""
+    """Results of one Workload's start."""
 
     instances: int
     seconds: float
@@ -52,7 +52,7 @@ class Landing:
     before_mb: float  # resident, of the whole process, with all nodes and nothing on them
     resident_mb: float  # the same with everything Ready
     idle_writes: int  # that an edit without a change has caused
-    probes: Sequence[float]  # seconds that answers to a probe took meanwhile, in order of size
+    probes: Sequence[float]  # seconds of responses to a probe meanwhile, in order of size
     longest_turn: float  # of the loop, in seconds of its own CPU
 
     @property
@@ -67,7 +67,7 @@ class Landing:
 
 
 def growth_kb(small: Landing, large: Landing) -> float:
-    """Resident memory of one more Instance and its Pod, without what every size has (history, caches)."""
+    """Return the resident memory of one more Instance and its Pod, without the common part (history, caches)."""
     more = large.resident_mb - large.before_mb - (small.resident_mb - small.before_mb)
     return more * 1e3 / (large.instances - small.instances)
 
@@ -123,7 +123,7 @@ async def _measure(subject: Subject, body: dict[str, Any], wanted: int, turn: Pa
 
 
 async def _probe(http: aiohttp.ClientSession, subject: Subject, took: list[float]) -> None:
-    """Ask until cancelled."""
+    """Request until cancelled."""
     while True:
         begin = perf_counter()
         async with http.get(f"{subject.url}/readyz") as answer:
@@ -155,7 +155,7 @@ async def _until_ready(http: aiohttp.ClientSession, subject: Subject, wanted: in
 
 
 async def _check(http: aiohttp.ClientSession, subject: Subject, wanted: int) -> None:
-    """What the status says is so: every Instance and every Pod is there and Ready."""
+    """Check that the status is right: every Instance and every Pod exists and is Ready."""
     for path in (INSTANCES, PODS):
         ready, following = 0, ""
         while True:
@@ -173,7 +173,7 @@ def _is_ready(item: dict[str, Any]) -> bool:
 
 
 async def _settle(subject: Subject) -> None:
-    """Wait until the process has nothing to do but heartbeats."""
+    """Wait until the process is idle except for heartbeats."""
     async with asyncio.timeout(DEADLINE_SECONDS):
         while True:
             used = cpu_seconds(subject.pids)
@@ -183,7 +183,7 @@ async def _settle(subject: Subject) -> None:
 
 
 async def _idle_writes(http: aiohttp.ClientSession, subject: Subject, body: dict[str, Any]) -> int:
-    """Changes of the Workload and of everything below it after an apply that changes nothing."""
+    """Return the changes of the Workload and of everything below it after an apply without a change."""
     async with asyncio.TaskGroup() as group:
         counts = [group.create_task(_changes(http, subject.url + path)) for path in WATCHED]
         await asyncio.sleep(QUIET_SECONDS / 2)
@@ -192,7 +192,7 @@ async def _idle_writes(http: aiohttp.ClientSession, subject: Subject, body: dict
 
 
 async def _changes(http: aiohttp.ClientSession, url: str) -> int:
-    """How many changes a watch tells of for a while."""
+    """Return the number of changes on a watch in a while."""
     version = (await _get(http, f"{url}?limit=1"))["metadata"]["resourceVersion"]
     count = 0
     query = f"watch=1&resourceVersion={version}&timeoutSeconds={QUIET_SECONDS}"
