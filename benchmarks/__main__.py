@@ -36,8 +36,9 @@ from tests.dashboard.browser import CHROMIUM
 from tests.support.etcd import EtcdCluster, find_etcd
 
 NULL_HANDLER_US = 12.0
-"""CPU time of a null handler on the reference machine of the promises. A slower machine, or a busier day, scales
-each promise of CPU time up.
+"""CPU time of a null handler on the reference machine of the promises.
+
+On a slower machine, or a busier day, each promise of CPU time grows in proportion.
 """
 
 

@@ -1,7 +1,7 @@
 """External services from the objects to the first byte: a server, its controllers and agents, and real packets.
 
 They are one process here, and pods are namespaces that exist before their objects report them as running, so the result
-is the time that external services add. It runs in a network namespace of its own, where nodes hear each other by
+is the time that external services add. It runs in a network namespace of its own, where nodes reach each other by
 addresses of the loopback: `unshare --net python -m benchmarks.external_objects TIMES` prints seconds as JSON.
 """
 

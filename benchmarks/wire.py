@@ -1,7 +1,8 @@
 """Two ends of a connection, each a process in a network namespace: `python -m benchmarks.wire serve|stream|ping`.
 
-serve ADDRESS PORT answers both clients, until it is ended stream ADDRESS PORT SECONDS prints the bits per second that
-arrived ping ADDRESS PORT COUNT prints the median of the round trips, in microseconds
+serve ADDRESS PORT              answers both clients, until it is ended
+stream ADDRESS PORT SECONDS     prints the bits per second that arrived
+ping ADDRESS PORT COUNT         prints the median of the round trips, in microseconds
 """
 
 from __future__ import annotations

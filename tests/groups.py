@@ -60,7 +60,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: WorkerController) -> None:
-    """The controller tells a worker where to leave the groups."""
+    """The controller passes the path of the group file to a worker."""
     node.workerinput[_FILE] = str(_group_file())
 
 

@@ -116,5 +116,5 @@ def pod(name: str = "p", **spec: Any) -> Object:
 
 
 def asking(**resources: dict[str, str]) -> list[Object]:
-    """One container that asks for something."""
+    """A container with requests."""
     return [{"name": "c", "image": "nginx", "resources": resources}]

@@ -1,4 +1,4 @@
-"""`tarmac backup create|verify` beside a server that runs: whole or absent, and every fault told by its exit code."""
+"""`tarmac backup create|verify` beside a running server: whole or absent, with an exit code for every fault."""
 
 from __future__ import annotations
 

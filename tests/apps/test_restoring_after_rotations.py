@@ -85,7 +85,7 @@ async def test_the_passphrase_is_all_that_is_asked_for_and_present_keys_stay(
 
 
 async def test_after_the_loss_of_the_store_as_well_it_takes_the_operators_word(tmp_path: Path) -> None:
-    """No key and no uid is left that would tell this cluster from another one."""
+    """No key and no uid is left that would distinguish this cluster from another one."""
     history = History(tmp_path)
     await history.happen(rotated_before=True)
     keys = history.keys()

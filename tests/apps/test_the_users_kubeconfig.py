@@ -89,7 +89,7 @@ async def test_a_file_that_cannot_be_changed_stays_and_the_way_out_is_printed(
     assert reason in said
     assert f"export KUBECONFIG={layout.kubeconfig}" in said
     assert file.read_text() == content
-    await unmerge(layout, CLOCK)  # nothing was merged, so nothing is to be removed
+    await unmerge(layout, CLOCK)  # nothing was merged, so nothing is removed
     assert file.read_text() == content
 
 

@@ -269,7 +269,7 @@ async def test_an_account_that_comes_again_is_another(served: Client) -> None:
     await accounts.create({"metadata": {"name": "app", "namespace": namespace}})
     await gone(secrets, "app-token", namespace)
     await eventually(lambda: refuses(served, first))
-    # The old Secret put back as it was: its account no longer exists.
+    # Put the old Secret back unchanged: its account no longer exists.
     kept = {name: first["metadata"][name] for name in ("name", "namespace", "annotations")}
     await secrets.create({"metadata": kept, "type": first["type"], "data": first["data"]})
     await gone(secrets, "app-token", namespace)

@@ -2,7 +2,7 @@
 
 The measure is the CPU time of the loop's own thread, from the request until all its effects there have ended: other
 clients wait for exactly that. A result over the limit is measured again, since a busy machine only makes things slower,
-and a benchmark right after it tells how much slower than the reference machine this one is at the moment.
+and a benchmark right after it measures how much slower than the reference machine this one is at the moment.
 """
 
 from __future__ import annotations

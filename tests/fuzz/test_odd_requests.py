@@ -120,7 +120,7 @@ async def prepared(listener: Listener) -> None:
 
 
 def refused_with_5xx(sent: bytes, answer: bytes) -> list[str]:
-    """Return 5xx of the HTTP layer itself. 501 is for transfer codings, as the standard asks."""
+    """Return 5xx of the HTTP layer itself. 501 is for transfer codings, as the standard requires."""
     codes = [int(code) for code in _STATUS.findall(answer)]
     return [f"{sent[:200]!r} → {code}" for code in codes if code in (500, 502, 504)]
 

@@ -1,4 +1,4 @@
-"""The parser of responses: limits on heads, interim responses, trailers, and bytes that no request asked for."""
+"""The parser of responses: limits on heads, interim responses, trailers, and bytes without a request."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def test_killed_on_the_way_in_leaving_by_force_leaves_nothing(cluster: Cluster, 
     joining.kill()
     done = other.run("leave", "--force")
     assert done.returncode == 0, done.stderr
-    # Before the configuration was written, no server can have heard of it.
+    # Before the configuration was written, no server can know it.
     assert f"tarmac node remove forced-{step}" in done.stderr or step == "configuration"
     assert nothing(other), other.leftovers()
     removed = cluster.server.run(

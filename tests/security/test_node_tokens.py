@@ -148,7 +148,7 @@ async def test_a_use_that_was_counted_before_a_kill_is_that_nodes_use(wire: Wire
 
 
 async def test_half_sent_join_requests_hold_no_use_of_the_token(wire: Wire) -> None:
-    """A joiner that has shown its token and asks for nothing, or that sends half a request."""
+    """A joiner that has shown its token and sends no request, or half of one."""
     token = await create_token(wire.admin, "dfw", 1, 3600)
     hanging = wire.attacker(token=token.credential)
     reader, writer = await asyncio.open_connection("127.0.0.1", wire.port, ssl=hanging.context)

@@ -1,4 +1,4 @@
-"""Live connections of an ExternalService: the server asks nodes, joins their reports, and trusts each for its own."""
+"""Live connections of an ExternalService: the server queries nodes, joins the reports, trusts each for its own."""
 
 from __future__ import annotations
 

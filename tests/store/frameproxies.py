@@ -108,7 +108,7 @@ class FrameProxy:
         if not to_client:
             self._note(link, each)
             if link.last is not None and each.stream > link.last:
-                return  # GOAWAY told the client that this stream will not be processed
+                return  # after GOAWAY the client knows that this stream will not be processed
         self._forward(link, each, to_client)
 
     def _note(self, link: _Link, each: Frame) -> None:

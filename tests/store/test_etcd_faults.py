@@ -42,7 +42,7 @@ class Writer:
         self.going = True
 
     async def run(self) -> None:
-        """Write until told to stop."""
+        """Write until `going` is false."""
         count = 0
         while self.going:
             name = f"{self._number}/{count % 3}"

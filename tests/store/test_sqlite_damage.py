@@ -162,7 +162,7 @@ async def test_a_damaged_log_is_told_from_a_torn_one(sqlite_place: SqlitePlace, 
 
 
 async def test_damage_under_a_running_store_is_found(tmp_path: Path) -> None:
-    """Reads come from memory and stay right; history from the disk is refused, and the health check tells."""
+    """Reads come from memory and stay right; reads of history from the disk fail, and so does the health check."""
     clock = ManualClock()
     store = SqliteStore(tmp_path / "store.db", clock=clock, wal_pages=16)
     await store.start()

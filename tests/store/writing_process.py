@@ -32,7 +32,7 @@ async def write_for_ever(store: SqliteStore, writer: int) -> None:
 
 
 def acknowledged(type: str, entry: Entry, text: str) -> None:
-    """Tell the parent, past all buffers."""
+    """Write a line to the parent without buffering."""
     os.write(1, f"{type} {entry.name} {entry.revision} {text}\n".encode())
 
 

@@ -28,7 +28,7 @@ START_SECONDS = 30.0
 
 
 class AgentProcess:
-    """One node. Use as a context manager; `kill()` is kill -9, `stop()` asks it to end, `start()` brings it back."""
+    """One node. Use as a context manager; `kill()` is kill -9, `stop()` is SIGTERM, `start()` brings it back."""
 
     def __init__(
         self, folder: Path, name: str, containerd: ContainerdNode, kubeconfig: Path, *flags: str, **settings: Any

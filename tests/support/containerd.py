@@ -66,7 +66,7 @@ def _running(node: ContainerdNode) -> Iterator[ContainerdNode]:
 
 
 class ContainerdNode:
-    """One containerd with its folders, network and cgroups, all told apart by the number of a test process."""
+    """One containerd with its folders, network and cgroups, with the number of a test process in all names."""
 
     def __init__(self, parts: NodeParts, folder: Path, number: int, *, spare: int = 0) -> None:
         from tarmac.runtimes.containerd import ContainerdSettings

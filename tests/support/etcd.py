@@ -34,7 +34,7 @@ def find_etcd() -> Path | None:
 
 
 def find_peer_etcd() -> Path | None:
-    """The newest one built from source, when peers are asked for."""
+    """The newest one built from source, with PEERS=1."""
     if os.environ.get("PEERS") != "1" or "TARMAC_ETCD" in os.environ:
         return None
     return max(cache_root().glob("etcd-*/etcd"), default=None, key=lambda path: path.parent.name)

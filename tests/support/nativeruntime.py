@@ -37,7 +37,7 @@ class NativeRuntime(FakeRuntime):
     def __init__(self, *args: object, types: RuntimeClasses = TYPES, **more: object) -> None:
         super().__init__(*args, **more)  # pyright: ignore[reportArgumentType] - as the fake takes them
         self.types = types
-        self.told: list[Mapping[str, str]] = []  # the classes of each sandbox, as it was asked for
+        self.told: list[Mapping[str, str]] = []  # the requested classes of each sandbox
         self._of_sandboxes: dict[str, dict[str, str]] = {}
         self._of_containers: dict[str, dict[str, str]] = {}
 

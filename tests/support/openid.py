@@ -26,7 +26,7 @@ RSA_KEY, OTHER_RSA_KEY = (rsa.generate_private_key(public_exponent=65537, key_si
 
 
 class FakeIssuer:
-    """An issuer whose documents may be changed at any time. `asked` counts requests by path."""
+    """An issuer with documents that may be changed at any time. `asked` counts requests by path."""
 
     def __init__(self, ca: str, port: int) -> None:
         self.url = f"https://127.0.0.1:{port}"

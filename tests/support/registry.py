@@ -1,6 +1,6 @@
 """A real registry for tests: Debian's docker-registry on loopback, with or without a password, filled from OCI tars.
 
-`mirror` makes a containerd ask it for every image of every registry, so that pulls with any name work offline.
+`mirror` makes it a containerd's mirror of every registry, so that pulls with any name work offline.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Crowd:
     folder: Path
 
     def workers(self) -> dict[int, int]:
-        """Return process ids by number of the worker, which the names of their audit logs tell."""
+        """Return process ids by number of the worker, from the names of their audit logs."""
         found: dict[int, int] = {}
         for pid in children(self.server.pid):
             opened = [os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir() if each.is_symlink()]
