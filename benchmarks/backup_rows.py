@@ -23,7 +23,7 @@ _TARMAC = (sys.executable, "-m", "tarmac.apps.main")
 
 
 def backup_rows(directory: Path, repeat: int, say: Callable[[str], None]) -> Iterator[Row]:
-    """On SQLite, the default of `init`."""
+    """Measure on SQLite, the default of `init`."""
     folder = directory / "backups"
     folder.mkdir()
     file, data = folder / "backup", f"--data-dir={folder / 'data'}"

@@ -42,7 +42,7 @@ POLL_SECONDS = 0.01
 
 
 class Bound(msgspec.Struct):
-    """One run."""
+    """Results of one run."""
 
     nodes: int
     pods: int

@@ -92,7 +92,7 @@ def ensure() -> Path:
 
 
 def _wireguard(folder: Path) -> None:
-    """Without it a node still works, and reports that it cannot encrypt."""
+    """Get the programs for encryption. Without them a node still works, and reports that it cannot encrypt."""
     try:
         program = fetch(*WIREGUARD)
     except RuntimeError as error:
@@ -103,7 +103,7 @@ def _wireguard(folder: Path) -> None:
 
 
 def _conntrackd(folder: Path) -> None:
-    """Without it a node still works, and reports that it does not share connections."""
+    """Get conntrackd. Without it a node still works, and reports that it does not share connections."""
     try:
         program = fetch(*CONNTRACKD)
     except RuntimeError as error:
@@ -119,7 +119,7 @@ def _conntrackd(folder: Path) -> None:
 
 
 def _machines() -> None:
-    """Without them a node still works, and reports that it has no virtual machines."""
+    """Get machine images. Without them a node still works, and reports that it has no virtual machines."""
     try:
         machine_images.install(machine_images.ensure_tiny())
     except RuntimeError as error:

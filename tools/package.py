@@ -30,7 +30,7 @@ SYSTEMS = {"bookworm": "3.11", "noble": "3.12", "trixie": "3.13"}
 MAX_BYTES = 65_000_000
 EXTRAS = ("etcd", "cri", "cel", "fast")
 DEPENDS = "python3 (>= 3.11), nftables, e2fsprogs, util-linux, libseccomp2"
-"""Without the upper limit of Python's version, which each system has of its own."""
+"""The dependencies; `depends` adds the upper limit of Python's version, which differs from system to system."""
 UNITS = ("tarmac-server.service", "tarmac-containerd.service", "tarmac-agent.service")
 SCRIPTS = ("preinst", "postinst", "prerm", "postrm")
 COMPLETIONS = {

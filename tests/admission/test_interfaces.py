@@ -41,7 +41,7 @@ async def test_it_never_changes(world: World, subresource: str) -> None:
 
 
 async def test_an_update_that_leaves_it_out_keeps_it(world: World) -> None:
-    """As `kubectl replace` of a manifest without the annotation, or without any."""
+    """`kubectl replace` of a manifest without the annotation, or without any, keeps it."""
     for left_out in (holding(None), pod(nodeName="n")):
         world.admit("pods", left_out, old=holding("[]"), operation="UPDATE", user=User("tenant"))
         assert left_out["metadata"]["annotations"] == {ANNOTATION_INTERFACES: "[]"}

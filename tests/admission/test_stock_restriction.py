@@ -239,7 +239,7 @@ async def test_controller_revisions_are_for_controllers(world: World) -> None:
 
 
 async def test_garbage_collection_removes_owners_of_controller_revisions(world: World) -> None:
-    """It may patch objects of every kind, and update none."""
+    """The account may patch objects of every kind, and update none."""
     old = made("controllerrevisions", await owned_by(world, "statefulsets"))
     new = copy.deepcopy(old)
     new["metadata"]["ownerReferences"] = []

@@ -121,7 +121,7 @@ def test_killed_at_every_step_this_cluster_or_the_restored_one_is_whole(original
 
 
 def test_a_host_that_was_set_up_too_early_becomes_the_server_that_was_backed_up(here: Here) -> None:
-    """As the error suggests: a host without keys of its own is new."""
+    """The error suggests it: a host without keys of its own is new."""
     (here.data / "pki").rename(here.folder / "moved")
     (here.data / "secrets.key").rename(here.folder / "moved.key")
     done = tarmac(*here.command("--accept-loss", here.passphrase))

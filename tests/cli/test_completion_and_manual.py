@@ -170,7 +170,7 @@ def test_bash_completes(program: Path, tmp_path: Path) -> None:
 
 
 def test_zsh_completes(program: Path, tmp_path: Path) -> None:
-    """By the file where the package puts it, in a zsh that is unpacked and not installed."""
+    """zsh reads the file where the package puts it; this zsh is unpacked and not installed."""
     zsh = found(*ZSH)
     if zsh is None:
         pytest.skip("NOT RUN: there is no zsh to press keys in; python -m tools.fetch_zsh gets Debian's")

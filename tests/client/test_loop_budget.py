@@ -118,7 +118,7 @@ async def test_one_that_is_cancelled_in_line_leaves_its_place_to_the_next() -> N
 
 
 async def test_where_time_does_not_pass_within_a_turn_nobody_waits() -> None:
-    """As in the simulator, whose results must not depend on the speed of the machine."""
+    """The simulator has such a clock, so its results do not depend on the speed of the machine."""
     clock, done = ManualClock(), 0
     for _ in range(1000):
         await loop_budget(clock).wait()

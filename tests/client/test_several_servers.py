@@ -132,7 +132,7 @@ async def test_the_first_is_tried_again_after_five_minutes(pair: tuple[Server, S
 
 @pytest.mark.parametrize("method", ["POST", "PATCH", "PUT", "DELETE"])
 async def test_a_write_that_was_sent_is_not_sent_again(pair: tuple[Server, Server], method: str) -> None:
-    """Its result is unknown. The next request goes to the next server."""
+    """The result is unknown. The next request goes to the next server."""
     one, two = pair
     one.manner = "breaks"
     transport = knowing(one, two)
@@ -215,7 +215,7 @@ def _tls(pki: Pki, names: list[str]) -> ssl.SSLContext:
 
 
 async def test_silence_at_the_handshake_is_waited_for_one_second(tmp_path: Path) -> None:
-    """Like a machine that hangs, or a stopped process: its kernel still accepts connections."""
+    """The kernel of a hanging machine, or of a stopped process, still accepts connections."""
     pki = Pki(tmp_path / "pki", SystemClock())
     two = Server("two", _tls(pki, ["127.0.0.1"]))
     await two.start()
@@ -274,7 +274,7 @@ def test_a_kubeconfig_of_ours_names_all_servers_and_kubectl_does_not_mind(tmp_pa
 
 @pytest.mark.parametrize("user", [ADMIN, CONTROLLERS, NODE], ids=["admin", "controllers", "node"])
 async def test_long_running_clients_learn_and_keep_server_addresses(tmp_path: Path, user: User) -> None:
-    """From `default/kubernetes`, every minute, with the client's rights; the configured server stays the first."""
+    """The client reads `default/kubernetes` every minute, by its own rights; the configured server stays the first."""
     file, clock = tmp_path / "own", ManualClock()
     async with our_server(tmp_path / "data") as running:
         pki = Pki(tmp_path / "data" / "pki", SystemClock())

@@ -174,7 +174,7 @@ async def test_a_deleted_claim_goes_once_nothing_uses_it(served: Client) -> None
 
 
 async def test_an_aggregated_role_shows_the_rules_it_gathers(served: Client) -> None:
-    """Also over two steps, without rules of other writers, and no longer when a role stops matching."""
+    """Rules are gathered over two steps, without rules of other writers, and removed when a role stops matching."""
     roles = served.resource(CLUSTER_ROLES)
     mark = f"gather-{served.randomness.suffix(10)}"
     pods, nodes, made_up = ({"apiGroups": [""], "resources": [each], "verbs": ["get"]} for each in ("a", "b", "c"))

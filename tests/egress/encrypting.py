@@ -11,7 +11,7 @@ from tests.node.planet import command_of
 
 
 def links(outside: Outside) -> dict[str, str]:
-    """By the name of their node."""
+    """Return the links by the name of their node."""
     return {node: encrypted_link(str(_run_dir(outside, node))) for node in outside.cities}
 
 

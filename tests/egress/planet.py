@@ -39,7 +39,7 @@ class Outside:
 
     @cached_property
     def cities(self) -> dict[str, CityLayout]:
-        """By the name of their node."""
+        """The cities by the name of their node."""
         return {city.node: city for city in (city_of(each, self.underlay, self.planet.data_dir) for each in CITIES)}
 
     def use(self, example: str, *services: str) -> None:

@@ -103,7 +103,7 @@ async def _outcome(folder: Path, acknowledged: Content, what: str) -> str:
 @pytest.mark.soak(minutes=4)
 @pytest.mark.timeout(120 + FLIPS)
 async def test_a_flipped_bit_is_never_served(tmp_path: Path) -> None:
-    """Nor does it make acknowledged writes disappear silently."""
+    """No flip makes acknowledged writes disappear silently, either."""
     seed = int(os.environ.get("TARMAC_SEED", "20261116"))
     dice = random.Random(seed)
     images = await _made(tmp_path / "made", dice)

@@ -75,7 +75,7 @@ def _etcd(folder: Path, stack: ExitStack) -> EtcdCluster:
 
 @pytest.fixture
 async def clients(servers: list[TarmacProcess]) -> AsyncIterator[list[Api]]:
-    """As many clients as race at most, alternating between the servers."""
+    """The most clients that race, alternating between the servers."""
     context = ssl.create_default_context(cafile=str(servers[0].data_dir.parent / "pki" / "ca.crt"))
     context.load_cert_chain(*servers[0].admin_credentials())
     async with session_for(context) as session:

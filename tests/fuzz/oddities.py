@@ -126,7 +126,7 @@ def requests(path: str) -> list[bytes]:
 
 
 def simple_requests(path: str) -> list[bytes]:
-    """Those that differ from path to path."""
+    """The requests that differ from path to path."""
     lines = [f"{method} {path} HTTP/1.1\r\nHost: x" for method in METHODS]
     lines += [f"{method} {path} HTTP/1.1\r\nHost: x\r\n{upgrade}" for upgrade in UPGRADES[:5] for method in METHODS[:7]]
     return [*map(_encoded, lines)]

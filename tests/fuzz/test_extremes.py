@@ -160,7 +160,7 @@ async def _watch(ask: Asker, path: str, query: str) -> None:
 
 
 async def test_numbers_of_deletions(ask: Asker) -> None:
-    """In the options and in the pod itself; afterwards it can still be deleted, and its end is a valid time."""
+    """The numbers are in the options and in the pod itself; afterwards it can still be deleted, with a valid end."""
     url = "/api/v1/namespaces/default/pods"
     for value in (*INTEGERS, *WRONG):
         await ask("POST", url, POD)
@@ -253,7 +253,7 @@ async def test_limits_and_quotas_of_any_size(bound: str, ask: Asker) -> None:
 
 
 async def test_a_grace_period_longer_than_time_itself_ends_at_the_last_moment_there_is(ask: Asker) -> None:
-    """It can be shortened, too: a client without a period of its own must be able to start the deletion."""
+    """The period can be shortened, too: a client without a period of its own must be able to start the deletion."""
     spec = {**POD["spec"], "nodeName": "a", "terminationGracePeriodSeconds": 2**63 - 1}
     await ask("POST", f"{HERE}/pods", {**POD, "spec": spec})
     marked = _json(await ask("DELETE", f"{HERE}/pods/a"))["metadata"]

@@ -150,7 +150,7 @@ async def test_everything_odd_on_some_routes(watched: Watched, listener: Listene
 
 
 async def test_nobody_makes_series_by_asking(listener: Listener) -> None:
-    """With any path and method: the number of metrics depends on existing objects, not on requests."""
+    """The number of metrics depends on existing objects, not on paths and methods of requests."""
     methods = [method for method in METHODS[:12] if method != "CONNECT"]  # after which no more requests follow
     for number in range(300):
         asked = [f"/{number}", f"/apis/g{number}/v1/things", f"/api/v1/namespaces/n{number}/pods/p{number}/s{number}"]

@@ -45,7 +45,7 @@ def get(asking: http.client.HTTPSConnection) -> int:
 
 @pytest.mark.timeout(90)
 def test_a_crowd_that_holds_every_descriptor_stops_nobody(server: TarmacProcess) -> None:
-    """Neither bare connections nor started requests; the cost is no processor time, and one line of log."""
+    """Bare connections and started requests block no client, and cost no processor time and one line of log."""
     host, port = server.authority.split(":")
     with ExitStack() as stack:
         for _ in range(CROWD):

@@ -16,7 +16,7 @@ async def _nothing(_request: Request) -> Response:
 
 
 async def test_an_address_that_is_taken_is_named() -> None:
-    """With the remedy, and without keeping any of the sockets."""
+    """The error has a remedy, and the server keeps none of the sockets."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(OSError, match=f"127.0.0.1 port {port}: cannot listen: Address already in use; choose"):

@@ -51,7 +51,7 @@ class SiteBox(Box):
         super().__init__(folder, lab, number, name)
 
     def wired(self, lab: Lab, number: int) -> tuple[str, Path]:
-        """At 198.18.NUMBER.1, behind a router."""
+        """Set up the address 198.18.NUMBER.1, behind a router."""
         return f"198.18.{number}.1", site(lab, number)
 
     def boot_command(self) -> list[str]:

@@ -22,13 +22,13 @@ pytestmark = [pytest.mark.root, pytest.mark.soak(minutes=2), pytest.mark.timeout
 JOIN = ("checks", "configuration", "certificate", "containerd", "agent", "ready")
 LEAVE = ("server", "processes", "node", "containerd", "files")
 INIT = ("checks", "configuration", "keys", "server", "location")
-"""With a Location, `init` goes on with the steps of `join`."""
+"""`init` with a Location continues with the steps of `join`."""
 # Every step three times in a soak; otherwise, once each of those that leave most behind.
 TIMES = 3 if SOAK else 1
 JOIN_KILLS = JOIN if SOAK else ("certificate", "ready")
 LEAVE_KILLS = LEAVE if SOAK else ("processes", "containerd")
 INIT_KILLS = [(*INIT, *JOIN)[: count + 1] for count in (range(len(INIT + JOIN)) if SOAK else (3, 7))]
-"""Each ends with the step at which it is killed: two of `join` have the names of two of `init`."""
+"""Each entry ends with the step at which it is killed: two of `join` have the names of two of `init`."""
 FORCED_KILLS = JOIN[1:] if SOAK else ("agent",)
 LOCATION = {
     "apiVersion": "networking.datumapis.com/v1alpha",

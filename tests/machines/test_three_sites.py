@@ -42,7 +42,7 @@ def become_a_cluster(machine: SiteBox, deb: Path) -> None:
 
 
 def test_a_fresh_debian_is_a_cluster_within_a_minute(tmp_path: Path) -> None:
-    """On the newer Debian, which no other test has."""
+    """The newer Debian, which no other test uses."""
     deb = package("13")
     with sites(tmp_path, dallas=ensure("13")) as (dallas,):
         ready = seconds(lambda: become_a_cluster(dallas, deb))

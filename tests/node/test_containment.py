@@ -157,7 +157,7 @@ def test_containerd_its_shims_and_agents_have_groups_with_limits(planet: Planet,
 
 
 def test_bytes_that_make_containerd_swallow_memory_end_it_alone(planet: Planet, dfw: CityLayout, cell: str) -> None:
-    """Without any proxy: straight to containerd's stream port, as through an agent with a hole."""
+    """The test bypasses proxies: it connects to containerd's stream port, as through an agent with a hole."""
     settings, hierarchy = dfw.containerd(find_parts()), mounted()
     [before] = containerd.processes(settings)
     running, runtime = starts(planet, cell), f"{dfw.own_cgroup}/runtime"

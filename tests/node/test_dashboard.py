@@ -70,7 +70,7 @@ def test_the_log_of_what_crashes_has_its_last_words_and_escapes_are_seen(page: P
 
 
 def test_six_lists_ten_logs_and_two_terminals_do_not_wait_for_each_other(page: Page) -> None:
-    """In tabs of one browser, which has six connections to a server for all of them."""
+    """The tabs belong to one browser, which has six connections to a server for all of them."""
     logs = ["#/instances/default/talks/logs"] * 10
     shells = ["#/instances/default/talks/terminal"] * 2
     tabs: list[Page] = []

@@ -31,7 +31,7 @@ def in_city(city: str, made: Json) -> Json:
 
 @dataclass(frozen=True)
 class Edge:
-    """In one city a pod that serves, by a port of its node and a Service; in the other a client, part of its node."""
+    """One city has a pod that serves, by a port of its node and a Service; the other a client, part of its node."""
 
     planet: Planet
 

@@ -167,7 +167,7 @@ def test_units_and_scripts_are_sound(tmp_path: Path) -> None:
     ],
 )
 def test_units_are_exposed_no_more_than_they_have_to_be(unit: str, most: int) -> None:
-    """By systemd's own score, of 100. Containers inherit restrictions of containerd's unit, so it has none."""
+    """The limits are systemd's scores, of 100. Containers inherit restrictions of containerd's unit, so it has none."""
     if not Path("/usr/bin/systemd-analyze").exists():
         pytest.skip("NOT RUN: there is no systemd-analyze to look at the units with")
     words = ["systemd-analyze", "security", "--no-pager", "--offline=true", f"--threshold={most}"]

@@ -55,7 +55,7 @@ class Place:
 
 
 def registry_or_loud() -> None:
-    """On a machine without the package these tests fail with the reason: they never pass by not running."""
+    """Fail these tests with the reason on a machine without the package: they never pass by not running."""
     try:
         find_program("docker-registry")
     except PartMissing as missing:

@@ -146,7 +146,7 @@ class Running:
 
 
 class FakeMachine(Machine):
-    """In memory."""
+    """The simulated runtime."""
 
     handler = "runc"
     real = False

@@ -82,7 +82,7 @@ async def test_viewers_lose_rights_to_read_rules_at_the_next_start(world: World,
 async def test_l3_rules_lie_in_a_namespace_of_the_platform_and_no_role_of_a_namespace_reaches_them(
     world: World,
 ) -> None:
-    """Nor does a user with `edit` or `admin` in every namespace, which includes that of the rules."""
+    """A user with `edit` or `admin` in every namespace, including that of the rules, does not reach them, either."""
     await world.bind("admin", JANE, namespace="team")
     await world.bind("edit", {**JANE, "name": "eve"})
     await world.bind("admin", {**JANE, "name": "ada"})

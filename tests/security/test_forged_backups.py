@@ -42,7 +42,7 @@ class Cluster:
         self.passphrase.write_bytes(PASSPHRASE + b"\n")
 
     def install(self, *keys: bytes) -> None:
-        """Its key files, with these encryption keys."""
+        """Write the key files of the host, with these encryption keys."""
         self.layout.pki.mkdir(exist_ok=True)
         for name in ("ca.crt", "ca.key", "sa.key"):
             (self.layout.pki / name).write_text(f"{name} of {self.layout.data_dir.name}")
@@ -50,7 +50,7 @@ class Cluster:
         self.layout.encryption_key.chmod(0o600)
 
     def back_up(self, *keys: bytes, rows: list[LogRow] | None = None, tags: Mapping[str, str] | None = None) -> None:
-        """With tags of these keys, or with given ones."""
+        """Write a backup with tags of these keys, or with given ones."""
         files = {"secrets.key": _key_file(*keys), "pki/ca.crt": b"c", "pki/ca.key": b"k", "pki/sa.key": b"s"}
 
         def authenticate(digest: str) -> Mapping[str, str]:

@@ -116,7 +116,7 @@ async def test_a_token_says_where_its_node_is(wire: Wire) -> None:
 
 @pytest.mark.parametrize("label", ADMINISTRATORS)
 async def test_a_node_cannot_say_where_it_is(wire: Wire, label: str) -> None:
-    """Neither at registration, nor later, nor through its status; and it cannot remove an administrator's labels."""
+    """The node may set it neither at registration, nor later, nor by its status, and not remove an administrator's."""
     node = wire.node("n1")
     body: Json = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {label: "x"}}}
     assert (await node.post("/api/v1/nodes", body)).status == 403

@@ -143,7 +143,7 @@ async def budget(wire: Wire) -> Json:
 
 
 async def test_pods_are_scheduled_beside_mirrors(wire: Wire) -> None:
-    """Their own required anti-affinity counts other pods, but no mirror."""
+    """The pods' own required anti-affinity counts other pods, but no mirror."""
     assert (await mirror(wire, "x", labels=WEB)).status == 201
     own = {"labelSelector": {"matchLabels": WEB}, "topologyKey": REGION}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [own]}}
@@ -154,7 +154,7 @@ async def test_pods_are_scheduled_beside_mirrors(wire: Wire) -> None:
 
 
 async def test_a_namespace_with_a_mirror_is_deleted(wire: Wire) -> None:
-    """Its node, which never confirms a deletion, is still there."""
+    """The mirror's node, which never confirms a deletion, is still there."""
     assert (await mirror(wire, "x", terminationGracePeriodSeconds=2**31 - 1)).status == 201
     await wire.admin.resource(NAMESPACES).delete("bank")
     async with asyncio.timeout(10):

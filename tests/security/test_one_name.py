@@ -88,7 +88,7 @@ async def test_certificates_contain_only_the_parsed_subject(wire: Wire) -> None:
 
 
 def test_several_organisations_in_one_relative_name_are_several_groups() -> None:
-    """This is how Go writes them."""
+    """Go writes them like this."""
     found = subject_of(load_request(csr_of(subject([(ORG, "a"), (ORG, "b")], (CN, "jane")))))
     assert (found.common_name, set(found.organisations)) == ("jane", {"a", "b"})
 

@@ -184,7 +184,7 @@ async def test_a_serving_certificate_is_for_the_nodes_own_names_whatever_its_sta
 
 
 async def test_the_authority_signs_no_name_of_its_own_servers_for_others(tmp_path: Path) -> None:
-    """Also when an administrator has approved it."""
+    """An administrator's approval does not help."""
     async with serving(tmp_path) as wire:
         pem = csr_of(subject((NameOID.COMMON_NAME, "system:node:n1")), x509.DNSName("Kubernetes.default"))
         with pytest.raises(ValueError, match="an API server's own"):
@@ -229,7 +229,7 @@ async def test_a_node_gets_tokens_for_its_own_pods_bound_to_them_for_whom_they_a
 
 
 async def test_an_audience_can_be_granted_to_nodes(wire: Wire) -> None:
-    """As in Kubernetes, by a verb of its own on the audience."""
+    """A verb of its own on the audience grants it, as in Kubernetes."""
     mine = await pod(wire, "mine", "n1")
     rule = {"apiGroups": [""], "resources": [BANK], "verbs": ["request-serviceaccounts-token-audience"]}
     group = "rbac.authorization.k8s.io"

@@ -64,7 +64,7 @@ async def test_it_is_no_identity_at_a_nodes_own_port(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("target", READS)
 async def test_it_vouches_for_no_other_certificate(wire: Wire, target: str) -> None:
-    """As an authority, with certificates that the stolen key signed."""
+    """The attack uses it as an authority, with certificates that the stolen key signed."""
     made = Authority(stolen(wire.pki)).issue_client("kubernetes-admin", ("system:masters",), SystemClock().now())
     for chain in (made.certificate, made.certificate + stolen(wire.pki).certificate):
         assert await status(wire.attacker(KeyPair(chain, made.key)), target) in (0, 401)

@@ -28,7 +28,7 @@ def names(store: MemoryStore) -> list[str]:
 async def test_a_clock_that_was_set_keeps_none_and_loses_none(
     seconds: float, api: Client, store: MemoryStore, clock: ManualClock
 ) -> None:
-    """Neither earlier events, which may have a time in the future, nor later ones."""
+    """No event expires early or stays, though earlier ones may have a time in the future."""
     expiry = EventExpiry(store, clock)
     expiry.start()
     await tell(api, "before")

@@ -83,7 +83,7 @@ async def test_a_hostile_schedule_is_rejected(server: Server, schedule: str) -> 
 
 @pytest.mark.parametrize("label", ["matchLabels", "matchExpressions", "app"])
 async def test_the_scale_of_a_replication_controller_shows_any_label(server: Server, label: str) -> None:
-    """Its selector is a plain map, and its keys are those of a tenant."""
+    """The selector of a ReplicationController is a plain map, and its keys are the tenant's."""
     template = BASES["replicationcontrollers"]["spec"]["template"] | {"metadata": {"labels": {label: "x"}}}
     made = {"metadata": {"name": "x"}, "spec": {"selector": {label: "x"}, "template": template}}
     assert (await server.send("POST", CONTROLLERS, made, user=ADMIN)).status == 201

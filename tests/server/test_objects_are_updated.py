@@ -169,7 +169,7 @@ async def test_an_object_grows_no_larger_than_every_store_takes(api: Client) -> 
 
 
 async def test_labels_in_the_short_form_can_be_changed_by_client_side_apply(api: Client) -> None:
-    """It sends the short form alone, merged into the stored full form; the same again writes nothing."""
+    """kubectl sends the short form alone, merged into the stored full form; the same again writes nothing."""
     url = "/apis/compute.datumapis.com/v1alpha/namespaces/default/workloads"
     container = {"name": "app", "image": "ghcr.io/acme/app:1"}
     runtime = {"resources": {"instanceType": "datumcloud/d1-standard-2"}, "sandbox": {"containers": [container]}}

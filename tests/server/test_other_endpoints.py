@@ -274,7 +274,7 @@ async def test_a_table_comes_in_the_version_that_was_asked_for(api: Client, path
 
 
 async def test_metrics_tell_each_series_once(api: Client) -> None:
-    """Also where two kinds of requests have the same labels."""
+    """The rule also holds where two kinds of requests have the same labels."""
     await api.configmap("a")
     for url in (CONFIGMAPS, "/api/v1/configmaps"):
         assert (await api.get(f"{url}?fieldSelector=metadata.name%3Da")).status == 200

@@ -73,7 +73,7 @@ class FrameProxy:
         self._plan = sorted((random.randrange(within), random.choice(FAULTS + extra)) for _ in range(faults))
 
     def calm(self) -> None:
-        """Only forward."""
+        """Stop misbehaving."""
         self._plan = []
 
     async def _serve(self, reader: StreamReader, writer: StreamWriter) -> None:

@@ -101,7 +101,7 @@ async def test_the_leader_is_killed_during_writes(three_members: EtcdCluster) ->
 
 
 async def test_a_write_whose_answer_is_lost_is_resolved(etcd_place: EtcdPlace) -> None:
-    """It happened once, its writer gets success, watchers see it once."""
+    """The write happened once, its writer gets success, watchers see it once."""
     async with Proxy(etcd_place.settings.endpoints[0]) as proxy:
         store = EtcdStore(replace(etcd_place.settings, endpoints=(proxy.address,)))
         await store.start()

@@ -15,7 +15,7 @@ async def _fill(store: Store, *all_names: str) -> None:
 
 
 async def test_lists_are_sorted_by_name(store: Store) -> None:
-    """As etcd sorts keys: byte by byte."""
+    """The order is etcd's order of keys: byte by byte."""
     await _fill(store, "b/2", "a/1", "a-b/1", "a/10", "a/2", "c")
     assert names(store.list(PODS).entries) == ["a-b/1", "a/1", "a/10", "a/2", "b/2", "c"]
     assert store.list(SECRETS).entries == []

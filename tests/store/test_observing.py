@@ -14,7 +14,7 @@ from tests.store.objects import PODS, value
 
 @pytest.mark.parametrize("driver", ["memory", "sqlite", "etcd"])
 async def test_writes_are_observed(driver: str, tmp_path: Path, etcds: EtcdClusters) -> None:
-    """From accepted to acknowledged; for SQLite also each sync of the disk."""
+    """The duration is from accepted to acknowledged; for SQLite each sync of the disk is observed, too."""
     url = {"memory": "memory://", "sqlite": f"sqlite://{tmp_path}/store.db"}.get(driver)
     if url is None:
         settings = EtcdPlace(*etcds.get("etcd")).settings

@@ -122,7 +122,7 @@ async def test_a_server_beside_it_hears_of_it(etcd_place: EtcdPlace) -> None:
 
 
 async def test_a_reader_is_as_far_as_every_other_after_fresh(etcd_place: EtcdPlace) -> None:
-    """Also where etcd's newest revision is outside our prefix: no server knows a later revision than another."""
+    """etcd's newest revision may be outside our prefix: still no server knows a later revision than another."""
     one = await etcd_place.open()
     await one.create(PODS, "ns/a", value())
     stranger = EtcdPlace(etcd_place.cluster, etcd_place.folder)
@@ -135,7 +135,7 @@ async def test_a_reader_is_as_far_as_every_other_after_fresh(etcd_place: EtcdPla
 
 
 async def test_a_repair_keeps_above_the_floor(sqlite_place: SqlitePlace) -> None:
-    """Also when the marker is lost, the other place that keeps the store's revision."""
+    """The repair works without the marker, the other place that keeps the store's revision."""
     store = await sqlite_place.open()
     await store.create(PODS, "ns/old", value())
     floor = store.revision + FLOOR_STEP

@@ -83,7 +83,7 @@ def _serving(store: Store) -> Client:
 
 @pytest.fixture
 async def servers(place: Place) -> Servers:
-    """On every driver: a local one is shared as it is, etcd is opened twice."""
+    """Every driver: a local one is shared as it is, etcd is opened twice."""
     first = await place.open()
     made = Servers(first, await place.open() if first.shared else first)
     await made.clients[0].resource(NAMESPACES).create({"metadata": {"name": "team"}})
@@ -137,7 +137,7 @@ async def _has_network(user: Client, namespace: str) -> None:
 
 
 async def test_reviews_and_tokens_are_answered_over_every_store(servers: Servers) -> None:
-    """They are written nowhere, and answered at once."""
+    """Reviews and token requests are stored nowhere, and answered at once."""
     json_body = {"content-type": "application/json"}
     for path in (
         "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",

@@ -62,7 +62,7 @@ async def test_a_flipped_bit_in_a_value_names_its_object(sqlite_place: SqlitePla
 
 
 async def test_a_sound_row_of_another_store_is_found(sqlite_place: SqlitePlace, tmp_path: Path) -> None:
-    """Its own checksum matches and the number of rows is right; only the total of all checksums differs."""
+    """The row's own checksum matches and the number of rows is right; only the total of all checksums differs."""
     await sqlite_place.close(await sqlite_place.open())
     donor = tmp_path / "donor"
     shutil.copytree(sqlite_place.path.parent, donor, ignore=shutil.ignore_patterns(donor.name))
@@ -100,7 +100,7 @@ async def test_a_missing_database_is_missed(sqlite_place: SqlitePlace, tmp_path:
 
 
 async def test_a_missing_or_foreign_marker_is_missed(sqlite_place: SqlitePlace, tmp_path: Path) -> None:
-    """Without it the store cannot check that the log is complete."""
+    """The store cannot check without it that the log is complete."""
     path = await _killed(sqlite_place, tmp_path / "killed")
     marker = Path(f"{path}.marker")
     kept = marker.read_bytes()
@@ -132,7 +132,7 @@ async def test_a_refused_store_is_left_as_it_was(sqlite_place: SqlitePlace, tmp_
 
 
 async def test_a_damaged_log_is_told_from_a_torn_one(sqlite_place: SqlitePlace, tmp_path: Path) -> None:
-    """With a marker that a power cut left behind, complete transactions beyond the damage prove that it was durable."""
+    """A power cut leaves such a marker; complete transactions beyond the damage prove that the log was durable."""
     path = await _killed(sqlite_place, tmp_path / "killed")
     mark, _ = read_marker(Path(f"{path}.marker"))
     assert mark is not None

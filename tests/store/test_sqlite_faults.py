@@ -126,7 +126,7 @@ async def test_after_a_failed_sync_no_write_is_accepted(
 
 
 async def test_the_wal_does_not_grow_under_constant_load(sqlite_place: SqlitePlace) -> None:
-    """With writers that never pause it stays below a few times its limit."""
+    """The WAL stays below a few times its limit with writers that never pause."""
     store = sqlite_place.make(wal_pages=64)
     await store.start()
     sqlite_place.stores.append(store)
@@ -171,7 +171,7 @@ async def test_two_servers_cannot_open_one_file(sqlite_place: SqlitePlace) -> No
 
 
 async def test_a_newer_format_is_refused(sqlite_place: SqlitePlace) -> None:
-    """With both versions named."""
+    """The error names both versions."""
     await sqlite_place.close(await sqlite_place.open())
     with closing(sqlite3.connect(sqlite_place.path)) as db:
         db.execute(f"PRAGMA user_version = {FORMAT + 1}")
@@ -180,7 +180,7 @@ async def test_a_newer_format_is_refused(sqlite_place: SqlitePlace) -> None:
 
 
 async def test_another_programs_file_is_refused(sqlite_place: SqlitePlace) -> None:
-    """And left as it is."""
+    """The file is left unchanged."""
     with closing(sqlite3.connect(sqlite_place.path)) as db:
         db.execute("CREATE TABLE precious (data)")
     with pytest.raises(Unavailable, match="another program"):

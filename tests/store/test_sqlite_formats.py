@@ -96,7 +96,7 @@ async def test_a_kill_in_the_middle_loses_nothing(path: Path, moment: str) -> No
 
 @pytest.mark.parametrize("moment", ["the marker was made", "it was committed", "it was checkpointed"])
 async def test_a_new_store_may_be_killed_while_it_is_made(tmp_path: Path, moment: str) -> None:
-    """It is empty then, and works."""
+    """A killed store starts empty, and works."""
     path = tmp_path / "store.db"
     _start_and_be_killed(path, moment)
     store = SqliteStore(path)

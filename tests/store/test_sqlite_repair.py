@@ -92,7 +92,7 @@ async def test_pages_that_cannot_be_read_cost_only_their_rows(tmp_path: Path) ->
 
 
 async def test_a_missing_log_costs_what_was_in_it(tmp_path: Path) -> None:
-    """As far as the marker knows."""
+    """The loss is reported as far as the marker knows."""
     path = tmp_path / "store.db"
     await _made(path)
     older = path.read_bytes()
@@ -137,7 +137,7 @@ async def test_an_interrupted_repair_is_finished_by_the_next(
 
 
 def test_unrepairable_stores_give_one_line(tmp_path: Path) -> None:
-    """In one line."""
+    """The error is one line."""
     assert _repair(tmp_path)[::2] == (1, f"error: there is no store at {tmp_path}/store.db\n")
     (tmp_path / "store.db").write_bytes(b"no database" * 1000)
     code, _, complaint = _repair(tmp_path, "--accept-loss")

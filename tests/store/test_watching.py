@@ -58,7 +58,7 @@ async def test_events_tell_what_happened(store: Store) -> None:
 
 
 async def test_a_delete_can_show_a_final_state(store: Store) -> None:
-    """As when the last finalizer is removed: the shown version was never stored."""
+    """The removal of the last finalizer is such a delete: the shown version was never stored."""
     events: list[Event] = []
     store.subscribe(PODS, events.extend)
     start = store.revision
@@ -139,7 +139,7 @@ async def test_every_change_exactly_once_under_concurrent_writers(store: Store) 
 
 
 async def test_compacted_history_is_gone_and_says_so(store: Store) -> None:
-    """From the compacted revision on everything is still there."""
+    """All events from the compacted revision on are still there."""
     start = store.revision
     marks = [(await store.create(PODS, f"ns/{number}", value())).revision for number in range(6)]
     await store.compact(marks[2])

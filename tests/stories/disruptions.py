@@ -18,7 +18,7 @@ MIN_READY = 5  # of six
 
 @story
 async def node_drained_under_a_budget(world: World) -> None:
-    """Its instances move one after the other; never more are missing than the budget allows, over all cities."""
+    """The instances move one after the other; never more are missing than the budget allows, over all cities."""
     await world.open("DFW", "LHR", nodes=2)
     await world.apply(workload(placement("DFW", "LHR", replicas=3, policy="Parallel")))
     await world.settled(6)

@@ -10,7 +10,7 @@ from tests.stories.world import World
 
 @story
 async def node_lost(world: World) -> None:
-    """Its instance is replaced on another node, once, under the same name, and no other one is touched.
+    """The instance is replaced on another node, once, under the same name, and no other one is touched.
 
     A machine boots from a disk of that node: it waits for it until an administrator gives the disk up.
     """

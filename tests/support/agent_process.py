@@ -73,7 +73,7 @@ class AgentProcess:
         return self._process.stdout if self._process is not None else None
 
     def command(self) -> list[str]:
-        """As it is started."""
+        """Return the command line."""
         flags = {
             "kubeconfig": self.kubeconfig,
             "config": self.config,

@@ -92,7 +92,7 @@ class ContainerdNode:
         return self.settings.endpoint
 
     def start(self) -> None:
-        """With its network."""
+        """Start with a network."""
         self._make_network()
         asyncio.run(self._start())
 

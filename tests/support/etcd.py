@@ -46,7 +46,7 @@ class EtcdCluster:
     def __init__(
         self, binary: Path, folder: Path, members: int = 1, extra: tuple[str, ...] = (), *, tls: bool = False
     ) -> None:
-        """With `tls`, clients need certificates: `folder` has ca, server and client (`.pem`, `.key`)."""
+        """Clients need certificates with `tls`: `folder` has ca, server and client (`.pem`, `.key`)."""
         self._tls = tls
         self._binary = binary
         self._folder = folder
@@ -88,7 +88,7 @@ class EtcdCluster:
             self._processes[number] = subprocess.Popen(command, stdout=output, stderr=output)
 
     def kill_member(self, number: int) -> None:
-        """As a crash would."""
+        """Kill a member with kill -9."""
         process = self._processes.pop(number)
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -108,7 +108,7 @@ class EtcdCluster:
         raise AssertionError("no member leads")
 
     def wait_ready(self) -> None:
-        """Until each running member takes part in the cluster."""
+        """Wait until each running member takes part in the cluster."""
         deadline = time.monotonic() + _START_SECONDS
         for number in self._processes:
             while '"leader"' not in self.call("/v3/maintenance/status", number=number):
@@ -116,7 +116,7 @@ class EtcdCluster:
                 time.sleep(0.05)
 
     def call(self, path: str, body: str = "{}", *, number: int = 0) -> str:
-        """One call of the JSON gateway, by hand since tests turn warnings into errors; empty without an answer."""
+        """Call the JSON gateway, by hand since tests turn warnings into errors; return "" without a response."""
         head = f"POST {path} HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         try:
             with contextlib.ExitStack() as stack:

@@ -27,5 +27,5 @@ def free_ports(count: int) -> list[int]:
 
 
 def free_port() -> int:
-    """One of them."""
+    """Return one such port."""
     return free_ports(1)[0]

@@ -56,7 +56,7 @@ class NoTaps:
 
 
 class OneImage:
-    """Of the name that the contract suite uses."""
+    """A store with one image, which has the name of the contract suite."""
 
     boot: BootFiles | None = None
     uefi = False

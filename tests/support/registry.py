@@ -39,7 +39,7 @@ class Registry:
         return f"127.0.0.1:{self._port}"
 
     def start(self) -> None:
-        """Until it takes connections."""
+        """Start, and wait until it accepts connections."""
         self._folder.mkdir(parents=True, exist_ok=True)
         (self._folder / "htpasswd").write_text(_HTPASSWD)
         (self._folder / "config.yml").write_text(json.dumps(self._config()))  # JSON is YAML
@@ -79,7 +79,7 @@ class Registry:
         self._call("PUT", f"{path}{'&' if '?' in path else '?'}digest={digest}", content, "application/octet-stream")
 
     def _call(self, method: str, path: str, body: bytes, content_type: str = "") -> str:
-        """One request that must succeed; its Location."""
+        """Send a request that must succeed; return its Location."""
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=10)
         headers = {"Content-Type": content_type} if content_type else {}
         if self._private:

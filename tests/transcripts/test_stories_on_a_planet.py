@@ -20,7 +20,7 @@ def planet(tmp_path_factory: pytest.TempPathFactory) -> Generator[TarmacProcess]
 
 
 _BY_THE_REAL_CLOCK = {"autoscale", "city-lost", "drain", "node-lost", "stuck-rollout", "waves-crash", "waves-newer"}
-"""They wait for timeouts of minutes. The same stories run in virtual time in tests/stories."""
+"""Stories that wait for timeouts of minutes. The same stories run in virtual time in tests/stories."""
 
 
 def _case(path: Path) -> object:

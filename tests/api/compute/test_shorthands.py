@@ -65,7 +65,7 @@ APP, DB, WEB = {"tier": "app"}, {"tier": "db"}, {"tier": "web"}
     ],
 )
 def test_the_form_that_was_changed_counts_and_the_other_follows(stored: Any, edits: Any, short: Any, full: Any) -> None:
-    """As a client-side apply sends it: over the stored object, with the full form in it."""
+    """A client-side apply sends the short form over the stored object, which has the full form in it."""
     assert updated(stored, edits) == (short, full)
 
 

@@ -158,7 +158,7 @@ async def test_each_viewer_has_its_own_connection_and_one_has_the_keyboard(scree
 
 
 def test_output_of_qemu_before_the_viewer_attaches_is_kept(tmp_path: Path) -> None:
-    """On the agents' event loop, which reads as soon as it is connected."""
+    """The agents' event loop reads as soon as it is connected."""
 
     async def greeted() -> bytes:
         async with a_screen(tmp_path) as (display, _):

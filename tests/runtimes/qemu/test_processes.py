@@ -108,7 +108,7 @@ async def test_a_machine_that_ended_while_no_agent_was_there_is_found_ended(qemu
 
 
 async def test_while_a_process_is_there_no_other_gets_its_disks(qemu: QemuMachine) -> None:
-    """Also when all records of it are lost."""
+    """The rule also holds when all records of the process are lost."""
     _, record = await started(qemu)
     assert process.is_there(qemu.node.folders.attempt(record))
     sandbox = qemu.qemu._sandboxes.known(record.sandbox_id)
