@@ -15,6 +15,7 @@ import pytest
 
 from tarmac.agent.allocation.allocator import Allocator
 from tarmac.agent.allocation.settings import AllocationSettings
+from tarmac.agent.cgroups import hierarchy
 from tarmac.agent.cgroups.hierarchy import CgroupError
 from tarmac.agent.cgroups.mounted import mounted
 from tarmac.agent.cgroups.pods import KubePods
@@ -119,6 +120,17 @@ def test_processes_are_killed_and_groups_removed_by_a_real_kernel() -> None:
         assert sleeper.wait(5) == -9
     assert tree.remove(top)
     assert not tree.exists(top)
+
+
+def test_a_group_that_vanishes_during_the_removal_leaves_none_above_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    top = tmp_path / "top"
+    (top / "inner").mkdir(parents=True)
+    seen = [*hierarchy.below(top), top / "removed-by-the-runtime"]
+    monkeypatch.setattr(hierarchy, "below", lambda _folder: seen)
+    assert hierarchy.rmdir_tree(top)
+    assert not top.exists()
 
 
 def mountinfo(tmp_path: Path, *mounts: str) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -46,11 +47,14 @@ class Desk:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.away = self.refused = False
+        self.signs: asyncio.Event | None = None  # the server answers once it is set
         self.service = MetadataService(
             MetadataTokens(self.clock, Randomness(1)), self._identify, "LHR", self._egress_of
         )
 
     async def _identify(self, pod: JsonObject, audience: str, seconds: int) -> tuple[str, float]:
+        if self.signs is not None:
+            await self.signs.wait()
         if self.away:
             raise SourceUnavailable("the server does not answer")
         if self.refused:
@@ -198,3 +202,22 @@ async def test_identities_are_not_given_without_end() -> None:
     assert statuses == [200] * 8 + [429] * 2
     assert (await desk.read("identity", pod("p2"), "audience=a9")).status == 200
     assert (await desk.read("identity", query="audience=a0")).status == 200
+
+
+async def test_concurrent_requests_of_a_pod_share_the_limit_of_audiences() -> None:
+    desk = Desk()
+    desk.signs = asyncio.Event()
+    token = await desk.token()
+    asked = [
+        asyncio.create_task(desk.ask("GET", "/v1/instance/identity", {TOKEN: token}, query=f"audience=a{number}"))
+        for number in range(20)
+    ]
+    await asyncio.sleep(0)
+    asked[0].cancel()
+    await asyncio.sleep(0)
+    desk.signs.set()
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    statuses = [each.status for each in answers if isinstance(each, Response)]
+    assert sorted(statuses) == [200] * 7 + [429] * 12
+    assert (await desk.read("identity", query="audience=b")).status == 200, "the cancelled request took no place"
+    assert (await desk.read("identity", query="audience=c")).status == 429

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tarmac.api.schema import JsonObject
+from tarmac.runtimes.interface import RuntimeRefused
 from tests.agent.pods.machine import IMAGE, Machine, condition, container_status, play
 
 
@@ -35,6 +36,33 @@ def test_more_resources_are_given_without_a_restart() -> None:
         assert not condition(status, "PodResizePending")
         assert not condition(status, "PodResizeInProgress")
         assert status["observedGeneration"] == 2
+
+    play(story)
+
+
+def test_a_resize_that_no_agent_has_applied_is_applied_by_the_next_one() -> None:
+    async def story(machine: Machine) -> None:
+        await machine.create(container=asking("1"))
+        await machine.phase("Running")
+        before = await machine.id()
+        machine.runtime.trouble("update_container", RuntimeRefused("the container is busy"), times=1000)
+        await resize(machine, "2")
+        await machine.wait(2)
+        status = await machine.status()
+        assert condition(status, "PodResizeInProgress")
+        assert container_status(status)["resources"]["limits"] == {"cpu": "1"}
+        attempts = machine.calls("update_container")
+        machine.runtime.trouble("update_container", None, times=0)
+        await machine.restart()
+        await machine.wait(2)
+        status = await machine.status()
+        assert machine.calls("update_container") == attempts + 1
+        assert container_status(status)["resources"]["limits"] == {"cpu": "2"}
+        assert not condition(status, "PodResizeInProgress")
+        assert await machine.id() == before
+        await machine.restart()
+        await machine.wait(2)
+        assert machine.calls("update_container") == attempts + 1, "nothing is left to apply"
 
     play(story)
 

@@ -77,3 +77,16 @@ def resources_of(pod: AgentPod) -> dict[str, JsonObject]:
     lasting = [*pod.containers, *(each for each in pod.init_containers if is_sidecar(each))]
     named = {each["name"]: each.get("resources") or {} for each in lasting}
     return {WHOLE_POD: pod.spec.get("resources") or {}, **named}
+
+
+def reported_resources(status: JsonObject) -> dict[str, JsonObject]:
+    """Return the limits and requests of each running container in a pod's status, by container id.
+
+    Both sides are present if the status has resources at all: an absent side was in effect as an absent one.
+    """
+    found: dict[str, JsonObject] = {}
+    for each in (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())):
+        resources, identity = each.get("resources"), (each.get("containerID") or "").rpartition("://")[2]
+        if resources is not None and identity and "running" in (each.get("state") or {}):
+            found[identity] = {side: resources.get(side) or {} for side in ("limits", "requests")}
+    return found

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -221,10 +222,9 @@ def rmdir_tree(folder: Path) -> bool:
     try:
         # Children first: the kernel removes only groups without children.
         for group in (*reversed(below(folder)), folder):
-            group.rmdir()
-    # The runtime removed a group during the walk. Groups that are left are found by the next sweep.
-    except FileNotFoundError:
-        return True
+            # The runtime may remove a group during the walk. The groups above it remain to be removed here.
+            with suppress(FileNotFoundError):
+                group.rmdir()
     except OSError:
         return False
     return True

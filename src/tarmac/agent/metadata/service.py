@@ -95,14 +95,21 @@ class MetadataService:
         if audience.startswith(_OUR_SERVER):
             return _text(403, "an identity for the API server itself is not given")
         known = self._known_audiences(pod["metadata"]["uid"])
-        if audience not in known and len(known) >= MAX_AUDIENCES:
+        is_new = audience not in known
+        if is_new and len(known) >= MAX_AUDIENCES:
             return _text(429, f"not for more than {MAX_AUDIENCES} audiences")
+        # Before the call: requests that wait for it at the same time count against the limit too.
+        known.add(audience)
+        granted = False
         try:
             token, _ = await self._identify(pod, audience, IDENTITY_SECONDS)
+            granted = True
         except SourceUnavailable as error:
             return _text(403 if isinstance(error.__cause__, Forbidden) else 503, str(error))
-        # Only after success: an audience that the server refuses takes no place.
-        known.add(audience)
+        finally:
+            # Also for a cancelled call: an audience without a token takes no place.
+            if is_new and not granted:
+                known.discard(audience)
         return _text(200, token)
 
     def _known_audiences(self, pod_uid: str) -> set[str]:

@@ -101,13 +101,24 @@ class StepExecutor:
             self._deps.recorder.event(pod.reference, "Normal", "VolumeNotUpdated", message)
         self._outdated |= changed
 
-    def adopt(self, seen: PodRuntimeState, promised: Mapping[str, JsonObject], classes: Mapping[str, Classes]) -> None:
-        """Assume that containers started by an earlier agent have the resources allocated then."""
+    def adopt(
+        self,
+        seen: PodRuntimeState,
+        promised: Mapping[str, JsonObject],
+        classes: Mapping[str, Classes],
+        reported: Mapping[str, JsonObject],
+    ) -> None:
+        """Assume that containers of an earlier agent have the resources it allocated, or those it reported last.
+
+        `reported` are resources by container id, from the earlier agent's last status.
+        """
         for container in seen.running:
             if container.name in promised:
+                # Both differ if that agent was killed between the allocation and the change of the container.
+                found = {**promised[container.name], **reported.get(container.id, {})}
                 # Never overwritten: after a resize `promised` is ahead of the containers, and the difference is the
                 # work left to do.
-                self.applied.setdefault(container.name, promised[container.name])
+                self.applied.setdefault(container.name, found)
                 self.classed.setdefault(container.name, classes.get(container.name, {}))
 
     # --- the whole pod ----------------------------------------------------------------------------------------------

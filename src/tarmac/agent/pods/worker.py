@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tarmac.agent.allocation.promises import Fits, PodPromises, Resizes
+from tarmac.agent.allocation.promises import Fits, PodPromises, Resizes, reported_resources
 from tarmac.agent.model.backoff import BackOffs
 from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.model.qosclasses import NO_CLASSES
@@ -83,6 +83,7 @@ class PodWorker:
         self.released = False
         """True if this worker released them. A rejected pod may have resources from an earlier agent."""
         self.allocation = PodPromises(pod, promised)
+        self._reported = reported_resources(pod.status)  # by an earlier agent
         self._deps = deps
         self._report = report
         self._fits = fits
@@ -265,7 +266,7 @@ class PodWorker:
     def _decide(self) -> PodActions:
         pod = self.allocation.effective(self.pod)
         classes = {name: each.classes for name, each in self._deps.allocator.allot(pod).containers.items()}
-        self._executor.adopt(self.seen, self.allocation.promised, classes)
+        self._executor.adopt(self.seen, self.allocation.promised, classes, self._reported)
         deadline = self._deadline()
         if self._ending is None and deadline is not None and deadline <= self._deps.clock.monotonic():
             self._ending = PodEnding(verdict=TOO_LONG)
