@@ -16,7 +16,7 @@ from tests.support.containerd import second_spare_node as second_spare_node
 from tests.support.containerd import spare_node as spare_node
 from tests.support.peer import peer as peer
 
-pytest_plugins = ["tests.groups"]
+pytest_plugins = ["tests.groups", "tests.cputime"]
 
 
 def pytest_configure() -> None:
