@@ -10,9 +10,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 _START_THRESHOLD = 100_000  # containers: about as many as a process has after start-up
-# Traversing one takes about a microsecond in a large process: 20 ms per collection, every other time 40 ms including
-# the survivors of the last one, and a full collection only after twenty million.
-_NEW, _MIDDLE, _OLD = 20_000, 0, 500
+# Traversing one takes one to two microseconds in a large process: up to 20 ms per collection, every other time 40 ms
+# including the survivors of the last one, and a full collection only after twenty million.
+_NEW, _MIDDLE, _OLD = 10_000, 0, 1000
 _MAX_OVERLAPPING = 50  # overlapping uses after which the collector is enabled again
 
 

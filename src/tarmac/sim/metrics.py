@@ -50,17 +50,23 @@ class SimulatedMetrics:
     async def close(self) -> None:
         """Do nothing: no connection is held open."""
 
-    def nodes(self) -> Sequence[JsonObject]:
-        """Return NodeMetrics objects."""
-        total = {node.name: _amounts(IDLE) for node in self._fleet.nodes.values() if node.hears}
-        for pod in self._measured():
-            for name, amount in _used(pod).items():
-                total[pod.node][name] += amount
-        return [{"metadata": {"name": name}, **self._when(), "usage": _text(used)} for name, used in total.items()]
+    def nodes(self) -> Sequence[JsonObject] | Awaitable[Sequence[JsonObject]]:
+        """Return NodeMetrics objects; an awaitable if that takes several turns of the loop."""
+        return self._pieces.run(self._of_nodes(), lambda shown: shown)
 
     def pods(self) -> Sequence[JsonObject] | Awaitable[Sequence[JsonObject]]:
         """Return PodMetrics objects; an awaitable if that takes several turns of the loop."""
         return self._pieces.run(self._of_pods(), lambda shown: shown)
+
+    def _of_nodes(self) -> CooperativeWork[list[JsonObject]]:
+        total = {node.name: _amounts(IDLE) for node in self._fleet.nodes.values() if node.hears}
+        for pod in list(self._measured()):
+            # A node that stopped between two slices is reported with the pods counted so far.
+            if (node := total.get(pod.node)) is not None:
+                for name, amount in _used(pod).items():
+                    node[name] += amount
+            yield
+        return [{"metadata": {"name": name}, **self._when(), "usage": _text(used)} for name, used in total.items()]
 
     def _of_pods(self) -> CooperativeWork[list[JsonObject]]:
         shown: list[JsonObject] = []
