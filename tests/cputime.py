@@ -8,7 +8,7 @@ uses it.
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 
 import pytest
@@ -22,7 +22,7 @@ class CpuTimes:
 
     def __init__(self) -> None:
         self._before = 0.0
-        self._by_file: Counter[str] = Counter()
+        self._by_file: defaultdict[str, float] = defaultdict(float)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logstart(self) -> None:
@@ -39,7 +39,8 @@ class CpuTimes:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add a finished test to its file."""
         if report.when == "teardown":
-            seconds = dict(report.user_properties).get(_PROPERTY, 0.0)
+            seconds = next((value for name, value in report.user_properties if name == _PROPERTY), 0.0)
+            assert isinstance(seconds, float)
             self._by_file[report.nodeid.partition("::")[0]] += seconds
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -47,7 +48,7 @@ class CpuTimes:
         total = sum(self._by_file.values())
         if total >= 60:  # not for the run of a few files
             terminalreporter.section(f"CPU time: {total:.0f} s in {len(self._by_file)} files")
-            for name, seconds in self._by_file.most_common(_SHOWN):
+            for name, seconds in sorted(self._by_file.items(), key=lambda each: -each[1])[:_SHOWN]:
                 terminalreporter.write_line(f"{seconds:6.1f} s  {name}")
 
 
