@@ -76,7 +76,7 @@ async def _gpus(client: Client, options: argparse.Namespace, console: Console) -
         await client.clock.sleep(INTERVAL)
     if rows:
         return 0
-    console.fail("no node has GPUs; see docs/how-to/use-gpus.md")
+    console.fail("no node has GPUs; see docs/how-to/offer-gpus.md")
     return _FAILED
 
 
