@@ -14,7 +14,19 @@ from tarmac.agent.config.settings import AgentConfig
 from tarmac.apps.node.findgpus import find_gpus
 from tarmac.base.clock import SystemClock
 
-SERVING = "gpus", "metrics", "nvml", "plugin", "program", "report", "supervising", "xids"
+SERVING = (
+    "gpus",
+    "kernellog",
+    "metrics",
+    "nvml",
+    "plugin",
+    "program",
+    "report",
+    "samples",
+    "sampling",
+    "supervising",
+    "xids",
+)
 LOADED = "import sys, tarmac.apps.node.composing; print(*(each for each in sys.modules if 'nvidia' in each))"
 
 

@@ -1,8 +1,8 @@
 """A machine with NVIDIA's driver, as far as that is possible without a GPU.
 
-Real are the agent, containerd, runc, gVisor with nvproxy, the device plugin and NVML's calls; the kernel's pages, the
-device nodes (with numbers of no driver) and the driver's files are fakes. gVisor gets the driver's version by a flag,
-since it would query `/dev/nvidiactl` for it.
+Real are the agent, containerd, runc, gVisor with nvproxy, the device plugin and NVML's calls; the kernel's pages and
+log, the device nodes (of numbers that no driver serves) and the driver's files stand in. gVisor is told the driver's
+version, since it would ask `/dev/nvidiactl` for it.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ for each in /dev/*; do
 done
 mknod -m 666 "$1/dev/nvidiactl" c 195 255
 mknod -m 666 "$1/dev/nvidia-uvm" c 510 0
+touch "$1/dev/kmsg" && mount --bind "$2/dev/kmsg" "$1/dev/kmsg"
 for minor in $3; do mknod -m 666 "$1/dev/nvidia$minor" c 195 "$minor"; done
 mount --rbind "$1/dev" /dev
 mount -t tmpfs tmpfs /proc/driver

@@ -60,6 +60,7 @@ def _run(machine: Machine, rows: Rows, package: Path, watch: HolderWatch) -> Non
     story.begin(package)
     watch.start()
     pod = story.one_gpu()
+    story.figures()
     story.measure(pod)
     story.refusals()
     faults = Faults(machine, rows, story.resource)

@@ -17,6 +17,20 @@ from tools.gputrial.table import Rows
 ANSWER_BAR: Final = 1.5
 PLUGIN_BAR: Final = 25.0
 ROUNDS: Final = 3
+LIBRARIES: Final = "/opt/tarmac/lib/cp312"
+NODE: Final = "dfw-0"
+_SAMPLE: Final = """
+import os, subprocess, time
+from pathlib import Path
+from tarmac.agent.devices.nvidia.driver import driver_version, read_gpus
+from tarmac.agent.devices.nvidia.sampling import sampling_command
+root = Path("/")
+words = [*sampling_command(root, driver_version(root)), *(gpu.uuid for gpu in read_gpus(root))]
+began = time.monotonic()
+done = subprocess.run(words, capture_output=True, text=True)
+passed, times = time.monotonic() - began, os.times()
+print(f"{passed:.2f} s, {times.children_user + times.children_system:.2f} s of CPU, {done.stdout[:400]}")
+"""
 _PROGRAM: Final = Path(__file__).with_name("program.py")
 _CLEANED: Final = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
 
@@ -61,7 +75,7 @@ class Story:
         machine.until(self._offered, 60, "the node offers a GPU")
         rows.tell("resource", self.resource)
         condition = '{.status.conditions[?(@.type=="GPUsSandboxable")].message}'
-        rows.tell("GPUsSandboxable", machine.field("node", "dfw-0", condition))
+        rows.tell("GPUsSandboxable", machine.field("node", NODE, condition))
         archive = DATA / "image.tar"
         began = time.monotonic()
         files = image.write_image(archive, _PROGRAM)
@@ -99,6 +113,22 @@ class Story:
         rss = machine.resident("tarmac.apps.deviceplugin")
         rows.judge("device plugin, resident", f"{rss:.1f} MB", f"≤ {PLUGIN_BAR:.0f} MB", good=0 < rss <= PLUGIN_BAR)
         return pod
+
+    def figures(self) -> None:
+        """The sampling program answers, the kernel log can be read, and the metrics have its figures."""
+        rows, deadline = self.rows, time.monotonic() + 40
+        while "tarmac_gpu_memory_bytes" not in (text := self._metrics()) and time.monotonic() < deadline:
+            time.sleep(0.5)
+        seen = [line for line in text.splitlines() if line.startswith("tarmac_gpu_memory_bytes")]
+        rows.show("figures of NVML in the node's metrics", true=bool(seen), found=f"{len(seen)} lines of memory")
+        reasons = self.machine.kubectl("get", "events", "-A", "-o", "jsonpath={.items[*].reason}").stdout
+        told = [each for each in ("NvmlUnavailable", "XidsUnavailable") if each in reasons]
+        rows.show("neither NvmlUnavailable nor XidsUnavailable", true=not told, found=", ".join(told))
+        environment = {**os.environ, "PYTHONPATH": LIBRARIES}
+        rows.tell("one sample by NVML", run("/usr/bin/python3", "-c", _SAMPLE, environment=environment).stdout)
+
+    def _metrics(self) -> str:
+        return self.machine.kubectl("get", "--raw", f"/api/v1/nodes/{NODE}/proxy/metrics").stdout
 
     def measure(self, pod: str) -> None:
         """Run the same program outside and inside, in turns: a drifting clock or temperature affects both."""

@@ -29,7 +29,7 @@ def add_device_plugin_flags(command: argparse.ArgumentParser) -> None:
         help="the directory with the driver's files, /proc and /dev (default: %(default)s)",
     )  # fmt: skip
     command.add_argument(
-        "--interval", type=_seconds, default=5.0, metavar="SECONDS",
+        "--interval", type=_seconds, default=10.0, metavar="SECONDS",
         help="seconds between two looks at the GPUs (default: %(default)s)",
     )  # fmt: skip
     command.add_argument("--verbose", action="store_true", help="log more")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
+import weakref
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,6 +64,7 @@ class FakeDriver:
             self.add(gpu)
         for node in ("nvidiactl", "nvidia-uvm"):
             self._node(node)
+        self._kernel_log()
         self._libraries()
         if nvml is not None:
             self.load_nvml(nvml)
@@ -85,9 +88,14 @@ class FakeDriver:
         fresh.replace(self.state / gpu.uuid)
 
     def xid(self, gpu: FakeGpu, number: int) -> None:
-        """Report an XID error."""
-        with open(self.state / "events", "a") as file:
-            file.write(f"{gpu.uuid} {number}\n")
+        """Report an XID error, as the driver prints it."""
+        slot = gpu.bus.removesuffix(".0")
+        self.kernel_says(f"NVRM: Xid (PCI:{slot}): {number}, pid='<unknown>', name=<unknown>, something happened")
+
+    def kernel_says(self, text: str, priority: int = 4) -> None:
+        """Add a record to the kernel's log."""
+        self._records += 1
+        os.write(self._log, f"{priority},{self._records},{self._records},-;{text}\n".encode())
 
     def load_nvml(self, source: Path) -> None:
         """Install the NVML library of the tests. Skips where no compiler is available."""
@@ -97,6 +105,15 @@ class FakeDriver:
         target = self.root / f"usr/lib/x86_64-linux-gnu/libnvidia-ml.so.{VERSION}"
         state = f'-DSTATE="{self.state}"'
         subprocess.run([compiler, "-shared", "-fPIC", "-O1", state, "-o", str(target), str(source)], check=True)
+
+    def _kernel_log(self) -> None:
+        """Make a pipe that keeps records apart, as the kernel log does; its own writer keeps it from ending."""
+        path = self.root / "dev/kmsg"
+        os.mkfifo(path)
+        self._records = 0
+        self._log = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+        fcntl.fcntl(self._log, fcntl.F_SETFL, os.O_NONBLOCK | os.O_DIRECT)
+        weakref.finalize(self, os.close, self._log)
 
     def _libraries(self) -> None:
         folder = self.root / "usr/lib/x86_64-linux-gnu"

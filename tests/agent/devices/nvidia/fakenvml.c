@@ -1,20 +1,23 @@
 /* A library that answers NVML's calls from files in STATE, which a test writes.
  * STATE/<uuid>: alive mig utilization memory_used memory_total milliwatts celsius recovery_action (-1: unknown field)
- * STATE/events: a line "<uuid> <xid>" for each event, read in order. */
+ * Files that nvmlInit looks for in STATE: broken (it fails), hang (it writes its process
+ * to hanging and never returns), crash (it ends the process), chatty (it prints to standard output), heavy (it
+ * keeps 16 MiB, as NVIDIA's does). */
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <unistd.h>
 
 typedef struct { char uuid[96]; } gpu_t;
 typedef struct { unsigned long long total, free, used; } memory_t;
 typedef struct { unsigned gpu, memory; } utilization_t;
-typedef struct { void *device; unsigned long long type, data; unsigned gi, ci; } event_t;
 typedef struct { unsigned id, scope; long long timestamp, latency; unsigned type; int result; unsigned long long value; } field_t;
 typedef struct { int alive, mig, utilization; unsigned long long used, total; int milliwatts, celsius, action; } state_t;
 
 static gpu_t gpus[16];
 static int count;
-static long offset;
+static char kept[16 << 20];
 
 static int state_of(void *device, state_t *state) {
     char path[512];
@@ -28,7 +31,17 @@ static int state_of(void *device, state_t *state) {
     return state->alive ? 0 : 15;
 }
 
-int nvmlInit_v2(void) { FILE *file = fopen(STATE "/broken", "r"); if (file) { fclose(file); return 9; } return 0; }
+int nvmlInit_v2(void) {
+    if (!access(STATE "/chatty", F_OK)) { printf("{\"gpus\": {}} warning: a library that talks\n"); fflush(stdout); }
+    if (!access(STATE "/crash", F_OK)) abort();
+    if (!access(STATE "/hang", F_OK)) {
+        signal(SIGTERM, SIG_IGN);
+        FILE *file = fopen(STATE "/hanging", "w"); fprintf(file, "%d\n", (int)getpid()); fclose(file);
+        for (;;) pause();
+    }
+    if (!access(STATE "/heavy", F_OK)) memset(kept, 1, sizeof kept);
+    return access(STATE "/broken", F_OK) ? 0 : 9;
+}
 
 int nvmlDeviceGetHandleByUUID(const char *uuid, void **device) {
     char path[512];
@@ -39,11 +52,6 @@ int nvmlDeviceGetHandleByUUID(const char *uuid, void **device) {
     for (int i = 0; i < count; i++) if (!strcmp(gpus[i].uuid, uuid)) { *device = &gpus[i]; return 0; }
     snprintf(gpus[count].uuid, sizeof gpus[count].uuid, "%s", uuid);
     *device = &gpus[count++];
-    return 0;
-}
-
-int nvmlDeviceGetUUID(void *device, char *uuid, unsigned length) {
-    snprintf(uuid, length, "%s", ((gpu_t *)device)->uuid);
     return 0;
 }
 
@@ -65,27 +73,4 @@ int nvmlDeviceGetFieldValues(void *device, int number, field_t *fields) {
     fields[0].result = fields[0].id == 230 && state.action >= 0 ? 0 : 3;
     fields[0].value = state.action;
     return 0;
-}
-int nvmlEventSetCreate(void **set) { *set = &offset; return 0; }
-int nvmlDeviceRegisterEvents(void *device, unsigned long long types, void *set) { return types == 8 ? 0 : 3; }
-
-int nvmlEventSetWait_v2(void *set, event_t *event, unsigned milliseconds) {
-    char uuid[96];
-    for (unsigned waited = 0; waited < milliseconds; waited += 10) {
-        FILE *file = fopen(STATE "/events", "r");
-        if (file) {
-            fseek(file, offset, SEEK_SET);
-            unsigned long long xid;
-            if (fscanf(file, "%95s %llu\n", uuid, &xid) == 2) {
-                offset = ftell(file);
-                fclose(file);
-                event->type = 8; event->data = xid;
-                return nvmlDeviceGetHandleByUUID(uuid, &event->device) ? 999 : 0;
-            }
-            fclose(file);
-        }
-        struct timespec pause = {0, 10000000};
-        nanosleep(&pause, NULL);
-    }
-    return 10;
 }

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tarmac.agent.devices.nvidia.driver import read_gpus
 from tarmac.agent.devices.nvidia.gpus import QUIET, SETTLE, GpuStates
+from tarmac.agent.devices.nvidia.kernellog import Slot
 from tarmac.agent.devices.nvidia.nvml import Nvml, NvmlMissing
 from tarmac.agent.devices.nvidia.report import critical_before, report, write_report
+from tarmac.agent.devices.nvidia.samples import GpuSample
 from tarmac.base.clock import ManualClock
 from tests.agent.devices.nvidia.fakedriver import H200, NVML, VERSION, FakeDriver
+
+
+def slot(minor: int) -> Slot:
+    """The slot of a fake GPU."""
+    return 0, minor + 5, 0
 
 
 class Machine:
@@ -18,14 +27,21 @@ class Machine:
 
     def __init__(self, root: Path, *products: str, nvml: bool = True) -> None:
         self.driver = FakeDriver(root, *products, nvml=NVML if nvml else None)
-        self.nvml = Nvml(self.driver.root / f"usr/lib/x86_64-linux-gnu/libnvidia-ml.so.{VERSION}") if nvml else None
+        self.nvml = Nvml(f"{self.driver.root}/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.{VERSION}") if nvml else None
         self.clock = ManualClock()
-        self.states = GpuStates(self.driver.root, self.nvml, self.clock.now)
+        self.states = GpuStates(self.driver.root, self.clock.now)
         self.look()
 
     def look(self) -> bool:
         """Read the GPUs' state; return True if a health changed."""
-        return self.states.apply(*self.states.look())
+        found = read_gpus(self.driver.root)
+        return self.states.apply(found, {gpu.uuid: self.sample(gpu.uuid) for gpu in found} if self.nvml else None)
+
+    def sample(self, uuid: str) -> GpuSample:
+        """Ask NVML, in this process."""
+        assert self.nvml is not None
+        figures: dict[str, Any] = self.nvml.sample(uuid)
+        return GpuSample(**figures)
 
     def reasons(self) -> list[str]:
         """Return the reasons of unhealthy GPUs."""
@@ -51,7 +67,7 @@ def test_a_gpu_without_nvml_is_offered(tmp_path: Path) -> None:
 
 def test_a_library_that_is_none_or_does_not_initialize_is_reported(tmp_path: Path) -> None:
     driver = FakeDriver(tmp_path / "root", H200)
-    path = driver.root / f"usr/lib/x86_64-linux-gnu/libnvidia-ml.so.{VERSION}"
+    path = f"{driver.root}/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.{VERSION}"
     with pytest.raises(NvmlMissing, match=r"invalid ELF header|file too short"):
         Nvml(path)
     driver.load_nvml(NVML)
@@ -104,19 +120,37 @@ def test_a_gpu_in_mig_mode_is_left_out(tmp_path: Path) -> None:
     assert "is in MIG mode, which is not offered" in machine.states.left_out["GPU-00000000"]
 
 
-def test_an_xid_arrives_through_nvml_with_its_gpu(tmp_path: Path) -> None:
-    machine = Machine(tmp_path / "root", H200, H200)
-    assert machine.nvml is not None
-    assert machine.nvml.listen(list(machine.states.states))
-    machine.driver.xid(machine.driver.gpus[1], 79)
-    assert machine.nvml.wait(2) == ("GPU-00000001", 79)
-    assert machine.nvml.wait(0.02) is None
+def test_a_problem_stays_while_nvml_gives_no_sample(tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "root", H200, H200, H200)
+    lost, mig = machine.driver.gpus[0], machine.driver.gpus[2]
+    lost.alive, mig.mig = 0, 1
+    for gpu in (lost, mig):
+        machine.driver.say(gpu)
+    machine.look()
+    assert machine.reasons() == ["NVML reports that it is lost", ""]
+    found = read_gpus(machine.driver.root)
+    assert not machine.states.apply(found, None)
+    assert machine.reasons() == ["NVML reports that it is lost", ""]
+    assert list(machine.states.left_out) == [mig.uuid]
+    healthy = machine.states.states["GPU-00000001"].sample
+    assert healthy == GpuSample(alive=True, mig=False)
+    lost.alive = 1
+    machine.driver.say(lost)
+    assert machine.look()
+
+
+def test_an_xid_is_not_forgiven_by_a_driver_that_gives_no_sample(tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "root", H200)
+    machine.states.on_xid(slot(0), 79)
+    machine.clock.advance(QUIET - 1)
+    assert not machine.states.apply(read_gpus(machine.driver.root), None)
+    assert machine.look(), "the driver itself may forgive it"
 
 
 def test_a_critical_xid_makes_its_gpu_unhealthy_until_the_driver_needs_no_repair(tmp_path: Path) -> None:
     machine = Machine(tmp_path / "root", H200, H200)
     gpu = machine.driver.gpus[1]
-    assert machine.states.on_xid(gpu.uuid, 79)
+    assert machine.states.on_xid(slot(1), 79)
     assert machine.reasons() == ["", "XID 79: GPU has fallen off the bus"]
     machine.clock.advance(SETTLE - 1)
     assert not machine.look()
@@ -136,7 +170,7 @@ def test_a_driver_without_a_recovery_action_is_believed_after_a_quiet_time(tmp_p
     gpu = machine.driver.gpus[0]
     gpu.action = -1
     machine.driver.say(gpu)
-    machine.states.on_xid(gpu.uuid, 48)
+    machine.states.on_xid(slot(0), 48)
     machine.clock.advance(QUIET - 1)
     assert not machine.look()
     machine.clock.advance(1)
@@ -146,26 +180,26 @@ def test_a_driver_without_a_recovery_action_is_believed_after_a_quiet_time(tmp_p
 @pytest.mark.parametrize("xid", [13, 31, 43, 45, 68, 109, 63, 154])
 def test_an_applications_own_error_does_not_make_a_gpu_unhealthy(tmp_path: Path, xid: int) -> None:
     machine = Machine(tmp_path / "root", H200, nvml=False)
-    assert not machine.states.on_xid("GPU-00000000", xid)
+    assert not machine.states.on_xid(slot(0), xid)
     assert machine.reasons() == [""]
     assert machine.states.states["GPU-00000000"].xids == {xid: 1}
 
 
-def test_an_xid_of_an_unknown_gpu_makes_all_suspect(tmp_path: Path) -> None:
+def test_an_xid_of_a_gpu_that_is_not_offered_takes_no_other_one_out(tmp_path: Path) -> None:
     machine = Machine(tmp_path / "root", H200, H200, nvml=False)
-    assert machine.states.on_xid("", 79)
-    assert machine.reasons() == ["XID 79: GPU has fallen off the bus"] * 2
+    assert not machine.states.on_xid(slot(7), 79)
+    assert machine.reasons() == ["", ""]
 
 
 def test_a_critical_xid_survives_the_plugin_but_not_the_machine(tmp_path: Path) -> None:
     machine = Machine(tmp_path / "root", H200, nvml=False)
-    machine.states.on_xid("GPU-00000000", 79)
+    machine.states.on_xid(slot(0), 79)
     file = tmp_path / "report.json"
     content = report(machine.states, VERSION, "", {})
     write_report(file, content)
     assert critical_before(file) == {"GPU-00000000": (79, machine.clock.now())}
-    again = GpuStates(machine.driver.root, None, machine.clock.now, critical_before(file))
-    again.apply(*again.look())
+    again = GpuStates(machine.driver.root, machine.clock.now, critical_before(file))
+    again.apply(read_gpus(machine.driver.root), None)
     assert [state.reason for state in again.states.values()] == ["XID 79: GPU has fallen off the bus"]
     write_report(file, {**content, "boot": "another"})
     assert critical_before(file) == {}

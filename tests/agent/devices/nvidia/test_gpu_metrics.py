@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tarmac.agent.devices.nvidia.driver import read_gpus
 from tarmac.agent.devices.nvidia.gpus import GpuStates
 from tarmac.agent.devices.nvidia.metrics import gpu_metrics
 from tarmac.agent.devices.nvidia.report import report, write_report
@@ -39,9 +40,9 @@ async def exposed(samples: list[Any], tmp_path: Path) -> str:
 def figures_of(tmp_path: Path) -> list[Any]:
     """Return the metrics of two GPUs: one is allocated to the pod, the other is unhealthy."""
     driver = FakeDriver(tmp_path / "root", H200, H200)
-    states = GpuStates(driver.root, None, ManualClock().now)
-    states.apply(*states.look())
-    states.on_xid("GPU-00000001", 79)
+    states = GpuStates(driver.root, ManualClock().now)
+    states.apply(read_gpus(driver.root), None)
+    states.on_xid((0, 6, 0), 79)
     content = report(states, VERSION, "", {})
     content["gpus"][0] |= {"utilization": 0.4, "memoryUsed": 2 << 30, "memoryTotal": 140 << 30, "power": 350.0}
     file = tmp_path / "report.json"

@@ -16,6 +16,7 @@ import grpc.aio
 import pytest
 
 from tarmac.agent.devices._generated import deviceplugin_subset_pb2 as pb
+from tarmac.agent.devices.nvidia.gpureport import GpuRow
 from tarmac.agent.devices.nvidia.supervising import NvidiaSupervisor, command
 from tarmac.base.clock import SystemClock
 from tarmac.base.tasks import background
@@ -26,6 +27,17 @@ RESOURCE = "datumcloud.com/nvidia-h200"
 T4 = "datumcloud.com/nvidia-tesla-t4"
 
 
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 class Machine:
     """A node, a driver and a supervised plugin."""
 
@@ -34,21 +46,24 @@ class Machine:
         self.driver = driver
         self.events: list[tuple[str, str, str]] = []
         report = node.root / "report.json"
-        more = [f"--root={driver.root}", "--interval=0.05"]
+        more = [f"--root={driver.root}", "--interval=0.1"]
         arguments = [*command(node.folder, report, {"h200": "h200"}), *more]
         self.supervisor = NvidiaSupervisor(arguments, report, SystemClock(), lambda *event: self.events.append(event))
 
     def pid(self) -> int:
         """Return the PID of the running plugin."""
-        found = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if self._is_plugin(pid)]
-        assert len(found) == 1, found
-        return found[0]
+        found = {pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if self._is_plugin(pid)}
+        # A program that it has just started has its command line for a moment.
+        [plugin] = [pid for pid in found if _parent(pid) not in found]
+        return plugin
 
     def _is_plugin(self, pid: int) -> bool:
-        try:
-            return f"--root={self.driver.root}".encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        except OSError:
-            return False
+        return f"--root={self.driver.root}".encode() in _command_line(pid).split(b"\0")
+
+    def rows(self) -> list[GpuRow]:
+        """The GPUs of the newest report."""
+        self.supervisor.read()
+        return self.supervisor.report.gpus
 
     def said(self, reason: str) -> list[str]:
         """Return the messages of the events with a reason."""
@@ -158,13 +173,76 @@ async def test_the_plugin_answers_a_stock_client_as_the_api_says() -> None:
                 assert refused.value.code() == code
 
 
-async def test_the_plugin_is_small() -> None:
+async def test_the_plugin_is_small_also_with_a_library_that_keeps_memory() -> None:
     async with machine(H200) as one:
-        await one.node.has(1, resource=RESOURCE)
+        (one.driver.state / "heavy").touch()
+        one.driver.gpus[0].utilization = 77
+        one.driver.say(one.driver.gpus[0])
+        # A sample by the heavy library has arrived.
+        await until(lambda: 0.77 in [row.utilization for row in one.rows()])
         status = Path(f"/proc/{one.pid()}/status").read_text()
         [resident] = [int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:")]
         print(f"resident: {resident} kB")
         assert resident < 25_000
+        assert "libnvidia-ml" not in Path(f"/proc/{one.pid()}/maps").read_text()
+
+
+@pytest.mark.parametrize(
+    ("trouble", "why"),
+    [("crash", "the sampling program was ended by signal 6"), ("broken", "nvmlInit_v2 failed with 9")],
+)
+async def test_a_plugin_whose_library_fails_offers_its_gpus_without_figures(trouble: str, why: str) -> None:
+    async with machine(H200) as one:
+        await until(lambda: [row.utilization for row in one.rows()] == [0.4])
+        (one.driver.state / trouble).touch()
+        await until(lambda: any(why in each for each in one.said("NvmlUnavailable")))
+        assert [row.utilization for row in one.rows()] == [None]
+        await one.node.has(1, resource=RESOURCE)
+        (one.driver.state / trouble).unlink()
+        await until(lambda: [row.utilization for row in one.rows()] == [0.4])
+
+
+async def test_output_of_a_library_is_not_taken_for_a_sample() -> None:
+    async with machine(H200) as one:
+        (one.driver.state / "chatty").touch()
+        one.driver.gpus[0].celsius = 44
+        one.driver.say(one.driver.gpus[0])
+        await until(lambda: [row.temperature for row in one.rows()] == [44])
+        assert one.said("NvmlUnavailable") == []
+
+
+async def test_a_library_that_hangs_ends_with_the_plugin() -> None:
+    async with machine(H200) as one:
+        await one.node.has(1, resource=RESOURCE)
+        (one.driver.state / "hang").touch()
+        told = one.driver.state / "hanging"
+        await until(lambda: told.exists() and told.read_text().endswith("\n"))
+        hangs = int(told.read_text())
+        assert Path(f"/proc/{hangs}").exists()
+        os.kill(one.pid(), signal.SIGTERM)
+        await until(lambda: not Path(f"/proc/{hangs}").exists())
+
+
+async def test_a_plugin_without_a_kernel_log_says_so_and_offers_its_gpus() -> None:
+    async with machine(H200) as one:
+        await one.node.has(1, resource=RESOURCE)
+        (one.driver.root / "dev/kmsg").unlink()
+        os.kill(one.pid(), signal.SIGKILL)
+        await until(lambda: one.said("XidsUnavailable"))
+        assert one.said("XidsUnavailable")[0].endswith("/dev/kmsg: No such file or directory")
+        await one.node.has(1, resource=RESOURCE)
+
+
+async def test_xids_of_a_tenants_program_do_not_take_a_gpu_out() -> None:
+    async with machine(H200, H200) as one:
+        await one.node.has(2, resource=RESOURCE)
+        one.driver.kernel_says("NVRM: Xid (PCI:0000:05:00): 79, written by a program", priority=12)
+        one.driver.kernel_says("audit: comm=NVRM: Xid (PCI:0000:05:00): 79")
+        gpu = one.driver.gpus[1]
+        one.driver.xid(gpu, 31)
+        await until(lambda: any(row.xids for row in one.rows()))
+        assert [row.xids for row in one.rows()] == [{}, {"31": 1}]
+        await one.node.has(2, resource=RESOURCE)
 
 
 async def test_the_plugin_says_why_it_does_not_start(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from tarmac.agent.devices.nvidia.supervising import GpuReport, GpuRow
+from tarmac.agent.devices.nvidia.gpureport import GpuReport, GpuRow
 from tarmac.agent.stats.summary import Sample
 from tarmac.api.compute.names import LABEL_CITY_CODE, LABEL_WORKLOAD_NAME
 from tarmac.api.schema import JsonObject

@@ -1,4 +1,4 @@
-"""NVIDIA's management library (NVML), through ctypes.
+"""NVIDIA's management library (NVML), through ctypes. For the sampling program only (`nvmlprogram`).
 
 Only calls and structures that have been the same in every driver that gVisor knows. A call that fails, or that the
 library does not have, yields None: figures are optional, and a GPU is offered without them.
@@ -7,17 +7,14 @@ library does not have, yields None: figures are optional, and a GPU is offered w
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 _OK: Final = 0
 _GPU_IS_LOST: Final = 15
-_XID_EVENTS: Final = 0x8
 _RECOVERY_ACTION: Final = 230  # a field, known from R550 on
 _NO_ACTION: Final = 0
 _TEMPERATURE_OF_GPU: Final = 0
+_FIGURES: Final = ("utilization", "memory_used", "memory_total", "power", "temperature", "needs_repair")
 
 _Handle = ctypes.c_void_p
 
@@ -28,16 +25,6 @@ class _Memory(ctypes.Structure):
 
 class _Utilization(ctypes.Structure):
     _fields_ = [("gpu", ctypes.c_uint), ("memory", ctypes.c_uint)]
-
-
-class _Event(ctypes.Structure):
-    _fields_ = [
-        ("device", _Handle),
-        ("type", ctypes.c_ulonglong),
-        ("data", ctypes.c_ulonglong),
-        ("gpu_instance", ctypes.c_uint),
-        ("compute_instance", ctypes.c_uint),
-    ]
 
 
 class _Field(ctypes.Structure):
@@ -56,84 +43,45 @@ class NvmlMissing(Exception):
     """The library is not there, or does not answer; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class GpuSample:
-    """Current values of one GPU from NVML; None where NVML has no value."""
-
-    alive: bool  # it answered
-    mig: bool
-    utilization: float | None = None  # 0 to 1
-    memory_used: int | None = None
-    memory_total: int | None = None
-    power: float | None = None  # watts
-    temperature: int | None = None  # degrees Celsius
-    needs_repair: bool | None = None  # the driver asks for a reset or a restart
-
-
 class Nvml:
-    """The loaded library. Its calls block, and may be made from several threads."""
+    """The loaded library. Its calls block."""
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: str) -> None:
         """Load and initialize it. Raises NvmlMissing."""
         try:
-            self._library = ctypes.CDLL(str(path))
+            self._library = ctypes.CDLL(path)
             code = self._library.nvmlInit_v2()
         except (OSError, AttributeError) as error:
             raise NvmlMissing(str(error)) from error
         if code != _OK:
             raise NvmlMissing(f"{path}: nvmlInit_v2 failed with {code}")
-        self._events: _Handle | None = None
 
-    def sample(self, uuid: str) -> GpuSample:
-        """Query one GPU."""
+    def sample(self, uuid: str) -> dict[str, bool | float | None]:
+        """Query one GPU; return the fields of a `GpuSample`."""
         handle = self._handle(uuid)
         if handle is None:
-            return GpuSample(alive=False, mig=False)
+            return {**dict.fromkeys(_FIGURES), "alive": False, "mig": False}
         memory, busy = _Memory(), _Utilization()
         power, heat = ctypes.c_uint(), ctypes.c_uint()
         answered = self._call("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(memory))
         knows_load = self._call("nvmlDeviceGetUtilizationRates", handle, ctypes.byref(busy)) == _OK
         knows_power = self._call("nvmlDeviceGetPowerUsage", handle, ctypes.byref(power)) == _OK
         knows_heat = self._call("nvmlDeviceGetTemperature", handle, _TEMPERATURE_OF_GPU, ctypes.byref(heat)) == _OK
-        return GpuSample(
-            alive=answered != _GPU_IS_LOST,
-            mig=self._mig(handle),
-            utilization=busy.gpu / 100 if knows_load else None,
-            memory_used=memory.used if answered == _OK else None,
-            memory_total=memory.total if answered == _OK else None,
-            power=power.value / 1000 if knows_power else None,
-            temperature=heat.value if knows_heat else None,
-            needs_repair=self._needs_repair(handle),
-        )
-
-    def listen(self, uuids: Sequence[str]) -> bool:
-        """Ask for the XIDs of these GPUs; False if NVML cannot tell of any. Repeated for GPUs that come back."""
-        if self._events is None:
-            events = _Handle()
-            if self._call("nvmlEventSetCreate", ctypes.byref(events)) != _OK:
-                return False
-            self._events = events
-        handles = [handle for uuid in uuids if (handle := self._handle(uuid)) is not None]
-        codes = [self._call("nvmlDeviceRegisterEvents", each, _XID_EVENTS, self._events) for each in handles]
-        return any(code == _OK for code in codes)
-
-    def wait(self, seconds: float) -> tuple[str, int] | None:
-        """Wait for an XID, on a thread of its own; return the UUID, empty if unknown, and the number."""
-        event = _Event()
-        # Calls of a CDLL release the GIL: only this thread waits.
-        if self._call("nvmlEventSetWait_v2", self._events, ctypes.byref(event), int(seconds * 1000)) != _OK:
-            return None
-        return self._uuid(event.device), int(event.data)
+        return {
+            "alive": answered != _GPU_IS_LOST,
+            "mig": self._mig(handle),
+            "utilization": busy.gpu / 100 if knows_load else None,
+            "memory_used": memory.used if answered == _OK else None,
+            "memory_total": memory.total if answered == _OK else None,
+            "power": power.value / 1000 if knows_power else None,
+            "temperature": heat.value if knows_heat else None,
+            "needs_repair": self._needs_repair(handle),
+        }
 
     def _handle(self, uuid: str) -> _Handle | None:
         handle = _Handle()
         found = self._call("nvmlDeviceGetHandleByUUID", ctypes.c_char_p(uuid.encode()), ctypes.byref(handle)) == _OK
         return handle if found else None
-
-    def _uuid(self, device: int | None) -> str:
-        text = ctypes.create_string_buffer(96)
-        found = self._call("nvmlDeviceGetUUID", _Handle(device), text, ctypes.c_uint(len(text))) == _OK
-        return text.value.decode("ascii", "replace") if found else ""
 
     def _mig(self, handle: _Handle) -> bool:
         now, later = ctypes.c_uint(), ctypes.c_uint()

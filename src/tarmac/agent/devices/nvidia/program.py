@@ -1,4 +1,4 @@
-"""Runs the plugin: looks at the GPUs every few seconds, waits for XIDs on a thread, and serves a socket per model."""
+"""Runs the plugin: looks at the GPUs every few seconds, hears of XIDs by the kernel, and serves a socket per model."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ from typing import Final
 
 from tarmac.agent.devices.nvidia.allocation import container_settings
 from tarmac.agent.devices.nvidia.driver import driver_version, read_gpus
-from tarmac.agent.devices.nvidia.driverfiles import NVML, driver_files, library_folder
+from tarmac.agent.devices.nvidia.driverfiles import driver_files
 from tarmac.agent.devices.nvidia.gpus import GpuState, GpuStates
+from tarmac.agent.devices.nvidia.heldnodes import HeldNodes
+from tarmac.agent.devices.nvidia.kernellog import PATH, KernelLog, Slot
 from tarmac.agent.devices.nvidia.messages import ContainerSettings
 from tarmac.agent.devices.nvidia.names import NAMES, resource_of
-from tarmac.agent.devices.nvidia.nvml import Nvml, NvmlMissing
 from tarmac.agent.devices.nvidia.plugin import ModelPlugin
 from tarmac.agent.devices.nvidia.report import critical_before, report, write_report
+from tarmac.agent.devices.nvidia.samples import GpuSample, NvmlUnavailable
+from tarmac.agent.devices.nvidia.sampling import NvmlSampler, sampling_command
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.base.tasks import Tasks
 
-INTERVAL: Final = 5.0
-"""Seconds between two looks."""
-_EVENT_WAIT: Final = 1.0
+INTERVAL: Final = 10.0
+"""Seconds between two looks; each starts a program for a sample of the GPUs."""
 _log = log("nvidia")
 
 
@@ -46,32 +48,55 @@ class NvidiaPlugin:
         self._settings = settings
         self._clock = clock
         self._driver = driver_version(settings.root)
-        self._nvml, self._without_nvml = _nvml(settings.root, self._driver)
+        self._sampler = NvmlSampler(sampling_command(settings.root, self._driver))
+        self._without_nvml = ""
+        self._kernel = KernelLog(settings.root / PATH, self._on_xid)
+        self._held = HeldNodes(settings.root)
         critical = critical_before(settings.report) if settings.report else {}
-        self.gpus = GpuStates(settings.root, self._nvml, clock.now, critical)
+        self.gpus = GpuStates(settings.root, clock.now, critical)
         self._plugins: dict[str, ModelPlugin] = {}
         self._tasks = Tasks()
-        self._heard: set[str] = set()
 
     async def run(self) -> None:
         """Serve until cancelled."""
-        _log.info("NVIDIA driver found", version=self._driver, nvml=self._without_nvml or "loaded")
+        _log.info("NVIDIA driver found", version=self._driver)
         try:
             while True:
                 await self._look()
                 await self._clock.sleep(self._settings.interval)
         finally:
+            self._kernel.close()
+            self._held.close()
             await self._tasks.close(1.0)
 
     async def _look(self) -> None:
-        found, samples = await asyncio.to_thread(self.gpus.look)
-        # Here and not in the thread: plugins read the states while it looks.
-        changed = self.gpus.apply(found, samples)
+        # On a thread: the kernel's pages of a GPU that hangs may hang too.
+        found = await asyncio.to_thread(read_gpus, self._settings.root)
+        changed = self.gpus.apply(found, await self._sampled([gpu.uuid for gpu in found]))
         self._serve_models()
         if changed:
             self._wake()
-        if self._nvml is not None and (unheard := set(self.gpus.states) - self._heard):
-            self._listen(self._nvml, unheard)
+        healthy = [state.gpu for state in self.gpus.states.values() if state.healthy]
+        await asyncio.to_thread(self._held.hold, healthy)
+        # After the first look, which knows the slots; before it an XID would be of no GPU.
+        self._kernel.ensure_open()
+        self._write()
+
+    async def _sampled(self, uuids: Sequence[str]) -> dict[str, GpuSample] | None:
+        try:
+            samples = await self._sampler.sample(uuids)
+        except NvmlUnavailable as error:
+            if str(error) != self._without_nvml:
+                _log.warning("GPUs cannot be sampled", why=str(error))
+            self._without_nvml = str(error)
+            return None
+        self._without_nvml = ""
+        return samples
+
+    def _on_xid(self, slot: Slot, xid: int) -> None:
+        _log.warning("XID reported", gpu="{:04x}:{:02x}:{:02x}".format(*slot), xid=xid)
+        if self.gpus.on_xid(slot, xid):
+            self._wake()
         self._write()
 
     def _serve_models(self) -> None:
@@ -82,26 +107,6 @@ class NvidiaPlugin:
             self._plugins[resource] = plugin
             self._tasks.begin(plugin.run(), f"plugin of {resource}")
 
-    def _listen(self, nvml: Nvml, unheard: set[str]) -> None:
-        first = not self._heard
-        # Marked before the call: a GPU that NVML cannot watch is not tried again at every look.
-        self._heard |= unheard
-        if nvml.listen(sorted(unheard)) and first:
-            self._tasks.begin(self._hear(nvml), "XIDs")
-
-    async def _hear(self, nvml: Nvml) -> None:
-        while True:
-            # A cancellation leaves the thread in the library: the exit of the program waits for it up to _EVENT_WAIT.
-            event = await asyncio.to_thread(nvml.wait, _EVENT_WAIT)
-            if event is None:
-                await self._clock.sleep(0.05)  # a library that fails at once must not spin
-                continue
-            uuid, xid = event
-            _log.warning("XID reported", gpu=uuid, xid=xid)
-            if self.gpus.on_xid(uuid, xid):
-                self._wake()
-            self._write()
-
     def _wake(self) -> None:
         for plugin in self._plugins.values():
             plugin.wake()
@@ -111,7 +116,8 @@ class NvidiaPlugin:
         if path is None:
             return
         try:
-            write_report(path, report(self.gpus, self._driver, self._without_nvml, dict(self._settings.names)))
+            names = dict(self._settings.names)
+            write_report(path, report(self.gpus, self._driver, self._without_nvml, names, self._kernel.problem))
         except OSError as error:
             _log.warning("report cannot be written", path=str(path), why=str(error))
 
@@ -126,19 +132,6 @@ class NvidiaPlugin:
         root, capabilities = self._settings.root, self._settings.capabilities
         files = driver_files(root, self._driver, capabilities)
         return container_settings([state.gpu for state in states], files, root, capabilities)
-
-
-def _nvml(root: Path, version: str) -> tuple[Nvml | None, str]:
-    """Load the library from the driver's folder, or wherever the loader finds it; or return why not."""
-    folder = library_folder(root, version)
-    places = [*([folder / NVML] if folder is not None else []), *([NVML] if root == Path("/") else [])]
-    why = "the driver's libraries are not on this machine"
-    for place in places:
-        try:
-            return Nvml(place), ""
-        except NvmlMissing as error:
-            why = str(error)
-    return None, why
 
 
 def check_driver(root: Path) -> str:

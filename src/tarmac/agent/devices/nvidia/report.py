@@ -18,12 +18,15 @@ MAX_BYTES: Final = 1 << 20
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
-def report(states: GpuStates, driver: str, without_nvml: str, names: dict[str, str]) -> dict[str, Any]:
-    """Return the report. `without_nvml` says why there are no figures; empty if there are."""
+def report(
+    states: GpuStates, driver: str, without_nvml: str, names: dict[str, str], without_xids: str = ""
+) -> dict[str, Any]:
+    """Return the report. The two texts say why there are no figures, and why no XIDs; empty if there are."""
     return {
         "boot": boot_id(),
         "driver": driver,
         "withoutNvml": without_nvml,
+        "withoutXids": without_xids,
         "gpus": [_row(state, names) for state in states.states.values()],
         "leftOut": dict(states.left_out),
     }

@@ -18,6 +18,7 @@ from typing import Final
 
 import msgspec
 
+from tarmac.agent.devices.nvidia.gpureport import GpuReport, gpu_events
 from tarmac.agent.devices.nvidia.report import MAX_BYTES
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
@@ -35,31 +36,6 @@ _log = log("nvidia")
 
 Tell = Callable[[EventType, str, str], None]
 """Emits an event of the Node: type, reason and message."""
-
-
-class GpuRow(msgspec.Struct, rename="camel"):
-    """One GPU of the report. None: unknown."""
-
-    uuid: str
-    index: int
-    product: str
-    resource: str
-    reason: str = ""
-    xids: dict[str, int] = {}
-    utilization: float | None = None
-    memory_used: int | None = None
-    memory_total: int | None = None
-    power: float | None = None
-    temperature: int | None = None
-
-
-class GpuReport(msgspec.Struct, rename="camel"):
-    """The plugin's report."""
-
-    driver: str = ""
-    without_nvml: str = ""
-    gpus: list[GpuRow] = []
-    left_out: dict[str, str] = {}
 
 
 def command(folder: Path, report: Path, names: Mapping[str, str]) -> list[str]:
@@ -80,7 +56,6 @@ class NvidiaSupervisor:
         self._clock = clock
         self._tell = tell
         self._stamp: tuple[int, int] | None = None
-        self._told_without_nvml = ""
         self.report = GpuReport()
 
     async def run(self) -> None:
@@ -113,24 +88,8 @@ class NvidiaSupervisor:
             return  # not written yet; the next one replaces it
         # Only after decoding: a report that was read halfway is read again.
         before, self.report, self._stamp = self.report, report, stamp
-        self._compare(before, report)
-
-    def _compare(self, before: GpuReport, now: GpuReport) -> None:
-        if now.without_nvml != self._told_without_nvml:
-            self._told_without_nvml = now.without_nvml
-            if now.without_nvml:
-                why = f"GPUs are offered without figures, and their health is unknown: {now.without_nvml}"
-                self._tell("Warning", "NvmlUnavailable", why)
-        was = {row.uuid: row.reason for row in before.gpus}
-        for row in now.gpus:
-            name = f"{row.product} {row.uuid} ({row.resource})"
-            if row.reason and row.reason != was.get(row.uuid):
-                self._tell("Warning", "DeviceUnhealthy", f"{name}: {row.reason}")
-            elif not row.reason and was.get(row.uuid):
-                self._tell("Normal", "DeviceHealthy", f"{name} can be used again")
-        for uuid, why in now.left_out.items():
-            if uuid not in before.left_out:
-                self._tell("Warning", "DeviceLeftOut", f"GPU {uuid} {why}")
+        for event in gpu_events(before, report):
+            self._tell(*event)
 
     async def _once(self) -> int:
         """Run the program once; return its exit code."""

@@ -29,6 +29,11 @@ def meaning(xid: int) -> str:
     return _MEANING.get(xid, "see NVIDIA's list of XID errors")
 
 
+def reason_of(xid: int) -> str:
+    """Return why a GPU is unhealthy after a critical XID."""
+    return f"XID {xid}: {meaning(xid)}"
+
+
 def is_critical(xid: int) -> bool:
     """Return True if the GPU cannot be trusted after this error."""
     return xid not in APPLICATION and xid not in NOTICES
