@@ -21,7 +21,7 @@ from tarmac import __version__
 from tarmac.apps.manual import pages
 from tarmac.cli.completing import SHELLS, script
 from tarmac.server.endpoints.documents import PACKAGED
-from tools import controllers_package, machines_package, node_parts
+from tools import controllers_package, etcd_package, gobuild, machines_package, node_parts
 from tools.cache import ROOT, cache_root, say
 from tools.packing import epoch, git, pack, put
 
@@ -64,6 +64,7 @@ def main() -> int:
     options.add_argument("--without-parts", action="store_true", help="leave out containerd, runc, gVisor and images")
     stock = "also tarmac-kubernetes-controllers, with stock kube-controller-manager"
     options.add_argument("--with-kubernetes-controllers", action="store_true", help=stock)
+    options.add_argument("--with-etcd", action="store_true", help="also tarmac-etcd, with etcd for several servers")
     options.add_argument("--system", action="append", default=[], choices=SYSTEMS, help="for this one; repeatable")
     options.add_argument("--all", action="store_true", help="for all systems: " + ", ".join(SYSTEMS))
     options.add_argument("--fast", action="store_true", help="compress less, in a tenth of the time")
@@ -78,6 +79,8 @@ def main() -> int:
                 raise RuntimeError(f"{made.name} has {made.stat().st_size} bytes, the limit is {MAX_BYTES}")
         if parts is not None:
             print(machines_package.build(told.output, parts))
+        if told.with_etcd:
+            print(etcd_package.build(told.output, gobuild.build("etcd"), fast=told.fast))
         if told.with_kubernetes_controllers:
             print(controllers_package.build(told.output, cache_root() / "node", fast=told.fast))
     except RuntimeError as failure:

@@ -122,6 +122,21 @@ def test_stock_controllers_have_a_line_once_they_have_run() -> None:
     assert "Problems:      no kube-controller-manager leads" in text
 
 
+def test_members_of_etcd_have_a_line_and_the_command_that_replaces_a_lost_one() -> None:
+    responds = "".join(f'tarmac_etcd_member_responds{{name="{name}"}} 1\n' for name in ("one", "two", "three"))
+    code, text = shown(lists(), METRICS + responds)
+    assert code == 0
+    assert "Etcd:          3 of 3 members respond\n" in text
+    lost = METRICS + responds.replace('"three"} 1', '"three"} 0')
+    code, text = shown(lists(), lost)
+    assert code == 1
+    assert "Etcd:          2 of 3 members respond; not three\n" in text
+    assert json.loads(shown(lists(), lost, output="json")[1])["problems"] == [
+        "etcd member three does not respond, and one more loss stops writes; if its host is lost: "
+        "tarmac etcd replace three"
+    ]
+
+
 def test_the_worst_comes_first_and_the_rest_behind_it() -> None:
     found = lists()
     found["/api/v1/nodes"][1] = node("dfw-1", "Unknown", "NodeStatusUnknown", "0.1.0")

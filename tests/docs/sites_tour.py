@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.docs import tour
+from tests.machines.fakesystemd import SYSTEMCTL
 from tests.machines.packaged import package
 from tests.machines.sites import SiteBox, sites
 from tests.support.kubectl import kubectl_path
@@ -31,31 +32,6 @@ _MACHINES = {"dallas": "12", "london": "13", "seattle": "12"}
 _BLOCK = re.compile(
     r"^(?P<indent> *)```console (?P<machine>\w+)\n(?P<text>.*?)(?=^(?P=indent)```)", re.DOTALL | re.MULTILINE
 )
-_SYSTEMCTL = """#!/bin/sh
-alive() { [ "$pid" ] && grep -qs "^State:.[^Z]" "/proc/$pid/status"; } # nobody reaps what has ended
-verb=; units=
-for word; do
-    case $word in -*) continue ;; esac
-    if [ "$verb" ]; then units="$units ${word%.service}"; else verb=$word; fi
-done
-for unit in $units; do
-    pid=$(cat "/run/$unit.pid" 2>/dev/null)
-    case $verb in
-    stop | restart | disable)
-        alive && kill -TERM "$pid"
-        while alive; do sleep 0.1; done
-        ;;
-    esac
-    case $verb in
-    start | restart)
-        alive && continue
-        command=$(sed -n 's/^ExecStart=//p' "/usr/lib/systemd/system/$unit.service")
-        setsid sh -c "echo \\$\\$ > /run/$unit.pid; exec $command" >>"/var/log/$unit.log" 2>&1 </dev/null &
-        ;;
-    esac
-done
-exit 0
-"""
 
 
 class Terminals:
@@ -89,7 +65,7 @@ def three_machines(folder: Path) -> Generator[Terminals]:
             list(hands.map(lambda machine, deb: machine.install(deb), machines, packages))
         for machine in machines:
             for name, content in {
-                "systemctl": _SYSTEMCTL.encode(),
+                "systemctl": SYSTEMCTL.encode(),
                 "kubectl": Path(kubectl_path()).read_bytes(),
             }.items():
                 machine.path(f"/usr/local/bin/{name}").write_bytes(content)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 from tarmac.agent.cgroups.hierarchy import CgroupError
 from tarmac.agent.cgroups.mounted import mounted
@@ -236,14 +237,24 @@ def until(true: Callable[[], object], seconds: float = 30.0) -> None:
         time.sleep(0.05)
 
 
+_Kind = TypeVar("_Kind", bound=Box)
+
+
 @contextmanager
 def boxes(folder: Path, *names: str) -> Generator[list[Box]]:
     """Machines on one wire, each with an address of its own; always removed afterwards."""
+    with boxes_of(Box, folder, *names) as made:
+        yield made
+
+
+@contextmanager
+def boxes_of(kind: type[_Kind], folder: Path, *names: str) -> Generator[list[_Kind]]:
+    """The same of another class."""
     lab = Lab()
-    made: list[Box] = []
+    made: list[_Kind] = []
     try:
         for number, name in enumerate(names, 1):
-            made.append(Box(folder, lab, number, name))
+            made.append(kind(folder, lab, number, name))
         yield made
     finally:
         for box in made:

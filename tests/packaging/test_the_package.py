@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tarmac.server.endpoints.documents import commit_of
+from tests.store.conftest import ETCDS, etcd_binary
 from tests.support.gobuilt import needs
-from tools import controllers_package, machines_package
+from tools import controllers_package, etcd_package, machines_package
 from tools.cache import ROOT, cache_root
 from tools.package import SCRIPTS, SYSTEMS, UNITS, build, depends
 
@@ -129,6 +130,22 @@ def test_the_package_for_stock_controllers_holds_the_program_and_a_service(tmp_p
     assert told.stdout == "Kubernetes v1.35.8\n"
 
 
+def test_the_package_of_etcd_holds_the_program_and_a_service(tmp_path: Path) -> None:
+    made = etcd_package.build(tmp_path, etcd_binary(ETCDS[-1]), fast=True)
+    found = listed(made)
+    assert {owner for _, owner, _ in found} == {"root/root"}
+    assert {path: mode for mode, _, path in found if mode.startswith("-")} == {
+        "/opt/tarmac/parts/bin/etcd": "-rwxr-xr-x",
+        f"/usr/lib/systemd/system/{etcd_package.UNIT}": "-rw-r--r--",
+        "/usr/share/doc/tarmac-etcd/copyright": "-rw-r--r--",
+    }
+    assert field(made, "Depends").startswith("tarmac (>= ")
+    subprocess.run(["dpkg-deb", "--extract", str(made), str(tmp_path / "root")], check=True)
+    program = tmp_path / "root/opt/tarmac/parts/bin/etcd"
+    told = subprocess.run([str(program), "--version"], capture_output=True, text=True, check=True)
+    assert told.stdout.startswith("etcd Version: 3.")
+
+
 def test_the_package_for_stock_controllers_cannot_be_built_without_the_program(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="kube-controller-manager is missing; run make kubernetes-controllers"):
         controllers_package.build(tmp_path / "dist", tmp_path)
@@ -144,11 +161,13 @@ def test_units_and_scripts_are_sound(tmp_path: Path) -> None:
     packaging = Path(__file__).parents[2] / "packaging"
     machines = (f"machines/{name}" for name in machines_package.SCRIPTS)
     stock = (f"kubernetes-controllers/{name}" for name in controllers_package.SCRIPTS)
-    for name in (*SCRIPTS, *machines, *stock):
+    etcd = (f"etcd/{name}" for name in etcd_package.SCRIPTS)
+    for name in (*SCRIPTS, *machines, *stock, *etcd):
         assert subprocess.run(["sh", "-n", str(packaging / name)]).returncode == 0
     if not Path("/usr/bin/systemd-analyze").exists():
         pytest.skip("NOT RUN: there is no systemd-analyze to look at the units with")
-    units = [packaging / unit for unit in UNITS] + [controllers_package.FOLDER / controllers_package.UNIT]
+    units = [packaging / unit for unit in UNITS]
+    units += [each.FOLDER / each.UNIT for each in (controllers_package, etcd_package)]
     for unit in units:  # programs that are not installed here are no error of the unit
         (tmp_path / unit.name).write_text(unit.read_text().replace("/usr/bin/tarmac", "/bin/true"))
     told = subprocess.run(
@@ -163,6 +182,7 @@ def test_units_and_scripts_are_sound(tmp_path: Path) -> None:
     [
         ("tarmac-server.service", 20),
         ("tarmac-agent.service", 72),
+        ("etcd/tarmac-etcd.service", 20),
         ("kubernetes-controllers/tarmac-kubernetes-controllers.service", 20),
     ],
 )

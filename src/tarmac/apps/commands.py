@@ -21,7 +21,7 @@ from tarmac.cli.commands.workloadcommands import CONVERT, EGRESS, NEW, PLAN, ROL
 from tarmac.cli.controllers import add_controllers_flags, add_kubernetes_controllers_flags
 from tarmac.cli.deviceplugin import DEVICE_PLUGIN_CODES, add_device_plugin_flags
 from tarmac.cli.flags import add_data_dir
-from tarmac.cli.host import HOST_CODES, add_init_flags, add_join_flags, add_leave_flags
+from tarmac.cli.host import ETCD_CODES, HOST_CODES, add_etcd_flags, add_init_flags, add_join_flags, add_leave_flags
 from tarmac.cli.image import add_image_flags
 from tarmac.cli.parsing import parse
 from tarmac.cli.serverflags import (
@@ -46,6 +46,7 @@ def _join(options: argparse.Namespace) -> int:
     return root("tarmac.apps.host.serverjoining" if as_server else "tarmac.apps.host.joining")(options)
 
 
+_ETCD = root("tarmac.apps.host.etcdverbs")
 _IMAGES = root("tarmac.apps.images")
 
 COMMANDS: Final = (
@@ -155,6 +156,14 @@ COMMANDS: Final = (
         epilog=HOST_CODES,
         flags=add_leave_flags,
         run=root("tarmac.apps.host.leaving"),
+    ),
+    Command(
+        "etcd",
+        group=CommandGroup.HOST,
+        help="the members of an etcd that `init --with-etcd` began, on the host of one of its servers",
+        epilog=ETCD_CODES,
+        flags=add_etcd_flags,
+        run=by_action(members=_ETCD, remove=_ETCD, replace=_ETCD, run=root("tarmac.apps.host.etcdmember")),
     ),
     Command(
         "server",

@@ -43,7 +43,7 @@ from tarmac.client.targets.untyped import SECRETS
 from tarmac.http.messages import Request, Response
 from tarmac.server.security.bootstraptokens import PREFIX
 from tarmac.server.security.handover import KEY_SIZE, Purpose, seal
-from tarmac.store.open import etcd_files
+from tarmac.store.open import etcd_files, follows_members, with_known_members
 
 REPEAT_WINDOW = 600.0
 HANDED_OVER = "tarmac.dev/handed-over"
@@ -150,11 +150,15 @@ class HandOver:
         layout = self._layout
         files = [file for file in sorted(layout.pki.iterdir()) if file.is_file() and not file.name.startswith(".")]
         pki = {file.name: file.read_text() for file in files if not file.name.startswith(_NOT_HANDED)}
-        named = {option: _text(file.read_bytes()) for option, file in etcd_files(layout.store_url).items()}
+        url, named = layout.store_url, dict[str, str]()
+        if follows_members(url):  # the new server has a member and credentials of its own
+            url = with_known_members(url)
+        else:
+            named = {option: _text(file.read_bytes()) for option, file in etcd_files(url).items()}
         return {
             "pki": pki,
             "secrets.key": layout.encryption_key.read_text(),
-            "store": {"url": layout.store_url, "files": named},
+            "store": {"url": url, "files": named},
         }
 
     async def _record(self, secret: JsonObject, message: str) -> None:

@@ -1,17 +1,19 @@
-"""The flags of host set-up: `init`, `join`, `leave`."""
+"""The flags of host set-up: `init`, `join`, `leave`, `etcd`."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Final
 
 from tarmac.cli.agent import addresses, pairs
 from tarmac.cli.controllers import names, seconds
-from tarmac.cli.flags import add_store_url, listen_address
+from tarmac.cli.flags import add_output_flag, add_store_url, listen_address
 
 HOST_CODES: Final = (
     "Exit codes: 0 done or nothing to do, 1 failed or refused, 2 the command line, 3 obstacles, nothing was changed."
 )
+ETCD_CODES: Final = "Exit codes: 0 done, 1 failed or refused, and no member was changed."
 _FOREGROUND = "run everything as child processes until a signal, where systemd does not"
 
 
@@ -26,6 +28,10 @@ def add_init_flags(command: argparse.ArgumentParser) -> None:
         help="another name or address of the server; may be repeated",
     )  # fmt: skip
     add_store_url(command)
+    command.add_argument(
+        "--with-etcd", action="store_true",
+        help="run a member of etcd here for the store, so that more servers, each with a member, may join",
+    )  # fmt: skip
     command.add_argument(
         "--location", default="", metavar="CODE", help="be a node too, of the Location with this city code"
     )
@@ -64,6 +70,22 @@ def add_join_flags(command: argparse.ArgumentParser) -> None:
         help="the node's addresses (default: those of its default routes)",
     )  # fmt: skip
     _add_common(command, "2m")
+
+
+def add_etcd_flags(command: argparse.ArgumentParser) -> None:
+    """Add the actions of `tarmac etcd`."""
+    actions = command.add_subparsers(dest="action", metavar="ACTION", required=True)
+    members = actions.add_parser("members", help="list the members, and the losses that the store survives")
+    add_output_flag(members)
+    remove = actions.add_parser("remove", help="remove a member, unless the quorum would be lost")
+    replace = actions.add_parser("replace", help="remove a lost member, and print the command for a new host")
+    for action in (remove, replace):
+        action.add_argument("name", metavar="NAME", help="the member, as `members` shows it")
+    run = actions.add_parser("run", help="the member of this host in the foreground, as its unit runs it")
+    run.add_argument(
+        "--data-dir", type=Path, default=Path("/var/lib/tarmac"), metavar="DIR",
+        help="the server's data directory (default: %(default)s)",
+    )  # fmt: skip
 
 
 def add_leave_flags(command: argparse.ArgumentParser) -> None:

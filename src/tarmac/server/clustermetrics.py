@@ -46,6 +46,9 @@ class ClusterMetrics:
         yield _one("tarmac_build_info", "Which Tarmac this is; always 1.", 1, ("version", __version__))
         available = self._store.checks()["store"]() is None
         yield _one("tarmac_store_available", "Whether the store takes writes.", int(available))
+        name = "tarmac_etcd_member_responds"
+        members = [(name, [("name", each)], int(answers)) for each, answers in self._store.members().items()]
+        yield name, "gauge", "Whether a voting member of an etcd that Tarmac runs responds.", members
         yield from self._certificate_family()
         yield from self._backup_family()
         yield from self._node_families()

@@ -222,6 +222,10 @@ class Store(Reads, Protocol):
         """
         ...
 
+    def members(self) -> Mapping[str, bool]:
+        """Voting members of a replicated store that Tarmac runs, by name, and whether each responds; else empty."""
+        ...
+
     @property
     def shared(self) -> bool:
         """True if other servers write to the same log, so that guards are needed."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from asyncio import AbstractEventLoop, Future
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from sys import intern
 from typing import Literal
 
@@ -89,6 +89,10 @@ class LocalStore(VisibleState, ABC):
     def checks(self) -> dict[str, Callable[[], str | None]]:
         """`store`: the reason why writes are refused."""
         return {"store": lambda: self._refusal}
+
+    def members(self) -> Mapping[str, bool]:
+        """None: the store is a single file, or memory."""
+        return {}
 
     def head(self, bucket: str, name: str) -> Entry | None:
         """The newest accepted version, durable or not."""

@@ -2,7 +2,7 @@
 
 memory://
 sqlite:///var/lib/tarmac/store.db          an absolute path; sqlite://store.db is relative
-etcd://host:2379,host:2379?prefix=/registry/tarmac&user=tarmac&password-file=F&cacert=F&cert=F&key=F&compact=300
+etcd://host:2379,host:2379?prefix=/registry/tarmac&user=tarmac&password-file=F&cacert=F&cert=F&key=F&compact=300&members=F
 """
 
 from __future__ import annotations
@@ -51,6 +51,22 @@ def etcd_settings(url: str) -> EtcdSettings:
 def etcd_files(url: str) -> dict[str, Path]:
     """Return the files that an `etcd://` URL names, by option."""
     return {option: Path(value) for option, value in parse_qsl(urlsplit(url).query) if option in _FILES}
+
+
+def follows_members(url: str) -> bool:
+    """Return True if the URL names an etcd that Tarmac runs: its servers follow the list of members."""
+    parts = urlsplit(url)
+    return parts.scheme == "etcd" and "members" in dict(parse_qsl(parts.query))
+
+
+def etcd_endpoints(url: str) -> list[str]:
+    """Return the members that an `etcd://` URL names itself, as HOST:PORT."""
+    return urlsplit(url).netloc.split(",")
+
+
+def with_known_members(url: str) -> str:
+    """Return the URL with every member that its file lists. Raises ValueError with a text for the author of the URL."""
+    return urlsplit(url)._replace(netloc=",".join(etcd_settings(url).endpoints)).geturl()
 
 
 def with_files(url: str, files: Mapping[str, Path]) -> str:

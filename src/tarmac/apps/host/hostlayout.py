@@ -48,6 +48,16 @@ class Machine:
         return self.agent / "bootstrap.kubeconfig"
 
     @property
+    def etcd(self) -> Path:
+        """What this host needs of an etcd: credentials, and the member that it runs."""
+        return self.data / "etcd"
+
+    @property
+    def etcd_data(self) -> Path:
+        """The data of the member that this host runs."""
+        return self.etcd / "data"
+
+    @property
     def lock(self) -> Path:
         """Held during setup of the host."""
         return self.data / "setup.lock"

@@ -1,6 +1,6 @@
 """`tarmac init`: makes this host the first server of a cluster and, with a Location, its first node.
 
-checks → configuration → keys → server → (location → the steps of `join`)
+checks → configuration → keys → (etcd) → server → (location → the steps of `join`)
 
 As with `join`, nothing is created before all checks have passed, each step creates only missing parts, and a repeated
 command continues where a killed one stopped.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -22,6 +23,8 @@ from tarmac.apps.commands import parsed
 from tarmac.apps.configcheck import taken
 from tarmac.apps.host.checks import Obstacle, local_obstacles
 from tarmac.apps.host.configuration import documents_in, have_document
+from tarmac.apps.host.etcdcluster import start_first_member
+from tarmac.apps.host.etcdmember import etcd_obstacles, member_file, place_of, store_url
 from tarmac.apps.host.hostlayout import DONE, Machine, SetupFailed, setting_up, tell
 from tarmac.apps.host.joining import Blocked, Joining, join, told_in_words
 from tarmac.apps.host.services import Services, Signals, running, services
@@ -69,6 +72,9 @@ async def init(machine: Machine, options: argparse.Namespace, keeper: Services, 
         raise Blocked(obstacles)
     before = (machine.data / "store.db").exists() or "store" in documents_in(machine.config).get(KIND, {})
     tell("configuration")
+    name, address = options.name or socket.gethostname().lower(), next(iter(reached_at([options.listen[0]])), "")
+    if options.with_etcd:
+        options.store = store_url(machine, [address], machine.data / "pki" / "etcd.crt")
     for difference in have_document(machine.config, KIND, server_fields(machine, options)):
         tell(difference)
     server = parsed(["server", f"--config={machine.config}"])
@@ -76,6 +82,9 @@ async def init(machine: Machine, options: argparse.Namespace, keeper: Services, 
     pki = Pki((server.pki_dir or machine.data / "pki").absolute(), clock)
     SecretSealer.from_file((server.encryption_key_file or machine.data / "secrets.key").absolute(), Randomness())
     ca = key_hash(pki.ca_file.read_bytes())
+    if options.with_etcd or member_file(machine).exists():
+        tell("etcd")
+        await start_first_member(machine, pki, (name, address), keeper, clock, options.timeout)
     if before:
         tell(f"already initialized (CA sha256:{ca})")
     tell("server")
@@ -93,6 +102,13 @@ def _obstacles(machine: Machine, options: argparse.Namespace) -> Iterator[Obstac
         yield Obstacle("data", f"{machine.data} was made by tarmac up; tarmac down removes it")
     if not running(machine, "server") and (why := taken(*options.listen)):
         yield Obstacle("port", f"{why}; stop the process that listens there, or pass another address with --listen")
+    if options.with_etcd and options.store:
+        yield Obstacle("store", "--with-etcd makes a store, and --store names another; give one of them")
+    if options.with_etcd and (machine.data / "store.db").exists():
+        why = f"the store is in SQLite, {machine.data / 'store.db'}; leave --with-etcd out, or start with an empty host"
+        yield Obstacle("data", why)
+    elif options.with_etcd:
+        yield from etcd_obstacles(machine, reached_at([options.listen[0]]))
     if options.location:
         yield from local_obstacles(machine, running=bool(running(machine, "agent")))
     elif os.geteuid() != 0:
@@ -104,7 +120,7 @@ def server_fields(machine: Machine, options: argparse.Namespace) -> dict[str, An
     host, port = options.listen
     fields: dict[str, Any] = {
         "dataDir": str(machine.data),
-        "listen": f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
+        "listen": place_of(host, port),
     }
     if options.tls_san:
         fields["tlsSan"] = list(options.tls_san)
@@ -153,8 +169,17 @@ async def _with_node(
             await join(machine, wanted, keeper, clock)
         print(f"kubeconfig: {machine.data / 'kubeconfig'}")
         await tell_how_to_join(admin, options, reached_at([host]), port)
+        if member_file(machine).exists():
+            await tell_next_server(admin, reached_at([host]), port)
     finally:
         await admin.close()
+
+
+async def tell_next_server(admin: Client, hosts: list[str], port: int) -> None:
+    """Print the command that joins the next server. Raises ApiError, ClientError."""
+    token = (await create_token(admin, "", 1, _TTL)).text
+    places = ",".join(place_of(each, port) for each in hosts[:1])
+    print(f"join another server: echo {token} | tarmac join --server {places} --token-file -", flush=True)
 
 
 async def tell_how_to_join(admin: Client, options: argparse.Namespace, hosts: list[str], port: int) -> None:
@@ -162,7 +187,7 @@ async def tell_how_to_join(admin: Client, options: argparse.Namespace, hosts: li
     if not hosts:
         print("no other machine reaches it: it listens on this machine's loopback only (--listen)", flush=True)
         return
-    address = f"[{hosts[0]}]:{port}" if ":" in hosts[0] else f"{hosts[0]}:{port}"
+    address = place_of(hosts[0], port)
     # The token goes through a pipe: `echo` is part of the shell, so no command line shows it to local users.
     command = f"tarmac join {address} --token-file -"
     if options.location:

@@ -1,6 +1,6 @@
 """`tarmac leave`: removes the node from the cluster and all its remains from this host.
 
-server → processes → node → containerd → files
+server → (etcd) → processes → node → containerd → files
 
 The server comes first: it moves the pods elsewhere, revokes the node's certificates and deletes the node. Then
 everything is removed from the inside out, found by inspection and not from stored state, so that after a kill the same
@@ -23,12 +23,13 @@ from tarmac.apps.agent import told_by
 from tarmac.apps.commands import parsed
 from tarmac.apps.host.checks import Obstacle
 from tarmac.apps.host.configuration import documents_in, drop_document
+from tarmac.apps.host.etcdverbs import leave_etcd
 from tarmac.apps.host.hostlayout import Machine, SetupFailed, setting_up, tell
 from tarmac.apps.host.identity import node_client
 from tarmac.apps.host.joining import KIND, Blocked, told_in_words
 from tarmac.apps.host.services import stop_all
 from tarmac.apps.node.removing import remove_agent
-from tarmac.base.clock import rfc3339
+from tarmac.base.clock import SystemClock, rfc3339
 from tarmac.base.log import configure
 from tarmac.cli.configfile import BadConfigFile
 from tarmac.client.client import Client
@@ -43,7 +44,17 @@ from tarmac.runtimes.parts import PartMissing, find_parts
 SERVER = "ServerConfig"
 _REMOVAL_GRACE = 120.0  # after the deadline: time for a server to force pods to end and delete the node
 _OF_NODES = ("agent", "containerd", "certs.d", "parts", "agent.log", "containerd.log")
-_OF_SERVERS = ("pki", "etcd", "join.key", "secrets.key", "kubeconfig", "controllers.kubeconfig", "server.log", ".lock")
+_OF_SERVERS = (
+    "pki",
+    "etcd",
+    "join.key",
+    "secrets.key",
+    "kubeconfig",
+    "controllers.kubeconfig",
+    "server.log",
+    "etcd.log",
+    ".lock",
+)
 _PATTERNS = ("store.db*", "audit*.log*")
 
 
@@ -70,6 +81,8 @@ async def leave(machine: Machine, options: argparse.Namespace) -> None:
         tell("server")
         await _depart(machine, name, options)
     with_server = is_server and options.delete_data
+    if with_server and not options.force:
+        await leave_etcd(machine, SystemClock())
     await _remove(machine, with_server=with_server)
     if is_node and options.force and name:
         tell(f"the server was not asked; where it runs: tarmac node remove {name}")

@@ -1,6 +1,8 @@
 """`tarmac join --server`: makes this host an additional server of a cluster with a shared store.
 
-checks → hand-over → keys → configuration → server → ready
+checks → hand-over → keys → configuration → (etcd) → server → ready
+
+Where the cluster has an etcd that Tarmac runs, the host gets a member of it first.
 
 A server of the cluster hands over its keys, sealed for a key that is generated here first and never leaves. If the
 command is killed before they are stored, it can ask again with the same key for ten minutes; later it needs a new
@@ -31,9 +33,11 @@ from tarmac.apps.configcheck import taken
 from tarmac.apps.host.checks import Obstacle
 from tarmac.apps.host.configuration import documents_in, have_document
 from tarmac.apps.host.discovery import FoundServer
+from tarmac.apps.host.etcdcluster import add_member, etcd_client
+from tarmac.apps.host.etcdmember import etcd_obstacles, store_url
 from tarmac.apps.host.hostlayout import DONE, USAGE, Machine, SetupFailed, setting_up, tell
 from tarmac.apps.host.identity import authorities_of_node, authorities_of_server, mark_beside_server
-from tarmac.apps.host.initializing import KIND, await_server, server_fields
+from tarmac.apps.host.initializing import KIND, await_server, server_fields, tell_next_server
 from tarmac.apps.host.joining import KIND as AGENT
 from tarmac.apps.host.joining import reached, told_in_words
 from tarmac.apps.host.services import Services, Signals, running, services
@@ -44,10 +48,13 @@ from tarmac.base.log import configure
 from tarmac.base.stderr import print_error
 from tarmac.client.client import Client
 from tarmac.client.http import HttpConfig, HttpTransport
+from tarmac.client.kubeconfig import load
+from tarmac.decide.quorum import SAFE_COUNT, spare_text
 from tarmac.http.authorities import key_hashes
 from tarmac.server.security.files import write_private
 from tarmac.server.security.handover import BadSeal, Purpose, Sealed, unseal
-from tarmac.store.open import with_files
+from tarmac.server.security.pki import Pki
+from tarmac.store.open import etcd_endpoints, follows_members, with_files
 
 _FILE_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,63}", re.ASCII)
 _LAST = "ca.key"  # its presence means that the keys are complete
@@ -96,15 +103,15 @@ async def join_server(machine: Machine, wanted: ServerJoining, keeper: Services,
     if not _has_keys(machine, wanted.token.ca_hash) or KIND not in documents_in(machine.config):
         content = await _asked(machine, found, wanted, clock)
         tell("keys")
-        url = store_keys(machine, content, wanted.token.ca_hash)
+        wanted.options.store = _own_store(machine, wanted, store_keys(machine, content, wanted.token.ca_hash))
         tell("configuration")
-        wanted.options.store = url
         for difference in have_document(machine.config, KIND, server_fields(machine, wanted.options)):
             tell(difference)
     else:
         tell(f"this machine has the keys of cluster sha256:{wanted.token.ca_hash} already")
     # Not earlier: a command killed before this point asks again, and needs the key to open the response.
     _key_file(machine).unlink(missing_ok=True)
+    await _with_member(machine, wanted, keeper, clock)
     tell("server")
     await keeper.start("server")
     if not keeper.supervised:
@@ -116,6 +123,49 @@ async def join_server(machine: Machine, wanted: ServerJoining, keeper: Services,
     if node and wanted.token.ca_hash in authorities_of_node(machine):  # the host is already a node of this cluster
         await mark_beside_server(machine, node)
     print(f"joined as server {wanted.name}; kubeconfig: {machine.data / 'kubeconfig'}", flush=True)
+    if follows_members(_stated_store(machine)):
+        await _tell_what_comes_next(machine, wanted, clock)
+
+
+def _stated_store(machine: Machine) -> str:
+    return documents_in(machine.config)[KIND]["store"]
+
+
+def _own_store(machine: Machine, wanted: ServerJoining, url: str) -> str:
+    """Return the URL of the store: with an etcd that Tarmac runs, that of the member here before the other members."""
+    if not follows_members(url):
+        return url
+    own = reached_at([wanted.options.listen[0]])[:1]
+    others = [each.rpartition(":")[0].strip("[]") for each in etcd_endpoints(url)]
+    return store_url(machine, [*own, *others], machine.data / "pki" / "etcd.crt")
+
+
+async def _with_member(machine: Machine, wanted: ServerJoining, keeper: Services, clock: Clock) -> None:
+    """Bring a member of etcd to this host, where the cluster's etcd is one that Tarmac runs. Raises SetupFailed."""
+    url, own = _stated_store(machine), reached_at([wanted.options.listen[0]])
+    if not follows_members(url):
+        return
+    tell("etcd")
+    if obstacles := list(etcd_obstacles(machine, own)):
+        raise SetupFailed("\n".join(f"{each.check}: {each.text}" for each in obstacles))
+    pki = Pki(machine.data / "pki", clock)
+    await add_member(machine, pki, (wanted.name, own[0]), url, keeper, clock, wanted.options.timeout)
+
+
+async def _tell_what_comes_next(machine: Machine, wanted: ServerJoining, clock: Clock) -> None:
+    """Print the losses that etcd survives, and the command for the next server until one may be lost."""
+    async with etcd_client(_stated_store(machine), clock) as client:
+        voters = {each.name: True for each in await client.members() if not each.is_learner}
+    print(f"etcd: {spare_text(voters)}", flush=True)
+    if len(voters) >= SAFE_COUNT:
+        print("add a site: tarmac location create CODE", flush=True)
+        return
+    admin = Client(HttpTransport(load(str(machine.data / "kubeconfig")).http))
+    try:
+        host, port = wanted.options.listen
+        await tell_next_server(admin, reached_at([host]), port)
+    finally:
+        await admin.close()
 
 
 async def _checked(machine: Machine, wanted: ServerJoining, clock: Clock) -> FoundServer:

@@ -1,4 +1,4 @@
-"""Runs a host's server, containerd and agent: by systemd, or by this command in the foreground.
+"""Runs a host's etcd member, server, containerd and agent: by systemd, or by this command in the foreground.
 
 In the foreground the server and the agent are children that are restarted when they end, unless `leave` stopped them;
 containerd and its pods outlive the command, as with `tarmac up`, and the next one adopts them. Without systemd and
@@ -26,8 +26,13 @@ from tarmac.runtimes import containerd
 from tarmac.runtimes.containerd.orphans import end_orphans
 from tarmac.runtimes.parts import find_parts
 
-Part = Literal["server", "containerd", "agent"]
-_DOCUMENTS: dict[Part, str] = {"server": "ServerConfig", "containerd": "AgentConfig", "agent": "AgentConfig"}
+Part = Literal["etcd", "server", "containerd", "agent"]
+_DOCUMENTS: dict[Part, str] = {
+    "etcd": "ServerConfig",
+    "server": "ServerConfig",
+    "containerd": "AgentConfig",
+    "agent": "AgentConfig",
+}
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 _LOG_LINES = 5
 _POLL_INTERVAL = 2.0
@@ -50,6 +55,8 @@ class Services(Protocol):
 
 def command_of(machine: Machine, part: Part) -> list[str]:
     """Return the command line of a part."""
+    if part == "etcd":
+        return [sys.executable, "-m", "tarmac.apps.main", "etcd", "run", f"--data-dir={machine.data}"]
     own = [] if part == "containerd" else [f"--config={machine.config}"]
     return [sys.executable, "-m", "tarmac.apps.main", part, *own]
 
@@ -209,13 +216,20 @@ def has_systemd() -> bool:
 
 def running(machine: Machine, part: Part) -> list[int]:
     """Return the processes of a part, regardless of their parent."""
+    if part == "etcd":  # the command becomes the program, with a command line of its own
+        marks = {f"--data-dir={machine.data}", f"--data-dir={machine.etcd_data}"}
+        return told(lambda words: bool(marks.intersection(words)) and _is_etcd(words))
     mark = f"--config={machine.config}"
     return told(lambda words: part in words and mark in words)
 
 
+def _is_etcd(words: list[str]) -> bool:
+    return "etcd" in words or Path(words[0]).name == "etcd"
+
+
 async def stop_all(machine: Machine, *, server: bool) -> None:
-    """Stop the agent and, if asked, the server, and their supervisors. containerd keeps running."""
-    parts: tuple[Part, ...] = ("agent", "server") if server else ("agent",)
+    """Stop the agent and, if asked, the server and its etcd member, and their supervisors. containerd keeps running."""
+    parts: tuple[Part, ...] = ("agent", "server", "etcd") if server else ("agent",)
     if has_systemd():
         for part in parts:
             await asyncio.to_thread(_quietly, "disable", "--now", f"tarmac-{part}.service")

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from tarmac.base.duration import human_duration
 from tarmac.cli.rendering.text import printable, table
+from tarmac.decide.quorum import quorum_problems
 
 DAY: Final = 86400.0
 CERTIFICATE_SOON: Final = 30 * DAY
@@ -53,6 +54,7 @@ class ClusterStatus:
 
     servers: list[Member] | None = None
     store: dict[str, bool] | None = None  # check -> passes
+    etcd: dict[str, bool] | None = None  # voting member -> responds, of an etcd that Tarmac runs; empty without one
     leader: str | None = None  # empty without a leader
     kubernetes_controllers: str | None = None  # their leader; empty if they ran once and do not now
     cities: list[CityStatus] | None = None
@@ -68,6 +70,7 @@ class ClusterStatus:
         """Return all problems, the worst first."""
         found = [f"server {each.name}: {each.trouble}" for each in self.servers or () if each.trouble]
         found += [f"store: the check {name} fails" for name, passes in (self.store or {}).items() if not passes]
+        found += quorum_problems(self.etcd or {})
         if self.leader == "":
             found.append("no controllers lead: nothing is placed, scaled or repaired")
         if self.kubernetes_controllers == "":
@@ -105,6 +108,7 @@ def status_document(status: ClusterStatus) -> dict[str, Any]:
         "hidden": status.hidden,
         "servers": status.servers,
         "store": status.store,
+        "etcd": status.etcd,
         "leader": status.leader,
         "kubernetesControllers": status.kubernetes_controllers,
         "cities": status.cities,
@@ -122,6 +126,7 @@ def status_screen(status: ClusterStatus) -> str:
     rows = [
         ("Servers", _members(status.servers)),
         ("Store", _store(status.store)),
+        *_etcd(status.etcd or {}),
         ("Leader", _unknown if status.leader is None else printable(status.leader) or "none"),
         *_kubernetes(status.kubernetes_controllers),
         ("Cities", _cities(status.cities)),
@@ -147,6 +152,13 @@ _unknown: Final = "?"
 def _kubernetes(leader: str | None) -> list[tuple[str, str]]:
     """Return the row of kube-controller-manager; none where it has never run."""
     return [] if leader is None else [("Kubernetes", f"led by {printable(leader)}" if leader else "not led")]
+
+
+def _etcd(members: dict[str, bool]) -> list[tuple[str, str]]:
+    """Return the row of an etcd that Tarmac runs; none without one."""
+    silent = sorted(name for name, answers in members.items() if not answers)
+    text = f"{len(members) - len(silent)} of {len(members)} members respond"
+    return [("Etcd", f"{text}; not {_names(silent)}" if silent else text)] if members else []
 
 
 def _members(members: list[Member] | None) -> str:

@@ -112,6 +112,8 @@ class _Gathering:
         figures = _FIGURE.findall(reply.body.decode(errors="replace"))
         ends = {name: float(value) for family, name, value in figures if family == "tarmac_certificate_expiry_seconds"}
         self._found.certificates = ends
+        responds = "tarmac_etcd_member_responds"
+        self._found.etcd = {name: value == "1" for family, name, value in figures if family == responds}
         plain = {family: value for family, name, value in figures if not name}
         if "tarmac_leader" in plain:  # a single server has no Lease
             self._found.leader = "the server" if plain["tarmac_leader"] == "1" else ""

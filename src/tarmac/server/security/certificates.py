@@ -128,6 +128,12 @@ class Authority:
         """Issue a client certificate: the common name is the user, the organisations are the groups."""
         return self._issue(user, groups, ("digital signature", "client auth"), None, now)
 
+    def issue_member(self, name: str, names: Sequence[str], now: float) -> KeyPair:
+        """Issue a certificate to serve and to dial with, as long as the authority's: its host has that key anyway."""
+        usages = ("digital signature", "server auth", "client auth")
+        alternatives = _alternative_names(names) if names else None
+        return self._issue(name, (), usages, alternatives, now, AUTHORITY_LIFETIME)
+
     def sign_request(self, request_pem: bytes, usages: Sequence[str], lifetime: float, now: float) -> bytes:
         """Return a certificate (PEM) for a PKCS #10 request, with its subject and names.
 
@@ -144,10 +150,11 @@ class Authority:
         usages: Sequence[str],
         names: x509.SubjectAlternativeName | None,
         now: float,
+        lifetime: timedelta = LEAF_LIFETIME,
     ) -> KeyPair:
         key = new_key()
         subject = CertificateSubject(name, tuple(organisations)).name
-        certificate = self._sign(subject, key.public_key(), usages, names, now, LEAF_LIFETIME)
+        certificate = self._sign(subject, key.public_key(), usages, names, now, lifetime)
         return KeyPair(certificate, private_pem(key))
 
     def _sign(

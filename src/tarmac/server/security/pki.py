@@ -5,6 +5,7 @@
     server.crt server.key  the servers' own, renewed before it expires or if it lacks a name
     sa.key                 signs service-account tokens
     registry.*             signs registry tokens; created on first use
+    etcd.crt etcd.key      the authority of an etcd that Tarmac runs; created with its first member
 
 Several servers may share the directory (or copies of it): existing files are used, missing ones are created under a
 lock. All issued credentials depend on the authority and the token key, so only a rotation replaces these; after one,
@@ -130,6 +131,21 @@ class Pki:
         with directory_lock(self._directory):
             self._pair("registry", lambda: Authority.create("tarmac-registry-tokens", self._clock.now()))
         return KeyPair(*((self._directory / f"registry.{end}").read_bytes() for end in ("crt", "key")))
+
+    @property
+    def etcd_file(self) -> Path:
+        """The file of etcd's authority."""
+        return self._directory / "etcd.crt"
+
+    def etcd_authority(self) -> Authority:
+        """Return the authority of etcd's members and of the servers that use it.
+
+        It is not that of the cluster: members accept every certificate of their authority, and each node has one of the
+        cluster's.
+        """
+        with directory_lock(self._directory):
+            self._pair("etcd", lambda: Authority.create("tarmac-etcd", self._clock.now()))
+        return Authority(KeyPair(*((self._directory / f"etcd.{end}").read_bytes() for end in ("crt", "key"))))
 
     def renew_registry_tokens(self) -> KeyPair:
         """Replace the key that signs registry tokens: a registry that trusts the new one rejects earlier tokens."""

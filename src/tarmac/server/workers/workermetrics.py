@@ -24,7 +24,7 @@ _MAXIMA: Final = frozenset({
     "tarmac_restored_conflicts",
     "tarmac_certificate_expiry_seconds",
 })  # fmt: skip
-_MINIMA: Final = frozenset({"kubernetes_healthcheck", "tarmac_store_available"})
+_MINIMA: Final = frozenset({"kubernetes_healthcheck", "tarmac_etcd_member_responds", "tarmac_store_available"})
 
 Labels = tuple[tuple[str, str], ...]
 

@@ -8,7 +8,7 @@ every other error is etcd's definite response.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol, TypeVar
 
@@ -54,6 +54,7 @@ class EtcdClient:
     def __init__(self, settings: EtcdSettings, clock: Clock) -> None:
         self._settings = settings
         self._clock = clock
+        self._endpoints = settings.endpoints
         self._current = 0
         self._members = MemberConnections(settings)
         self._token: str | None = None
@@ -62,7 +63,13 @@ class EtcdClient:
     @property
     def member(self) -> str:
         """The member that receives calls at present."""
-        return self._settings.endpoints[self._current]
+        return self._endpoints[self._current]
+
+    def use(self, endpoints: Sequence[str]) -> None:
+        """Send later calls to these members, the present one first if it is among them."""
+        present = self.member
+        self._endpoints = tuple(endpoints)
+        self._current = self._endpoints.index(present) if present in self._endpoints else 0
 
     async def close(self) -> None:
         """Close the connections."""
@@ -91,6 +98,35 @@ class EtcdClient:
             await self._call("KV/Compact", request, pb.CompactionResponse.FromString, MAX_ATTEMPT_TIMEOUT)
         except Compacted:
             return
+
+    async def members(self) -> list[pb.Member]:
+        """Return the members as the present one knows them: without a quorum, too. Raises Unavailable."""
+        parse = pb.MemberListResponse.FromString
+        return list((await self._call_with_retry("Cluster/MemberList", pb.MemberListRequest(), parse)).members)
+
+    async def add_learner(self, peer_url: str) -> None:
+        """Add a member without a vote in one attempt. Raises Lost, Unavailable."""
+        request = pb.MemberAddRequest(peer_urls=[peer_url], is_learner=True)
+        await self._call("Cluster/MemberAdd", request, pb.MemberAddResponse.FromString, MAX_ATTEMPT_TIMEOUT)
+
+    async def promote(self, member: int) -> None:
+        """Give a learner its vote in one attempt. Raises Lost, and Unavailable while it lacks entries."""
+        request = pb.MemberPromoteRequest(id=member)
+        await self._call("Cluster/MemberPromote", request, pb.MemberPromoteResponse.FromString, MAX_ATTEMPT_TIMEOUT)
+
+    async def remove(self, member: int) -> None:
+        """Remove a member in one attempt. Raises Lost, Unavailable."""
+        request = pb.MemberRemoveRequest(id=member)
+        await self._call("Cluster/MemberRemove", request, pb.MemberRemoveResponse.FromString, MAX_ATTEMPT_TIMEOUT)
+
+    async def responds(self, endpoint: str) -> bool:
+        """Return True if this member responds. It does without a quorum, too."""
+        parse = pb.StatusResponse.FromString
+        try:
+            await self._attempt(endpoint, "Maintenance/Status", pb.StatusRequest(), parse, FIRST_ATTEMPT_TIMEOUT)
+        except GrpcError:
+            return False
+        return True
 
     @asynccontextmanager
     async def watch(self, request: pb.WatchCreateRequest) -> AsyncGenerator[WatchStream]:
@@ -196,7 +232,7 @@ class EtcdClient:
 
     def _leave(self, member: str) -> None:
         if member == self.member:  # else a concurrent call has switched already
-            self._current = (self._current + 1) % len(self._settings.endpoints)
+            self._current = (self._current + 1) % len(self._endpoints)
 
 
 class WatchStream:

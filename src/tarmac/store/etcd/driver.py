@@ -34,6 +34,7 @@ from tarmac.store.etcd.compaction import Compaction
 from tarmac.store.etcd.fillmark import FillMark, read_mark, write_mark
 from tarmac.store.etcd.format import FORMAT, check_format, raise_format
 from tarmac.store.etcd.loading import open_first, pages
+from tarmac.store.etcd.memberfollower import MemberFollower
 from tarmac.store.etcd.offset import write_offset
 from tarmac.store.etcd.questions import changes_after, newest
 from tarmac.store.etcd.records import EtcdLayout
@@ -74,6 +75,11 @@ class EtcdStore(VisibleState):
         self._observer = observer
         self._randomness = randomness or Randomness()
         self._client = EtcdClient(settings, self._clock)
+        self._follower = (
+            MemberFollower(self._client, settings.endpoints, settings.members, self._clock)
+            if settings.members is not None
+            else None
+        )
         self._records = EtcdLayout(settings.prefix, sealer)
         self._tasks = Tasks()
         self._writes = Tasks()
@@ -110,6 +116,8 @@ class EtcdStore(VisibleState):
         self._tasks.begin(self._follow(), "watch on etcd")
         if self._settings.compact_seconds:
             self._tasks.begin(self._compact_for_ever(), "compaction of etcd")
+        if self._follower is not None:
+            self._tasks.begin(self._follower.run(), "members of etcd")
 
     async def close(self) -> None:
         """Complete accepted writes, close the connections."""
@@ -121,6 +129,10 @@ class EtcdStore(VisibleState):
     def checks(self) -> dict[str, Callable[[], str | None]]:
         """`store`: the reason why writes are refused."""
         return {"store": self._trouble}
+
+    def members(self) -> Mapping[str, bool]:
+        """Voting members of an etcd that Tarmac runs, and whether each responds."""
+        return self._follower.answering if self._follower is not None else {}
 
     def _trouble(self) -> str | None:
         if self._closing:
