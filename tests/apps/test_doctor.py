@@ -140,6 +140,20 @@ def test_a_missing_program_a_full_disk_and_a_taken_port_are_found(
     assert "no-such-package" in failed[0]
 
 
+@pytest.mark.root
+def test_tunnels_that_a_stopped_agent_left_do_not_count_as_a_taken_port(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(data=tmp_path, run=tmp_path / "run")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as tunnel:
+        tunnel.bind(("127.0.0.1", 0))
+        port = tunnel.getsockname()[1]
+        monkeypatch.setattr(checks, "_PORTS", {"vxlan-port": (socket.SOCK_DGRAM, port, f"{port}/udp")})
+        assert [each.check for each in check_host(machine) if each.check == "vxlan-port"] == ["vxlan-port"]
+        (machine.run / "agent" / "netns").mkdir(parents=True)  # the networks of its pods
+        assert [each for each in check_host(machine) if each.check == "vxlan-port"] == []
+
+
 def test_a_host_without_the_accelerator_of_machines_is_warned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tarmac.apps.doctor.kvm_group", lambda: None)
     assert check_kvm().state == "warning"

@@ -58,7 +58,7 @@ def local_obstacles(machine: Machine, *, running: bool) -> Iterator[Obstacle]:
     if free < MIN_FREE_BYTES:
         yield Obstacle("disk", f"{free >> 20} MiB are free below {machine.data}; {MIN_FREE_BYTES >> 30} GiB are needed")
     if not running:
-        yield from _ports()
+        yield from _ports(_left_tunnels(machine))
 
 
 def server_obstacles(found: FoundServer) -> Iterator[Obstacle]:
@@ -98,8 +98,15 @@ def _parts() -> Iterator[Obstacle]:
         yield Obstacle("parts", str(missing))
 
 
-def _ports() -> Iterator[Obstacle]:
+def _left_tunnels(machine: Machine) -> bool:
+    """Return True if an agent has run since boot: it leaves the tunnels of its running pods, and they use the port."""
+    return (machine.run / "agent" / "netns").is_dir()
+
+
+def _ports(left_tunnels: bool) -> Iterator[Obstacle]:
     for check, (kind, port, shown) in _PORTS.items():
+        if check == "vxlan-port" and left_tunnels:
+            continue
         with socket.socket(socket.AF_INET, kind) as probe:
             if kind == socket.SOCK_STREAM:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
