@@ -19,6 +19,19 @@ Sample = tuple[str, str, Mapping[str, str], float]
 UNLABELLED: Mapping[str, str] = {}
 
 
+def metrics_text(samples: Iterable[Sample]) -> str:
+    """Return samples in Prometheus' text format."""
+    families: dict[str, list[Sample]] = {}
+    for sample in samples:
+        # By family: the text format wants all lines of a family together.
+        families.setdefault(_family(sample), []).append(sample)
+    lines: list[str] = []
+    for name, each in sorted(families.items()):
+        lines.append(f"# TYPE {name} {each[0][1]}")
+        lines += (f"{sample}{labels_text(labels.items())} {value:.12g}" for sample, _, labels, value in each)
+    return "\n".join(lines) + "\n"
+
+
 class NodeStats:
     """The metrics of the node's HTTP API. `image_root` returns a path on the file system of images."""
 
@@ -56,16 +69,7 @@ class NodeStats:
         # Before the sources, which yield the results of these queries.
         for refresh in self._refreshes:
             await refresh()
-        families: dict[str, list[Sample]] = {}
-        for source in self._sources:
-            for sample in source():
-                # By family: the text format wants all lines of a family together.
-                families.setdefault(_family(sample), []).append(sample)
-        lines: list[str] = []
-        for name, samples in sorted(families.items()):
-            lines.append(f"# TYPE {name} {samples[0][1]}")
-            lines += (f"{sample}{labels_text(labels.items())} {value:.12g}" for sample, _, labels, value in samples)
-        return "\n".join(lines) + "\n"
+        return metrics_text(sample for source in self._sources for sample in source())
 
     def _node(self, disk: FileSystem) -> JsonObject:
         now, memory = self._clock.now(), self._machine.memory()

@@ -5,7 +5,9 @@
     classes: {blockio: {slow: {capacity: 4}, fast: {}}}
     podClasses: {network: {gold: {}}}        # types that apply to whole pods
     immutableClasses: [network]              # types whose class a pod cannot change while it runs
-    devices: {example.com/gpu: 2}
+    devices: {datumcloud.com/nvidia-h200: 2}
+    unhealthyDevices: {datumcloud.com/nvidia-h200: 1}
+    gpuXid: 48                               # the error that made them so; 79 by default
 
 `kubelet` takes the fields of an agent's configuration that determine sizes, and the agent's own code reads them; no
 eviction threshold applies unless one is stated. Invalid values are rejected with a message that names the field.
@@ -24,6 +26,7 @@ from tarmac.agent.config.cpumanager import check_cpus
 from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.kubelet import KubeletConfiguration
 from tarmac.agent.config.reading import API_VERSION, KIND, BadConfig, StatedConfig, decode, stated
+from tarmac.agent.devices.nvidia.xids import is_critical
 from tarmac.agent.sizing.reservations import stated_reservations
 from tarmac.api.kubernetes.core.nodeclasses import OfferedClasses, OfferedType
 from tarmac.base import names
@@ -33,7 +36,7 @@ from tarmac.decide.allocatable.reservations import STORAGE, Reservations
 from tarmac.decide.amounts import CPU, MEMORY, PODS, Amounts, amounts_of
 from tarmac.decide.cpus.pools import exclusive_capacity, reserved_pool
 from tarmac.decide.cpus.topology import Topology
-from tarmac.sim.nodes.model import NodeModel
+from tarmac.sim.nodes.model import FALLEN_OFF, NodeModel
 from tarmac.sim.nodes.settings import STORAGE_OF_A_NODE, NodeShape
 
 KUBELET_FIELDS: Final = (
@@ -64,6 +67,7 @@ class SimNodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
     classes: dict[str, dict[str, ClassLimit]] = {}
     devices: dict[str, Annotated[int, msgspec.Meta(ge=0)]] = {}
     unhealthy_devices: dict[str, Annotated[int, msgspec.Meta(ge=0)]] = {}
+    gpu_xid: Annotated[int, msgspec.Meta(ge=1, le=9999)] = FALLEN_OFF
     gpu_driver: Literal["known", "unknown"] = "known"
     pod_classes: dict[str, dict[str, ClassLimit]] = {}
     immutable_classes: list[str] = []
@@ -96,7 +100,15 @@ def model_of(config: SimNodeConfig, shape: NodeShape | None = None) -> NodeModel
         topology=topology,
         given_away=topology.cpus - reserved_pool(topology, reservations) if static else None,
         sandboxes_gpus=config.gpu_driver == "known",
+        unhealthy=config.unhealthy_devices,
+        xid=_xid(config.gpu_xid),
     )
+
+
+def _xid(number: int) -> int:
+    if not is_critical(number):
+        raise BadNodeConfig(f"gpuXid: {number} leaves a GPU healthy; write a critical one, such as {FALLEN_OFF} or 48")
+    return number
 
 
 def _sizes(capacity: Amounts, reservations: Reservations, static: bool) -> dict[str, Any]:

@@ -115,7 +115,7 @@ class SimulatedNodes:
         self._external = external
         self.relays = SimRelays(client, self.nodes)
         beat = heartbeat or HeartbeatSettings.for_fleet(len(self.nodes))
-        self._keeper = Keeper(client, self.nodes, beat, returned=self._returned, strike=self._strike)
+        self._keeper = Keeper(client, self.nodes, beat, self._recorder, returned=self._returned, strike=self._strike)
 
     async def run(self) -> None:
         """Run until cancelled."""

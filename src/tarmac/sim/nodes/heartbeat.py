@@ -22,11 +22,13 @@ from tarmac.base.log import log
 from tarmac.client.client import Client
 from tarmac.client.controller import Controller, RetryAfter
 from tarmac.client.errors import ClientError
+from tarmac.client.events import Recorder
 from tarmac.client.reflector import Reflector
 from tarmac.client.targets.untyped import LEASES, NODES
 from tarmac.client.watch import Change
 from tarmac.sim.nodes import locationobjects as objects
 from tarmac.sim.nodes.settings import FAULT, HeartbeatSettings
+from tarmac.sim.nodes.simgpus import tell_gpus
 from tarmac.sim.nodes.simulatednode import SimulatedNode
 
 WORKERS = 128
@@ -43,6 +45,7 @@ class Keeper:
         client: Client,
         nodes: Mapping[str, SimulatedNode],
         heartbeat: HeartbeatSettings,
+        recorder: Recorder | None,
         *,
         returned: Callable[[SimulatedNode], Awaitable[None]],
         strike: Callable[[SimulatedNode, str], None],
@@ -54,6 +57,7 @@ class Keeper:
         self._heartbeat = heartbeat
         self._returned = returned
         self._strike = strike
+        self._recorder = recorder
         self._unregistered = len(nodes)
         self._node_objects = client.resource(NODES)
         self._leases = client.resource(LEASES)
@@ -150,6 +154,7 @@ class Keeper:
                 node.name, {"status": made["status"]}, type="strategic", subresource="status"
             )
         node.registered = True
+        tell_gpus(self._recorder, node)
         self._unregistered -= 1
         if self._unregistered <= 0:
             self.registered.set()

@@ -14,6 +14,7 @@ from tarmac.sim.nodes.settings import HeartbeatSettings, SimLocation
 
 LEASE_NAMESPACE = "kube-node-lease"
 VERSION = "v1.35.0-sim"
+SIMULATED_DRIVER = "simulated"
 _ON_THE_SEGMENT = 100  # maximum number of nodes: 192.168.122.2 to .101
 
 _HEALTHY = (
@@ -60,7 +61,7 @@ def node(name: str, place: SimLocation, model: NodeModel, address: str, now: flo
         "spec": {},
         "status": {
             **model.status(),
-            "conditions": [*conditions(now), *([] if model.sandboxes_gpus else [_driver_unknown(now)])],
+            "conditions": [*conditions(now), *([_gpus(model, now)] if model.gpus else [])],
             "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
             "nodeInfo": _node_info(name),
             "runtimeHandlers": [{"name": handler} for handler in model.handlers],
@@ -73,9 +74,12 @@ def conditions(now: float) -> list[JsonObject]:
     return [_condition(*each, now) for each in _HEALTHY]
 
 
-def _driver_unknown(now: float) -> JsonObject:
-    message = "gVisor does not know NVIDIA's driver simulated, so GPUs are for the RuntimeClass runc only"
-    return _condition(GPUS_SANDBOXABLE, "False", "DriverUnknown", message, now)
+def _gpus(model: NodeModel, now: float) -> JsonObject:
+    if model.sandboxes_gpus:
+        known = f"sandboxes can use NVIDIA's driver {SIMULATED_DRIVER}"
+        return _condition(GPUS_SANDBOXABLE, "True", "DriverKnown", known, now)
+    unknown = f"gVisor does not know NVIDIA's driver {SIMULATED_DRIVER}, so GPUs are for the RuntimeClass runc only"
+    return _condition(GPUS_SANDBOXABLE, "False", "DriverUnknown", unknown, now)
 
 
 def _condition(kind: str, status: str, reason: str, message: str, now: float) -> JsonObject:

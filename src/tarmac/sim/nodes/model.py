@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from tarmac.api.kubernetes.core.nodeclasses import NOTHING, OfferedClasses
 from tarmac.api.kubernetes.core.nodedevices import NodeDevices
-from tarmac.api.kubernetes.runtimeclasses import HOST_CLASS, MACHINE_CLASS, NVIDIA_HANDLER, SANDBOX_CLASS
+from tarmac.api.kubernetes.runtimeclasses import (
+    HOST_CLASS,
+    MACHINE_CLASS,
+    NVIDIA_HANDLER,
+    PROXIED_PREFIX,
+    SANDBOX_CLASS,
+)
 from tarmac.api.schema import JsonObject
 from tarmac.base.cpuset import CPUSet
 from tarmac.decide.cpus.topology import Topology
@@ -16,6 +23,8 @@ from tarmac.sim.nodes.settings import STORAGE_OF_A_NODE, NodeShape
 
 HANDLERS: Final = ("", HOST_CLASS, SANDBOX_CLASS, NVIDIA_HANDLER, MACHINE_CLASS)
 """Runtime handlers that every node has."""
+FALLEN_OFF: Final = 79
+"""The XID of a GPU that has fallen off the bus."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +32,8 @@ class NodeModel:
     """One type of node. `given_away`: the CPUs available for exclusive use; None where all are shared.
 
     `judges`: pods are admitted or rejected as by an agent; otherwise every bound pod is accepted. `sandboxes_gpus`:
-    False where gVisor does not know the driver of the GPUs.
+    False where gVisor does not know the driver of the GPUs. `unhealthy`: the number of unhealthy devices of each
+    resource; `xid` is the error that made GPUs among them so.
     """
 
     sizes: JsonObject
@@ -32,6 +42,8 @@ class NodeModel:
     given_away: CPUSet | None = None
     judges: bool = True
     sandboxes_gpus: bool = True
+    unhealthy: Mapping[str, int] = field(default_factory=dict[str, int])
+    xid: int = FALLEN_OFF
 
     @staticmethod
     def plain(shape: NodeShape) -> NodeModel:
@@ -57,6 +69,12 @@ class NodeModel:
         return NodeDevices(
             frozenset(named), passing if self.sandboxes_gpus else passing - {SANDBOX_CLASS, NVIDIA_HANDLER}
         )
+
+    @property
+    def gpus(self) -> dict[str, int]:
+        """The number of NVIDIA's GPUs of each resource."""
+        amounts = sorted(self.sizes["capacity"].items())
+        return {name: int(count) for name, count in amounts if name.startswith(PROXIED_PREFIX)}
 
     @property
     def handlers(self) -> tuple[str, ...]:

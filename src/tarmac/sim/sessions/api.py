@@ -3,6 +3,7 @@
     /containerLogs/NS/POD/CONTAINER            /healthz
     /exec|attach/NS/POD[/UID]/CONTAINER        /tarmac/v1/dial/NS/POD/UID/PORT
     /portForward/NS/POD[/UID]                  /tarmac/v1/console|vnc|power|recordings/NS/POD/UID
+    /metrics
 
 The server has authorized each request. Connections exist within this process only: `SimulatedNodes.dial`.
 """
@@ -14,11 +15,12 @@ from functools import partial
 from pathlib import Path
 
 from tarmac.agent.http import commands, ports
-from tarmac.agent.http.answers import HttpError, refusal, text
+from tarmac.agent.http.answers import METRICS, HttpError, refusal, text
 from tarmac.agent.http.logs.options import LogOptions
 from tarmac.agent.http.machines.api import PLACES, ConsoleServices, MachineApi, is_machine
 from tarmac.agent.http.machines.recordings import Recordings
 from tarmac.agent.http.machines.sessions import MachineSessions
+from tarmac.agent.stats.summary import metrics_text
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError
 from tarmac.base.clock import parse_rfc3339
@@ -41,6 +43,7 @@ from tarmac.runtimes.interface import (
 )
 from tarmac.sim.nodes.fleet import SimulatedNodes
 from tarmac.sim.nodes.pod import PodStage, SimulatedPod, Termination
+from tarmac.sim.nodes.simgpus import SimulatedGpus
 from tarmac.sim.sessions import page
 from tarmac.sim.sessions.commands import NAMES, PROGRAMS
 from tarmac.sim.sessions.instance import enter
@@ -63,6 +66,7 @@ class SimulatedNodeApi:
         self._clock = client.clock
         self._pods = client.resource(PODS)
         self._peers = SessionPeers(client, fleet)
+        self._gpus = SimulatedGpus()
         self._tasks = Tasks()
         kept = Recordings(recordings, client.clock)
         sessions = MachineSessions(kept, lambda _pod, _reason, _message: None)
@@ -75,6 +79,7 @@ class SimulatedNodeApi:
             "portForward": self._port_forward,
             "tarmac": self._own,
             "healthz": self._healthz,
+            "metrics": self._metrics,
         }
 
     async def close(self) -> None:
@@ -216,6 +221,14 @@ class SimulatedNodeApi:
 
     async def _healthz(self, request: Request, rest: list[str]) -> Answer:
         return text(200, "ok")
+
+    async def _metrics(self, request: Request, rest: list[str]) -> Answer:
+        """Return the figures of a node's GPUs; a simulated node measures nothing else."""
+        # All nodes share this server: the route to a node has its name as the host.
+        node = self._fleet.nodes.get(request.headers.get("host", ""))
+        if node is None or rest:
+            raise HttpError(404, "404 page not found")
+        return text(200, metrics_text(self._gpus.samples(node)), METRICS)
 
     async def _running(self, rest: list[str]) -> tuple[JsonObject, SimulatedPod, str]:
         """Return pod and container for NS/POD[/UID]/CONTAINER. Raises HttpError."""
