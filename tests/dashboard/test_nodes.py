@@ -11,18 +11,22 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.dashboard.axe import wrong
 from tests.dashboard.browser import browser_page, dashboard
-from tests.dashboard.views import EXAMPLE, fill, kubectl
+from tests.dashboard.views import EXAMPLE, fill, instance_of, kubectl
 from tests.support.tarmac_process import TarmacProcess
 
 pytestmark = [pytest.mark.timeout(180)]
 NODES = EXAMPLE.parent / "nodes" / "sim-nodes.yaml"
 METRICS = "/apis/metrics.k8s.io/v1beta1/nodes/"
+GPU = "datumcloud.com/nvidia-tesla-a100"
 
 
 @pytest.fixture(scope="module")
 def planet(tmp_path_factory: pytest.TempPathFactory) -> Generator[TarmacProcess]:
-    flags = ("--runtime", "sim", "--sim-node-config", str(NODES))
-    running = TarmacProcess(tmp_path_factory.mktemp("planet") / "data", *flags, command="up").start()
+    folder = tmp_path_factory.mktemp("planet")
+    config = folder / "nodes.yaml"
+    config.write_text(f"{NODES.read_text()}unhealthyDevices: {{{GPU}: 1}}\n")
+    flags = ("--runtime", "sim", "--sim-node-config", str(config))
+    running = TarmacProcess(folder / "data", *flags, command="up").start()
     try:
         fill(running)
         yield running
@@ -133,6 +137,65 @@ def test_a_chart_begins_with_the_minutes_that_the_server_keeps(page: Page, plane
     chart = usage.get_by_role("img", name=re.compile("^cpu: .* and 300m since .*, 6 measurements$"))
     expect(chart).to_be_visible()
     expect(usage).to_contain_text("The server keeps the last 30 minutes in memory")
+
+
+@pytest.fixture(scope="module")
+def trained(planet: TarmacProcess) -> str:
+    """An instance with a GPU; its name."""
+    resources = {"instanceType": "datumcloud/d1-custom", "requests": {"cpu": "1", "memory": "1Gi", GPU: "1"}}
+    runtime = {"resources": resources, "sandbox": {"containers": [{"name": "main", "image": "example.com/train:1"}]}}
+    template = {"spec": {"runtime": runtime, "networkInterfaces": [{"network": {"name": "default"}}]}}
+    placement = {"name": "us", "cityCodes": ["DFW"], "scaleSettings": {"minReplicas": 1}}
+    workload = {
+        "apiVersion": "compute.datumapis.com/v1alpha", "kind": "Workload", "metadata": {"name": "train"},
+        "spec": {"template": template, "placements": [placement]},
+    }  # fmt: skip
+    kubectl(planet, "create", "-f", "-", stdin=json.dumps(workload))
+    kubectl(planet, "wait", "--for=condition=Ready", "workload/train", "--timeout=60s")
+    return instance_of(planet, "train")
+
+
+COUNTS = f"{GPU}: 2 in all, 1 unhealthy, 1 held, 0 free."
+
+
+def test_gpus_of_a_node_have_health_and_holder_and_an_instance_names_its_gpu(
+    page: Page, planet: TarmacProcess, trained: str, axe: str
+) -> None:
+    node = kubectl(planet, "get", "instance", trained, "-o", "jsonpath={.status.nodeName}")
+    page.evaluate(f"location.hash = '#/nodes/{node}'")
+    gpus = page.get_by_role("region", name="GPUs", exact=True)
+    expect(gpus).to_contain_text(COUNTS)
+    expect(gpus.get_by_role("row", name=re.compile("^0 NVIDIA A100"))).to_contain_text("Healthy")
+    sick = gpus.get_by_role("row", name=re.compile("^1 NVIDIA A100"))
+    expect(sick).to_contain_text("XID 79: GPU has fallen off the bus")
+    conditions = page.get_by_role("region", name="Conditions", exact=True)
+    expect(conditions.get_by_role("row", name=re.compile("^GPUsSandboxable"))).to_contain_text("● True")
+    expect(page.locator(".headline")).to_contain_text("Ready")
+    page.evaluate(axe)
+    assert wrong(page) == []
+    gpus.get_by_role("link", name=f"default/{trained}").click()
+    expect(page.get_by_role("region", name="Overview")).to_contain_text("GPU 0, NVIDIA A100: 60% busy, 48 of 80Gi")
+
+
+def test_a_user_without_the_metrics_of_nodes_sees_how_many_gpus_are_free(planet: TarmacProcess, trained: str) -> None:
+    node = kubectl(planet, "get", "instance", trained, "-o", "jsonpath={.status.nodeName}")
+    rule = {"apiGroups": [""], "resources": ["nodes", "nodes/ledger", "namespaces"], "verbs": ["get", "list", "watch"]}
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "counter"}}
+    kubectl(planet, "create", "-f", "-", stdin=json.dumps({**role, "rules": [rule]}))
+    kubectl(planet, "create", "serviceaccount", "counter")
+    kubectl(
+        planet, "create", "clusterrolebinding", "counter", "--clusterrole=counter", "--serviceaccount=default:counter"
+    )
+    asked: list[str] = []
+    with browser_page() as page:
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(f"{planet.url}/dashboard/#/nodes/{node}")
+        page.get_by_label("A token").fill(kubectl(planet, "create", "token", "counter").strip())
+        page.get_by_role("button", name="Sign in").click()
+        gpus = page.get_by_role("region", name="GPUs", exact=True)
+        expect(gpus).to_contain_text(COUNTS)
+        expect(gpus).to_contain_text("The pods that have them are not known: You may not get nodes/proxy")
+        assert not [each for each in asked if "/proxy/metrics" in each]
 
 
 def test_a_user_without_the_ledger_sees_one_notice_and_the_rest(planet: TarmacProcess) -> None:

@@ -19,9 +19,13 @@ export function loadOf(resources: readonly Account[], name: string): Load | null
   return { resource: name, allocatable, committed: amount(found.committed) || 0, used: amount(found.used) || 0 };
 }
 
+export function isGpu(resource: string): boolean {
+  return GPU.test(resource);
+}
+
 /** All kinds of GPUs together; null without any. */
 export function gpusOf(resources: readonly Account[]): Load | null {
-  const found = resources.filter((each) => GPU.test(each.resource)).flatMap((each) => loadOf(resources, each.resource) ?? []);
+  const found = resources.filter((each) => isGpu(each.resource)).flatMap((each) => loadOf(resources, each.resource) ?? []);
   if (found.length === 0) return null;
   const sum = (of: "allocatable" | "committed" | "used") => found.reduce((all, each) => all + each[of], 0);
   return { resource: "GPUs", allocatable: sum("allocatable"), committed: sum("committed"), used: sum("used") };

@@ -1,6 +1,6 @@
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { attachedOf, classesOf, resourcesOf, selecting, volumesOf, type InstanceObject, type PodObject, type Policy } from "./overview.ts";
+import { asksForGpus, attachedOf, classesOf, devicesOf, resourcesOf, selecting, volumesOf, type InstanceObject, type PodObject, type Policy } from "./overview.ts";
 
 const instance: InstanceObject = {
   metadata: { namespace: "shop", name: "db-0", labels: { app: "db" } },
@@ -71,4 +71,15 @@ test("classes are asked for in fields and annotations, and in effect is what the
   const noted = (text: string) => classesOf({ metadata: { annotations: { "node.tarmac/classes": text } }, spec: { containers: [] } });
   assert.deepEqual(noted('{"pod": {"net": "fast"}, "containers": {"db": {"blockio": "slow"}}}'), ["it is in net fast", "db is in blockio slow"]);
   for (const senseless of ["{", "null", "[1]", '{"pod": 1, "containers": {"db": [2], "log": {"rdt": 3}}}']) assert.deepEqual(noted(senseless), []);
+});
+
+test("a Pod that asks for GPUs names those that its containers have", () => {
+  const gpu = "datumcloud.com/nvidia-h200";
+  const spec = { containers: [{ name: "main", resources: { limits: { [gpu]: "1" } } }] };
+  const allocatedResourcesStatus = [{ name: gpu, resources: [{ resourceID: "GPU-1", health: "Unhealthy" }, { resourceID: "GPU-2" }] }];
+  const pod = { metadata: {}, spec, status: { containerStatuses: [{ name: "main", allocatedResourcesStatus }] } };
+  assert.equal(asksForGpus(pod), true);
+  assert.deepEqual(devicesOf(pod), [`${gpu} GPU-1: Unhealthy`, `${gpu} GPU-2: Unknown`]);
+  const plain = { metadata: {}, spec: { containers: [{ name: "main", resources: { requests: { cpu: "1" } } }, { name: "other" }] } };
+  assert.deepEqual([asksForGpus(plain), devicesOf(plain), devicesOf(null)], [false, [], []]);
 });

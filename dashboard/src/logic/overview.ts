@@ -1,4 +1,5 @@
 // An instance in a few lines: its addresses, the policies about it, its volumes, resources and classes, as people say them.
+import { isGpu } from "./load.ts";
 
 type Texts = Record<string, string>;
 
@@ -53,7 +54,13 @@ interface Resources {
 export interface PodObject {
   metadata: { labels?: Texts; annotations?: Texts };
   spec: { resources?: Resources; containers: { name: string; resources?: Resources }[] };
-  status?: { resources?: Resources; containerStatuses?: { name: string; resources?: Resources }[] };
+  status?: { resources?: Resources; containerStatuses?: { name: string; resources?: Resources; allocatedResourcesStatus?: Allocated[] }[] };
+}
+
+/** Devices of one resource that a container has. */
+interface Allocated {
+  name: string;
+  resources?: { resourceID: string; health?: string }[];
 }
 
 interface Requirement {
@@ -151,6 +158,16 @@ export function resourcesOf({ spec, status }: InstanceObject, pod: PodObject | n
   const whole = shareOf(pod ? pod.spec.resources : requests && { requests });
   const all = [instanceType, whole && `together: ${whole}`, ...containers, status?.qosClass && `quality of service: ${status.qosClass}`];
   return all.filter((each): each is string => Boolean(each));
+}
+
+export function asksForGpus({ spec }: PodObject): boolean {
+  return spec.containers.some(({ resources: { requests, limits } = {} }) => Object.keys({ ...requests, ...limits }).some(isGpu));
+}
+
+/** The devices that the containers of a Pod have, with their health. */
+export function devicesOf(pod: PodObject | null): string[] {
+  const allocated = (pod?.status?.containerStatuses ?? []).flatMap((each) => each.allocatedResourcesStatus ?? []);
+  return allocated.flatMap(({ name, resources = [] }) => resources.map((each) => `${name} ${each.resourceID}: ${each.health ?? "Unknown"}`));
 }
 
 function shareOf({ requests, limits }: Resources = {}): string {

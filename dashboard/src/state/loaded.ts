@@ -1,7 +1,7 @@
 // One response of the server, loaded when a view opens and reloaded on request.
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { LiveList } from "../api/listwatch.ts";
-import { failureIn, json, type Failure } from "../api/requests.ts";
+import { failureIn, json, type Asked, type Failure } from "../api/requests.ts";
 import { round, tell } from "./freshness.ts";
 
 const OFTEN = 1000;
@@ -12,8 +12,8 @@ export interface Loaded<T> {
   again: () => void;
 }
 
-/** With an empty path nothing is loaded. */
-export function useLoaded<T>(path: string, every = 0, accept = "application/json"): Loaded<T> {
+/** With an empty path nothing is loaded. `read` turns the answer into a value. */
+export function useLoaded<T>(path: string, every = 0, accept = "application/json", read: (path: string, asked: Asked) => Promise<T> = json): Loaded<T> {
   const [state, setState] = useState<{ value: T | null; failure: Failure | null }>({ value: null, failure: null });
   const [asked, ask] = useState(0);
   const source = useRef({ known: 0 }).current;
@@ -23,7 +23,7 @@ export function useLoaded<T>(path: string, every = 0, accept = "application/json
   useEffect(() => {
     if (!path) return;
     const abort = new AbortController();
-    json<T>(path, { signal: abort.signal, accept })
+    read(path, { signal: abort.signal, accept })
       .then((value) => {
         source.known = Date.now();
         tell(source, 0);

@@ -28,9 +28,11 @@ export interface NodeObject {
   status?: { conditions?: NodeCondition[]; nodeInfo?: { kubeletVersion?: string } };
 }
 
-/** True if a condition is as it should be: Ready is true, every pressure false. */
+const TRUE_IF_GOOD = new Set(["Ready", "TunnelsReachable", "MachinesReady", "GPUsSandboxable"]);
+
+/** True if a condition is as it should be: Ready and its like are true, every pressure false. */
 export function isGood({ type, status }: NodeCondition): boolean {
-  return (status === "True") === (type === "Ready") && status !== "Unknown";
+  return (status === "True") === TRUE_IF_GOOD.has(type) && status !== "Unknown";
 }
 
 export function NodeHeader({ path, name }: { path: string; name: string }) {

@@ -1,11 +1,12 @@
 // A node's conditions, bad ones first; its ledger: for each resource a bar from its capacity to its usage, the same as a
-// table; its classes, and its usage.
+// table; its GPUs, its classes, and its usage.
 import { barOf, sentence, type Account, type Bar } from "../logic/ledger.ts";
 import { age, cell, visible } from "../logic/text.ts";
 import { Failed, Loading, Mark, Scrolls } from "../parts/states.tsx";
 import { Usage } from "../parts/usage.tsx";
 import { useLoaded } from "../state/loaded.ts";
 import { now } from "../state/navigation.ts";
+import { NodeGpus } from "./nodegpus.tsx";
 import { isGood, type NodeObject } from "./nodeheader.tsx";
 import { METRICS, named } from "./paths.ts";
 
@@ -30,6 +31,7 @@ export function NodeLedger({ name }: { name: string }) {
       {!failure && !value && <Loading />}
       {value && <h2>Resources</h2>}
       {value && <Resources resources={value.resources} />}
+      {value && <NodeGpus node={name} resources={value.resources} />}
       {value && value.classes.length > 0 && <Classes classes={value.classes} />}
       <Usage path={named(METRICS, "nodes", "", name)} />
     </>

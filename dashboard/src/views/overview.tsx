@@ -1,10 +1,12 @@
 // An instance at a glance: status, node, addresses, policies, volumes, resources and classes. Parts that the user may not read say so.
 import type { ComponentChildren } from "preact";
-import { attachedOf, boundsOf, classesOf, resourcesOf, selecting, volumesOf, type Attached, type InstanceObject, type PodObject, type Policy } from "../logic/overview.ts";
+import { gpuLine } from "../logic/gpus.ts";
+import { asksForGpus, attachedOf, boundsOf, classesOf, devicesOf, resourcesOf, selecting, volumesOf, type Attached, type InstanceObject, type PodObject, type Policy } from "../logic/overview.ts";
 import { link } from "../logic/routes.ts";
 import { age, cell } from "../logic/text.ts";
 import { Mark } from "../parts/states.tsx";
 import { Usage } from "../parts/usage.tsx";
+import { useGpus } from "../state/gpus.ts";
 import { useList } from "../state/lists.ts";
 import { useFollowed, useLoaded, type Loaded } from "../state/loaded.ts";
 import { now } from "../state/navigation.ts";
@@ -34,7 +36,7 @@ export function Overview({ instance }: { instance: InstanceObject }) {
             <dd key={volume}>{cell(volume)}: {object ? <a href={link("any", ["core", "v1", object[0], namespace, object[1]])}>{cell(what)}</a> : cell(what)} {cell(where)}</dd>
           ))}
         </Card>
-        <Card name="Resources">{resourcesOf(instance, pod.value).map((each, index) => <dd key={index}>{cell(each)}</dd>)}</Card>
+        <Card name="Resources">{resourcesOf(instance, pod.value).map((each, index) => <dd key={index}>{cell(each)}</dd>)}<Gpus instance={instance} pod={pod.value} /></Card>
         <Card name="Classes">
           {classes ? classes.map((each, index) => <dd key={index}>{cell(each)}</dd>) : <Unknown of={pod} what="its Pod" />}
           {classes?.length === 0 && <Nothing>None is asked for.</Nothing>}
@@ -83,6 +85,14 @@ function Policies({ found, selected, attached }: { found: Loaded<object>; select
       {found.value && selected.length + own.length === 0 && <Nothing>None selects it: every instance on its networks reaches it.</Nothing>}
     </>
   );
+}
+
+/** The GPUs that it has, by the metrics of its node, or by its Pod where those may not be read. */
+function Gpus({ instance: { metadata, status }, pod }: { instance: InstanceObject; pod: PodObject | null }) {
+  const { gpus } = useGpus(pod && asksForGpus(pod) ? (status?.nodeName ?? "") : "");
+  const own = (gpus ?? []).filter((each) => each.namespace === metadata.namespace && each.pod === metadata.name);
+  const lines = own.length > 0 ? own.map(gpuLine) : devicesOf(pod);
+  return <>{lines.map((each) => <dd key={each}>{cell(each)}</dd>)}</>;
 }
 
 function Nothing({ children }: { children: ComponentChildren }) {
