@@ -18,7 +18,7 @@ AS_ROOT := $(filter 0,$(shell id -u))
 AS_ASKED = $(if $(findstring --registry,$(ARGS)),registry) \
     $(if $(findstring --with-kubernetes-controllers,$(ARGS)),kubernetes-controllers)
 
-.PHONY: setup test-setup node-parts machine-images registry kubernetes-controllers run package gpu-trial pictures quick test test-tools check bench conformance soak lock format
+.PHONY: docs setup test-setup node-parts machine-images registry kubernetes-controllers run package gpu-trial pictures quick test test-tools check bench conformance soak lock format
 
 setup: ## everything `run` needs: system packages when root, virtual environment, generated tables
 	@tools/setup.sh
@@ -71,8 +71,12 @@ endif
 ifeq ($(PEERS),1)
 	@$(PY) -m tools.gobuild kube-apiserver etcd kube-scheduler sample-device-plugin helm >/dev/null
 	@$(PY) -m tools.charts traefik >/dev/null
+	@$(PY) -m tools.site --tools >/dev/null
 	@$(PY) -m tools.fetch_kubernetes_controllers >/dev/null
 endif
+
+docs: setup ## the documentation as a searchable site, in build/site; fails on any warning
+	@$(PY) -m tools.site
 
 pictures: test-tools ## screenshots of the dashboard, for docs/pictures
 	$(PY) -m tests.dashboard.pictures
@@ -112,8 +116,10 @@ format: test-setup
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
 
-lock: test-setup ## renew requirements.lock and requirements-run.lock from pyproject.toml
+lock: test-setup ## renew requirements.lock, requirements-run.lock and requirements-docs.lock from pyproject.toml
 	.venv/bin/uv pip compile pyproject.toml --all-extras --group dev --generate-hashes --no-header --no-annotate \
 	    --python-version 3.11 --universal --upgrade -q -o requirements.lock
 	.venv/bin/uv pip compile pyproject.toml --all-extras --group build --generate-hashes --no-header --no-annotate \
 	    --python-version 3.11 --universal -q -c requirements.lock -o requirements-run.lock
+	.venv/bin/uv pip compile --group docs --generate-hashes --no-header --no-annotate \
+	    --python-version 3.11 --universal --upgrade -q -o requirements-docs.lock
