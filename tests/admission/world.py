@@ -15,7 +15,7 @@ from tarmac.server.admission.chain import AdmissionChain, AdmissionPlugin, Attri
 from tarmac.server.admission.default import default_plugins
 from tarmac.server.encoding import encode_object
 from tarmac.server.reader import Reader
-from tarmac.server.security.authorize import Authorizer
+from tarmac.server.security.authorization.authorize import Authorizer
 from tarmac.server.security.users import User
 from tarmac.store.memory import MemoryStore
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from tarmac.apps.main import main
-from tarmac.server.security.keyrecords import KeyRecord, StoredRecord
+from tarmac.server.security.keys.keyrecords import KeyRecord, StoredRecord
 
 
 def _die() -> NoReturn:

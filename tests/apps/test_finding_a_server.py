@@ -18,7 +18,7 @@ from tarmac.apps.host.hostlayout import Machine, SetupFailed, setting_up
 from tarmac.apps.main import main
 from tarmac.base.clock import SystemClock
 from tarmac.http.authorities import key_hash
-from tarmac.server.security.pki import Pki
+from tarmac.server.security.certificates.pki import Pki
 from tests.security.wire import serving
 
 CLOCK = SystemClock()

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tarmac.base.randomness import Randomness
-from tarmac.server.security.encryption import SecretSealer
-from tarmac.server.security.keyrecords import KeyRecord, read_record
+from tarmac.server.security.keys.encryption import SecretSealer
+from tarmac.server.security.keys.keyrecords import KeyRecord, read_record
 from tarmac.store.sqlite import SqliteStore
 from tests.apps.test_rotating_keys import kept_kubeconfig, make_secrets, rotate, secrets_of, status
 from tests.soak import SOAK

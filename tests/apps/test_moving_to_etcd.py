@@ -18,7 +18,7 @@ from tarmac.client.client import Client
 from tarmac.client.http import HttpTransport
 from tarmac.client.kubeconfig import load
 from tarmac.client.targets.untyped import NODES
-from tarmac.server.security.encryption import SecretSealer
+from tarmac.server.security.keys.encryption import SecretSealer
 from tarmac.store.copying import contents_of
 from tarmac.store.etcd import EtcdStore
 from tarmac.store.etcd.fillmark import FillMark

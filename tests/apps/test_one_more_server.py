@@ -32,8 +32,8 @@ from tarmac.client.http import HttpConfig, HttpTransport
 from tarmac.client.kubeconfig import load
 from tarmac.client.targets.untyped import EVENTS, LOCATIONS, NODES, SECRETS
 from tarmac.http.authorities import key_hash
-from tarmac.server.security.handover import BadSeal, Purpose, Sealed, unseal
-from tarmac.server.security.pki import Pki
+from tarmac.server.security.certificates.pki import Pki
+from tarmac.server.security.keys.handover import BadSeal, Purpose, Sealed, unseal
 from tests.apps.server_joining_process import machine_in
 from tests.soak import SOAK
 from tests.store.conftest import ETCDS, etcd_binary

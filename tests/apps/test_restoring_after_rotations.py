@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.server.security.encryption import read_keys
+from tarmac.server.security.keys.encryption import read_keys
 from tests.apps.test_backups import tarmac
 from tests.apps.test_rotations_in_between import HASTY, KINDS, Cluster
 from tests.support.tarmac_process import TarmacProcess

@@ -26,7 +26,7 @@ from tarmac.client.http import HttpConfig, HttpTransport
 from tarmac.client.kubeconfig import load
 from tarmac.client.targets.untyped import LEASES, SECRETS, SERVICE_ACCOUNTS
 from tarmac.http.bundles import certificates_in
-from tarmac.server.security.encryption import read_keys
+from tarmac.server.security.keys.encryption import read_keys
 from tests.apps.test_backups import tarmac
 from tests.apps.test_one_more_server import Joining, Planet
 from tests.store.conftest import ETCDS, etcd_binary

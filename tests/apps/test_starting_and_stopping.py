@@ -19,8 +19,8 @@ from tarmac.apps.serverleases import Announcement
 from tarmac.controllers.manager import ControllerManager
 from tarmac.http.listener import Listener
 from tarmac.server.app import ApiServer
-from tarmac.server.security.audit import AuditLog
-from tarmac.server.security.authorize import Authorizer
+from tarmac.server.security.audit.auditlog import AuditLog
+from tarmac.server.security.authorization.authorize import Authorizer
 from tarmac.store.memory import MemoryStore
 
 # The stopping method of each part, from the one that was started last to the one that was started first.

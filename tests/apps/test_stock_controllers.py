@@ -29,7 +29,7 @@ from tarmac.apps.stockcontrollers.supervisor import (
 )
 from tarmac.controllers.manager import CONTROLLERS
 from tarmac.runtimes.parts import PartMissing
-from tarmac.server.security.stockcontrollers import STOCK_ROLES
+from tarmac.server.security.authorization.stockcontrollers import STOCK_ROLES
 from tests.apps.kubernetesstory import Story
 from tests.support.gobuilt import needs
 from tests.support.kubectl import kubectl_path

@@ -24,7 +24,7 @@ from tarmac.client.kubeconfig import ServerContext, load, with_servers
 from tarmac.client.serverlist import POLL_INTERVAL
 from tarmac.client.servers import FAILBACK_SECONDS
 from tarmac.client.transport import ClientRequest
-from tarmac.server.security.pki import Pki, write_kubeconfig
+from tarmac.server.security.certificates.pki import Pki, write_kubeconfig
 from tarmac.server.security.users import User
 from tests.client.backends import ADMIN, our_server
 from tests.support.kubectl import kubectl_path

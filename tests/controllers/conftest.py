@@ -12,8 +12,8 @@ import pytest
 from tarmac.client.client import Client
 from tarmac.client.http import HttpConfig, HttpTransport
 from tarmac.controllers.manager import ControllerManager
-from tarmac.server.security import secrettokens
-from tarmac.server.security.jwt import SigningKey
+from tarmac.server.security.tokens import secrettokens
+from tarmac.server.security.tokens.jwt import SigningKey
 from tests.client import backends
 from tests.controllers.signing import signer
 from tests.support.roles import install_roles, token

@@ -18,7 +18,7 @@ from tarmac.http.limits import ListenerLimits
 from tarmac.http.listener import Accelerate, Listener, serve
 from tarmac.http.messages import Handler, Request
 from tarmac.http.tls import server_context
-from tarmac.server.security.pki import Pki
+from tarmac.server.security.certificates.pki import Pki
 
 MODES = ["plain", "tls", "tls-accelerated"]
 

@@ -12,8 +12,8 @@ from cryptography import x509
 
 from tarmac.base.clock import SystemClock
 from tarmac.http.messages import Request, Response
-from tarmac.server.security.certificates import KeyPair
-from tarmac.server.security.pki import Pki
+from tarmac.server.security.certificates.issuing import KeyPair
+from tarmac.server.security.certificates.pki import Pki
 from tests.http.conftest import Server, read_answer
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"

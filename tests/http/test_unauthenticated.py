@@ -11,7 +11,7 @@ import pytest
 from tarmac.http.limits import ListenerLimits
 from tarmac.http.messages import Request, Response
 from tarmac.http.unauthenticated import UnauthenticatedConnections
-from tarmac.server.security.pki import Pki
+from tarmac.server.security.certificates.pki import Pki
 from tests.http.conftest import Server, read_answer
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -13,7 +13,7 @@ from tarmac.server.admission.default import default_chain
 from tarmac.server.app import RequestGates
 from tarmac.server.assembly import ServerParts, assemble
 from tarmac.server.reader import Reader
-from tarmac.server.security.authorize import Authorizer
+from tarmac.server.security.authorization.authorize import Authorizer
 from tarmac.store.memory import MemoryStore
 from tests.server.conftest import Client, OpenGates, Reply
 

@@ -18,7 +18,7 @@ from tarmac.apps.registry.registrypaths import RegistryFiles
 from tarmac.apps.registry.upkeep import Upkeep
 from tarmac.base.clock import ManualClock
 from tarmac.server.reader import Reader
-from tarmac.server.security.repositoryroom import RepositoryRoom
+from tarmac.server.security.tokens.repositoryroom import RepositoryRoom
 from tarmac.store.memory import MemoryStore
 from tests.registry.client import Image
 from tests.registry.conftest import SIMULATED, Place, made, registry_or_loud

@@ -12,9 +12,9 @@ import pytest
 
 from tarmac.api.repositories import TOKEN_ISSUER
 from tarmac.base.clock import SystemClock
-from tarmac.server.security.jwt import SigningKey, base64url
-from tarmac.server.security.pki import Pki, write_kubeconfig
-from tarmac.server.security.repositorytokens import key_id
+from tarmac.server.security.certificates.pki import Pki, write_kubeconfig
+from tarmac.server.security.tokens.jwt import SigningKey, base64url
+from tarmac.server.security.tokens.repositorytokens import key_id
 from tests.registry.client import HOST, Client, Image
 from tests.registry.conftest import Place
 from tests.support.kubectl import Kubectl

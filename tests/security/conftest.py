@@ -13,13 +13,13 @@ import uvloop
 from tarmac.base.clock import ManualClock
 from tarmac.base.randomness import Randomness
 from tarmac.server.requestinfo import RequestInfo
-from tarmac.server.security.authenticate import Authenticator
-from tarmac.server.security.authorize import Authorizer
-from tarmac.server.security.defaults import ensure_defaults
-from tarmac.server.security.jwt import SigningKey
-from tarmac.server.security.pki import Pki
-from tarmac.server.security.serviceaccounts import ServiceAccountTokens
-from tarmac.server.security.tokenrequests import TokenIssuer
+from tarmac.server.security.authentication.authenticate import Authenticator
+from tarmac.server.security.authorization.authorize import Authorizer
+from tarmac.server.security.authorization.defaults import ensure_defaults
+from tarmac.server.security.certificates.pki import Pki
+from tarmac.server.security.tokens.jwt import SigningKey
+from tarmac.server.security.tokens.serviceaccounts import ServiceAccountTokens
+from tarmac.server.security.tokens.tokenrequests import TokenIssuer
 from tarmac.server.security.users import User
 from tarmac.store.memory import MemoryStore
 

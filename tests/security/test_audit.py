@@ -16,7 +16,7 @@ from tarmac.base.clock import ManualClock
 from tarmac.base.randomness import Randomness
 from tarmac.http.messages import Answer, Request, Response, StreamResponse
 from tarmac.server.requestinfo import request_info
-from tarmac.server.security.audit import AuditLog
+from tarmac.server.security.audit.auditlog import AuditLog
 from tarmac.server.security.users import User
 from tests.security.conftest import user
 
@@ -142,7 +142,7 @@ async def test_a_full_disk_drops_lines_and_nothing_else(tmp_path: Path, monkeypa
             return write(descriptor, data[:10])  # a part of it still fits
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("tarmac.server.security.auditfile.os.write", limited)
+    monkeypatch.setattr("tarmac.server.security.audit.auditfile.os.write", limited)
     record(audit, Response(200))
     audit._flush()
     async with asyncio.timeout(5):
@@ -164,7 +164,7 @@ async def test_a_disk_that_hangs_costs_a_bounded_backlog(tmp_path: Path, monkeyp
         assert released.wait(10)
         return write(descriptor, data)
 
-    monkeypatch.setattr("tarmac.server.security.auditfile.os.write", stuck)
+    monkeypatch.setattr("tarmac.server.security.audit.auditfile.os.write", stuck)
     for _ in range(70_000):
         record(audit, Response(200))
     assert audit.dropped > 0

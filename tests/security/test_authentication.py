@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from tarmac.api.status import BadRequest, Forbidden, Unauthorized
 from tarmac.base.clock import rfc3339
 from tarmac.http.messages import Request
-from tarmac.server.security.certificates import KeyPair
+from tarmac.server.security.certificates.issuing import KeyPair
 from tarmac.server.security.users import ANONYMOUS, User
 from tests.security.conftest import RBAC, World
 

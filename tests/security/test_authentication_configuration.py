@@ -11,9 +11,9 @@ import yaml
 
 from tarmac.apps.authentication import authentication_of
 from tarmac.apps.commands import parsed
-from tarmac.server.security.openid.configuration import BadConfiguration, read_configuration
-from tarmac.server.security.openid.following import POLL_INTERVAL, follow
-from tarmac.server.security.openid.keys import MIN_FETCH_INTERVAL
+from tarmac.server.security.authentication.openid.configuration import BadConfiguration, read_configuration
+from tarmac.server.security.authentication.openid.following import POLL_INTERVAL, follow
+from tarmac.server.security.authentication.openid.keys import MIN_FETCH_INTERVAL
 from tests.security.test_openid import Door, door, served
 from tests.support.openid import FakeIssuer, fake_issuer
 

@@ -15,14 +15,14 @@ from tarmac.base.clock import SystemClock
 from tarmac.http.bundles import authority_id, certificates_in
 from tarmac.http.listener import serve
 from tarmac.http.messages import Request, Response
-from tarmac.server.security.authenticate import Authenticator
-from tarmac.server.security.authoritykeys import TrustedAuthorities, follow_authorities
-from tarmac.server.security.authorityrotation import AuthorityRotation
-from tarmac.server.security.authorityusers import OldCertificateUsers
-from tarmac.server.security.certificates import Authority, KeyPair, load_certificate
-from tarmac.server.security.pki import Pki
-from tarmac.server.security.renewal import ServerTls
-from tarmac.server.security.rotation import RotationEndpoint
+from tarmac.server.security.authentication.authenticate import Authenticator
+from tarmac.server.security.certificates.authoritykeys import TrustedAuthorities, follow_authorities
+from tarmac.server.security.certificates.authorityrotation import AuthorityRotation
+from tarmac.server.security.certificates.authorityusers import OldCertificateUsers
+from tarmac.server.security.certificates.issuing import Authority, KeyPair, load_certificate
+from tarmac.server.security.certificates.pki import Pki
+from tarmac.server.security.certificates.renewal import ServerTls
+from tarmac.server.security.keys.rotation import RotationEndpoint
 from tests.security.conftest import World
 from tests.security.wire import Attacker
 

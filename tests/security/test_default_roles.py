@@ -8,7 +8,7 @@ import pytest
 
 from tarmac.base.randomness import Randomness
 from tarmac.server.reader import decode
-from tarmac.server.security.defaults import ensure_defaults
+from tarmac.server.security.authorization.defaults import ensure_defaults
 from tests.security.conftest import RBAC, World, user
 
 JANE = {"kind": "User", "apiGroup": RBAC, "name": "jane"}

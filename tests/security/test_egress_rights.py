@@ -7,7 +7,7 @@ import pytest
 from tarmac.api.egress.names import GROUP, LABEL_NODE, node_digits
 from tarmac.base.randomness import Randomness
 from tarmac.server.reader import decode
-from tarmac.server.security.defaults import ensure_defaults
+from tarmac.server.security.authorization.defaults import ensure_defaults
 from tests.security.conftest import RBAC, World, user
 
 JANE = {"kind": "User", "apiGroup": RBAC, "name": "jane"}

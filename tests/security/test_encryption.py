@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.base.randomness import Randomness
-from tarmac.server.security.encryption import BadKeyFile, SecretSealer
+from tarmac.server.security.keys.encryption import BadKeyFile, SecretSealer
 
 SECRETS = "core/secrets"
 VALUE = b'{"metadata":{"name":"s"},"data":{"password":"aHVudGVyMg=="}}'

@@ -14,8 +14,8 @@ from tarmac.api.rotations import TRUSTS, opens_with, seals_with
 from tarmac.apps.backups.restore import changes_of
 from tarmac.base.clock import ManualClock
 from tarmac.base.randomness import Randomness
-from tarmac.server.security.encryption import SecretSealer, follow_keys, read_keys
-from tarmac.server.security.encryptionrotation import EncryptionRotation
+from tarmac.server.security.keys.encryption import SecretSealer, follow_keys, read_keys
+from tarmac.server.security.keys.encryptionrotation import EncryptionRotation
 from tarmac.store.backups.etcdplace import EtcdPlace
 from tarmac.store.backups.sources import copy_store
 from tarmac.store.interface import Store, Unavailable

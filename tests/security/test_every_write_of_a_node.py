@@ -15,7 +15,7 @@ import pytest
 
 from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import ENDPOINT_SLICES, NAMESPACES, PODS, SERVICES, VOLUME_CLAIMS
-from tarmac.server.security.policy import CLUSTER_ROLES, NODE_EXTERNAL, NODE_INGRESS, NODE_RULES
+from tarmac.server.security.authorization.policy import CLUSTER_ROLES, NODE_EXTERNAL, NODE_INGRESS, NODE_RULES
 from tests.security.tenants import mirror_of, placed, pod, ready_nodes, tenant
 from tests.security.wire import Json, Wire, csr, serving, signing_request
 

@@ -21,8 +21,8 @@ from tarmac.apps.host.joining import Blocked
 from tarmac.apps.layout import Layout
 from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness
-from tarmac.server.security.backupkeys import seal_keys
-from tarmac.server.security.backuptags import TagMismatch, is_tagged, tags_of
+from tarmac.server.security.keys.backupkeys import seal_keys
+from tarmac.server.security.keys.backuptags import TagMismatch, is_tagged, tags_of
 from tarmac.store.backups.file import BackupWriter, read_backup
 from tarmac.store.sqlite.sums import LogRow, row_sum
 

@@ -17,7 +17,7 @@ from tarmac.api.compute.names import LABEL_WORKLOAD_NAME
 from tarmac.base.clock import SystemClock
 from tarmac.client.http import HttpConfig, HttpTransport
 from tarmac.client.transport import ClientRequest, LineSplitter
-from tarmac.server.security.pki import Pki
+from tarmac.server.security.certificates.pki import Pki
 from tests.server.pods import ALL_ENDPOINTS, CANARY, ENDPOINTS, PODS, STATUS, pod
 from tests.support.tarmac_process import TarmacProcess
 

@@ -25,7 +25,7 @@ from tarmac.api.nodetokens import DELETE_DISKS, LEAVING
 from tarmac.api.restored import running_path
 from tarmac.api.rotations import TRUSTS
 from tarmac.client.targets.untyped import NETWORKS, NODES, PODS, SERVICE_ACCOUNTS, VOLUME_CLAIMS
-from tarmac.server.security.policy import CLUSTER_ROLES, NODE_EXTERNAL, NODE_INGRESS, NODE_RULES
+from tarmac.server.security.authorization.policy import CLUSTER_ROLES, NODE_EXTERNAL, NODE_INGRESS, NODE_RULES
 from tests.security.wire import Json, Wire, serving
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "security.md"

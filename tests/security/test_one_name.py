@@ -15,7 +15,7 @@ from cryptography.x509.oid import NameOID
 from tarmac.agent.http.answers import HttpError
 from tarmac.agent.http.auth import certified
 from tarmac.http.subjects import alternative_names, load_request, subject_of
-from tarmac.server.security.certificates import KeyPair, private_pem
+from tarmac.server.security.certificates.issuing import KeyPair, private_pem
 from tests.security.wire import CLIENT, KEY, KUBELET_CLIENT, Wire, csr, csr_of, serving, signing_request, subject
 
 CN, ORG = NameOID.COMMON_NAME, NameOID.ORGANIZATION_NAME

@@ -18,15 +18,15 @@ from tarmac.apps.authentication import authentication_of
 from tarmac.apps.commands import parsed
 from tarmac.base.clock import ManualClock
 from tarmac.http.messages import Request
-from tarmac.server.security.authenticate import Authenticator
-from tarmac.server.security.authorize import Authorizer
-from tarmac.server.security.jwt import SigningKey
-from tarmac.server.security.openid import fetching
-from tarmac.server.security.openid.issuers import Issuers
-from tarmac.server.security.openid.keys import MIN_FETCH_INTERVAL
-from tarmac.server.security.pki import Pki
+from tarmac.server.security.authentication.authenticate import Authenticator
+from tarmac.server.security.authentication.openid import fetching
+from tarmac.server.security.authentication.openid.issuers import Issuers
+from tarmac.server.security.authentication.openid.keys import MIN_FETCH_INTERVAL
+from tarmac.server.security.authorization.authorize import Authorizer
+from tarmac.server.security.certificates.pki import Pki
 from tarmac.server.security.reviews import Reviews
-from tarmac.server.security.serviceaccounts import ISSUER, ServiceAccountTokens
+from tarmac.server.security.tokens.jwt import SigningKey
+from tarmac.server.security.tokens.serviceaccounts import ISSUER, ServiceAccountTokens
 from tarmac.server.security.users import User
 from tarmac.store.memory import MemoryStore
 from tests.support.openid import OTHER_RSA_KEY, RSA_KEY, FakeIssuer, fake_issuer, jwk, signed

@@ -16,7 +16,7 @@ from tarmac.apps.host.hostlayout import Machine, setting_up
 from tarmac.apps.lock import held
 from tarmac.apps.processes import start
 from tarmac.base.lockfiles import open_lock
-from tarmac.server.security.files import directory_lock
+from tarmac.server.security.keys.privatefiles import directory_lock
 from tarmac.store.sqlite.disk import take_lock
 from tests.support.ports import free_ports
 from tools.cache import ROOT

@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tarmac.base.clock import ManualClock, SystemClock
-from tarmac.server.security.certificates import new_key, subject_names
-from tarmac.server.security.pki import Pki, write_kubeconfig
-from tarmac.server.security.renewal import ServerTls
+from tarmac.server.security.certificates.issuing import new_key, subject_names
+from tarmac.server.security.certificates.pki import Pki, write_kubeconfig
+from tarmac.server.security.certificates.renewal import ServerTls
 
 YEAR = 365 * 24 * 3600.0
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tarmac.server.requestinfo import RequestInfo
-from tarmac.server.security import rbac
-from tarmac.server.security.authorize import refusal
+from tarmac.server.security.authorization import rbac
+from tarmac.server.security.authorization.authorize import refusal
 from tarmac.server.security.users import ANONYMOUS
 from tests.security.conftest import RBAC, World, about, user
 

@@ -9,10 +9,10 @@ import pytest
 
 from tarmac.base.clock import ManualClock
 from tarmac.base.randomness import Randomness
-from tarmac.server.security.certificates import KeyPair
-from tarmac.server.security.jwt import SigningKey
-from tarmac.server.security.pki import Pki
-from tarmac.server.security.repositorytokens import RepositoryTokens, key_id
+from tarmac.server.security.certificates.issuing import KeyPair
+from tarmac.server.security.certificates.pki import Pki
+from tarmac.server.security.tokens.jwt import SigningKey
+from tarmac.server.security.tokens.repositorytokens import RepositoryTokens, key_id
 
 
 def test_a_replaced_key_that_cannot_be_read_at_first_signs_the_next_token(tmp_path: Any) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tarmac.api.status import BadRequest, Invalid
+from tarmac.server.security.certificates.revocations import Revocations
 from tarmac.server.security.reviews import Reviews
-from tarmac.server.security.revocations import Revocations
 from tarmac.server.security.users import User
 from tests.security.conftest import World, user
 

@@ -16,7 +16,7 @@ from tarmac.api.nodetokens import REVOKED_MAP, refused_before, revocation, revoc
 from tarmac.client.targets.untyped import CERTIFICATE_REQUESTS, CONFIG_MAPS, NODES
 from tarmac.controllers.noderemoval import forget_node
 from tarmac.controllers.revoking import refused_until, revoke
-from tarmac.server.security.certificates import KeyPair
+from tarmac.server.security.certificates.issuing import KeyPair
 from tests.security.wire import Attacker, Json, Wire, csr, serving, signing_request
 
 REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"

@@ -15,7 +15,7 @@ from tarmac.client.http import HttpConfig
 from tarmac.client.targets.untyped import NODES
 from tarmac.client.websockets import WebSocket, open_websocket
 from tarmac.controllers.revoking import revoke
-from tarmac.server.security.certificates import KeyPair
+from tarmac.server.security.certificates.issuing import KeyPair
 from tarmac.wire.channels import V4, V5
 from tests.security.wire import Attacker
 from tests.server.streams.planet import Planet, planet

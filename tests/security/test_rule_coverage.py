@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tarmac.server.security.rulecoverage import TooComplex, missing_rights
-from tarmac.server.security.rules import PolicyRule
+from tarmac.server.security.authorization.rulecoverage import TooComplex, missing_rights
+from tarmac.server.security.authorization.rules import PolicyRule
 
 VERBS = ["get", "list", "create", "*"]
 GROUPS = ["", "apps", "*"]

@@ -20,11 +20,11 @@ from tarmac.client.client import Client
 from tarmac.client.http import HttpConfig, HttpTransport
 from tarmac.client.targets.untyped import PODS, SERVICE_ACCOUNTS
 from tarmac.client.targets.untyped import SECRETS as SECRET_OBJECTS
-from tarmac.server.security import secrettokens
 from tarmac.server.security.credentials import Credential
-from tarmac.server.security.jwt import InvalidToken, SigningKey
-from tarmac.server.security.serviceaccounts import ServiceAccountTokens
-from tarmac.server.security.tokenuses import LAST_USED, TokenUses
+from tarmac.server.security.tokens import secrettokens
+from tarmac.server.security.tokens.jwt import InvalidToken, SigningKey
+from tarmac.server.security.tokens.serviceaccounts import ServiceAccountTokens
+from tarmac.server.security.tokens.tokenuses import LAST_USED, TokenUses
 from tests.client.backends import ADMIN, our_server
 from tests.security.conftest import World
 from tests.security.test_authentication import account, authenticate

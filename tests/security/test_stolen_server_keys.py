@@ -14,12 +14,12 @@ from tarmac.base.clock import SystemClock
 from tarmac.client.targets.untyped import SERVICE_ACCOUNTS
 from tarmac.http.listener import serve
 from tarmac.http.messages import Response
-from tarmac.server.security.authoritykeys import follow_authorities
-from tarmac.server.security.authorityrotation import AuthorityRotation
-from tarmac.server.security.authorityusers import OldCertificateUsers
-from tarmac.server.security.certificates import Authority, KeyPair
-from tarmac.server.security.jwt import SigningKey
-from tarmac.server.security.pki import Pki
+from tarmac.server.security.certificates.authoritykeys import follow_authorities
+from tarmac.server.security.certificates.authorityrotation import AuthorityRotation
+from tarmac.server.security.certificates.authorityusers import OldCertificateUsers
+from tarmac.server.security.certificates.issuing import Authority, KeyPair
+from tarmac.server.security.certificates.pki import Pki
+from tarmac.server.security.tokens.jwt import SigningKey
 from tests.security.conftest import World
 from tests.security.test_revoked_at_nodes import caller
 from tests.security.wire import Attacker, Wire, serving

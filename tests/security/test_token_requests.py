@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tarmac.api.status import ApiError, BadRequest, Conflict, Invalid, NotFound
 from tarmac.http.messages import Request, Response
-from tarmac.server.security.jwt import InvalidToken, SigningKey
+from tarmac.server.security.tokens.jwt import InvalidToken, SigningKey
 from tests.security.conftest import World
 
 

@@ -20,14 +20,14 @@ from tarmac.api.rotations import TRUSTS
 from tarmac.api.status import Unauthorized
 from tarmac.base.randomness import Randomness
 from tarmac.http.messages import Request
-from tarmac.server.security import secrettokens
-from tarmac.server.security.authenticate import Authenticator
-from tarmac.server.security.encryption import SecretSealer
-from tarmac.server.security.jwt import SigningKey, parse
-from tarmac.server.security.keyrecords import BUCKET, TOKENS
-from tarmac.server.security.rotation import RotationEndpoint
-from tarmac.server.security.serviceaccounts import ServiceAccountTokens
-from tarmac.server.security.tokenrotation import TokenRotation, token_record
+from tarmac.server.security.authentication.authenticate import Authenticator
+from tarmac.server.security.keys.encryption import SecretSealer
+from tarmac.server.security.keys.keyrecords import BUCKET, TOKENS
+from tarmac.server.security.keys.rotation import RotationEndpoint
+from tarmac.server.security.tokens import secrettokens
+from tarmac.server.security.tokens.jwt import SigningKey, parse
+from tarmac.server.security.tokens.serviceaccounts import ServiceAccountTokens
+from tarmac.server.security.tokens.tokenrotation import TokenRotation, token_record
 from tests.security.conftest import World
 from tests.security.test_authentication import account, authenticate, issue
 from tests.security.wire import Attacker

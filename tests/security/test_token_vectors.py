@@ -6,8 +6,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from tarmac.base.clock import ManualClock
-from tarmac.server.security.jwt import parse
-from tarmac.server.security.openid.keys import NamedKey, RemoteKeys, read_keys
+from tarmac.server.security.authentication.openid.keys import NamedKey, RemoteKeys, read_keys
+from tarmac.server.security.tokens.jwt import parse
 
 PAYLOAD = "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ"
 CLAIMS = {"iss": "joe", "exp": 1300819380, "http://example.com/is_root": True}

@@ -21,8 +21,8 @@ from tarmac.apps.control_plane import local_transport
 from tarmac.base.clock import SystemClock
 from tarmac.client.client import Client
 from tarmac.client.targets.untyped import CERTIFICATE_REQUESTS, SECRETS
-from tarmac.server.security.certificates import KeyPair
-from tarmac.server.security.pki import Pki
+from tarmac.server.security.certificates.issuing import KeyPair
+from tarmac.server.security.certificates.pki import Pki
 from tarmac.store.interface import Store
 from tests.client.backends import ADMIN, our_server
 

@@ -11,7 +11,7 @@ import pytest
 
 from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness
-from tarmac.server.security.backupkeys import KeysChanged, WrongPassphrase, open_keys, seal_keys
+from tarmac.server.security.keys.backupkeys import KeysChanged, WrongPassphrase, open_keys, seal_keys
 from tarmac.store.backups.errors import BackupCutOff, BackupDamaged, BackupError, NotABackup
 from tarmac.store.backups.file import BackupHead, BackupWriter, is_backup, read_backup
 from tarmac.store.backups.sources import copy_sqlite, copy_store

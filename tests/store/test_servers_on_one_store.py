@@ -26,7 +26,7 @@ from tarmac.server.admission.default import default_chain
 from tarmac.server.app import RequestGates
 from tarmac.server.assembly import ServerParts, assemble
 from tarmac.server.reader import Reader
-from tarmac.server.security.authorize import Authorizer
+from tarmac.server.security.authorization.authorize import Authorizer
 from tarmac.server.security.fairness import Fairness
 from tarmac.store.interface import Store
 from tests.server.conftest import OpenGates

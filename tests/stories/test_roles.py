@@ -18,9 +18,9 @@ from tarmac.api import identities
 from tarmac.controllers.manager import CONTROLLERS, choose
 from tarmac.controllers.manager import WORKLOADS as OF_WORKLOADS
 from tarmac.server.requestinfo import RequestInfo
-from tarmac.server.security.authorize import Authorizer
-from tarmac.server.security.controllerpolicy import BESIDE_OTHERS, DUTIES, Role, controller_roles
-from tarmac.server.security.policy import Rule as RuleText
+from tarmac.server.security.authorization.authorize import Authorizer
+from tarmac.server.security.authorization.controllerpolicy import BESIDE_OTHERS, DUTIES, Role, controller_roles
+from tarmac.server.security.authorization.policy import Rule as RuleText
 from tarmac.server.security.users import User
 from tests.controllers import (
     test_boot_disks,

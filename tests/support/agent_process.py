@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from tarmac.base.clock import SystemClock
-from tarmac.server.security.pki import Pki, write_kubeconfig
+from tarmac.server.security.certificates.pki import Pki, write_kubeconfig
 from tests.support.containerd import ContainerdNode
 from tests.support.ports import free_port
 from tests.support.readable import readable

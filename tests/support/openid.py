@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
-from tarmac.server.security.certificates import Authority
-from tarmac.server.security.jwt import base64url
+from tarmac.server.security.certificates.issuing import Authority
+from tarmac.server.security.tokens.jwt import base64url
 
 PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
 _HASHES: dict[str, hashes.HashAlgorithm] = {"256": hashes.SHA256(), "384": hashes.SHA384(), "512": hashes.SHA512()}

@@ -13,7 +13,7 @@ from tarmac.apps.crds import rbac_documents, role_documents
 from tarmac.client.client import Client
 from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import SERVICE_ACCOUNTS
-from tarmac.server.security.controllerpolicy import DUTIES
+from tarmac.server.security.authorization.controllerpolicy import DUTIES
 from tests.support.peer import Peer
 
 CRDS = dynamic("apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False)

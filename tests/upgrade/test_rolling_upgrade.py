@@ -20,7 +20,7 @@ import pytest
 
 from tarmac import __version__
 from tarmac.base.clock import SystemClock
-from tarmac.server.security.pki import Pki, write_kubeconfig
+from tarmac.server.security.certificates.pki import Pki, write_kubeconfig
 from tarmac.store.etcd.format import FORMAT
 from tests.soak import SOAK
 from tests.store.conftest import ETCDS, etcd_binary

@@ -8,19 +8,19 @@ from tarmac.api.rotations import opens_with, seals_with, trusts_authority
 from tarmac.apps.layout import Layout
 from tarmac.base.clock import Clock
 from tarmac.base.randomness import Randomness
-from tarmac.server.security.authoritykeys import TrustedAuthorities, follow_authorities
-from tarmac.server.security.authorityrotation import AuthorityRotation
-from tarmac.server.security.authorityusers import OldCertificateUsers
-from tarmac.server.security.encryption import SecretSealer, follow_keys, read_keys
-from tarmac.server.security.encryptionrotation import EncryptionRotation
-from tarmac.server.security.files import write_private
-from tarmac.server.security.jwt import SigningKey
-from tarmac.server.security.keyrecords import AUTHORITIES, ENCRYPTION, TOKENS, read_record
-from tarmac.server.security.pki import Pki
-from tarmac.server.security.renewal import ServerTls
-from tarmac.server.security.rotation import KeyRotation
-from tarmac.server.security.tokenkeys import TokenKeys
-from tarmac.server.security.tokenrotation import TokenRotation, token_record
+from tarmac.server.security.certificates.authoritykeys import TrustedAuthorities, follow_authorities
+from tarmac.server.security.certificates.authorityrotation import AuthorityRotation
+from tarmac.server.security.certificates.authorityusers import OldCertificateUsers
+from tarmac.server.security.certificates.pki import Pki
+from tarmac.server.security.certificates.renewal import ServerTls
+from tarmac.server.security.keys.encryption import SecretSealer, follow_keys, read_keys
+from tarmac.server.security.keys.encryptionrotation import EncryptionRotation
+from tarmac.server.security.keys.keyrecords import AUTHORITIES, ENCRYPTION, TOKENS, read_record
+from tarmac.server.security.keys.privatefiles import write_private
+from tarmac.server.security.keys.rotation import KeyRotation
+from tarmac.server.security.tokens.jwt import SigningKey
+from tarmac.server.security.tokens.tokenkeys import TokenKeys
+from tarmac.server.security.tokens.tokenrotation import TokenRotation, token_record
 from tarmac.store.interface import Store
 
 

@@ -60,27 +60,27 @@ from tarmac.server.nodes.tunnels import PREFIX as TUNNELS_PATH
 from tarmac.server.nodes.tunnels import NodeTunnels
 from tarmac.server.nodesummaries import NodeSummaries
 from tarmac.server.reader import Reader
-from tarmac.server.security import secrettokens
-from tarmac.server.security.audit import AuditLog
-from tarmac.server.security.authenticate import Authenticator
-from tarmac.server.security.authorize import Authorizer
-from tarmac.server.security.defaults import ensure_defaults
-from tarmac.server.security.encryption import SecretSealer
+from tarmac.server.security.audit.auditlog import AuditLog
+from tarmac.server.security.authentication.authenticate import Authenticator
+from tarmac.server.security.authentication.openid.following import follow
+from tarmac.server.security.authentication.openid.issuers import Issuers
+from tarmac.server.security.authorization.authorize import Authorizer
+from tarmac.server.security.authorization.defaults import ensure_defaults
+from tarmac.server.security.authorization.policy import SERVER_TO_NODES
+from tarmac.server.security.certificates.pki import Pki
+from tarmac.server.security.certificates.renewal import ServerTls
+from tarmac.server.security.certificates.revocations import Revocations
 from tarmac.server.security.fairness import Fairness
-from tarmac.server.security.openid.following import follow
-from tarmac.server.security.openid.issuers import Issuers
-from tarmac.server.security.pki import Pki
-from tarmac.server.security.policy import SERVER_TO_NODES
-from tarmac.server.security.renewal import ServerTls
-from tarmac.server.security.repositoryroom import RepositoryRoom
-from tarmac.server.security.repositorytokens import RepositoryTokens
+from tarmac.server.security.keys.encryption import SecretSealer
+from tarmac.server.security.keys.rotation import RotationEndpoint
 from tarmac.server.security.reviews import Reviews
-from tarmac.server.security.revocations import Revocations
-from tarmac.server.security.rotation import RotationEndpoint
-from tarmac.server.security.serviceaccounts import ServiceAccountTokens, account_groups
-from tarmac.server.security.tokenrequests import TokenIssuer
-from tarmac.server.security.tokenuses import TokenUses
-from tarmac.server.security.users import User
+from tarmac.server.security.tokens import secrettokens
+from tarmac.server.security.tokens.repositoryroom import RepositoryRoom
+from tarmac.server.security.tokens.repositorytokens import RepositoryTokens
+from tarmac.server.security.tokens.serviceaccounts import ServiceAccountTokens
+from tarmac.server.security.tokens.tokenrequests import TokenIssuer
+from tarmac.server.security.tokens.tokenuses import TokenUses
+from tarmac.server.security.users import User, account_groups
 from tarmac.server.subresources.metrics import Metering, NoUsage
 from tarmac.server.usagehistory import UsageHistory
 from tarmac.server.workers.peers import WorkerPeers

@@ -18,8 +18,8 @@ from tarmac.api.identities import NAMESPACE, PROCESS, identities_of
 from tarmac.api.schema import JsonObject
 from tarmac.base.stderr import print_error
 from tarmac.controllers.manager import WORKLOADS, choose
-from tarmac.server.security.controllerpolicy import BESIDE_OTHERS, DUTIES, Duties, controller_roles
-from tarmac.server.security.rbac import GROUP
+from tarmac.server.security.authorization.controllerpolicy import BESIDE_OTHERS, DUTIES, Duties, controller_roles
+from tarmac.server.security.authorization.rbac import GROUP
 
 # Needs the server's key, which a separate process does not have.
 _BESIDE_THE_SERVER = ("serviceaccounttoken",)

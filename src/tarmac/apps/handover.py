@@ -41,8 +41,8 @@ from tarmac.client.client import Client
 from tarmac.client.events import Recorder, reference
 from tarmac.client.targets.untyped import SECRETS
 from tarmac.http.messages import Request, Response
-from tarmac.server.security.bootstraptokens import PREFIX
-from tarmac.server.security.handover import KEY_SIZE, Purpose, seal
+from tarmac.server.security.keys.handover import KEY_SIZE, Purpose, seal
+from tarmac.server.security.tokens.bootstraptokens import PREFIX
 from tarmac.store.open import etcd_files, follows_members, with_known_members
 
 REPEAT_WINDOW = 600.0

@@ -17,9 +17,9 @@ from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.client.errors import BadKubeconfig
 from tarmac.client.kubeconfig import load
-from tarmac.server.security.certificates import KeyPair
-from tarmac.server.security.files import write_private
-from tarmac.server.security.pki import Pki, kubeconfig
+from tarmac.server.security.certificates.issuing import KeyPair
+from tarmac.server.security.certificates.pki import Pki, kubeconfig
+from tarmac.server.security.keys.privatefiles import write_private
 from tarmac.store.interface import StoreError
 
 INTERVAL: Final = 2.0

@@ -28,8 +28,8 @@ from tarmac.base.gates import BadGate
 from tarmac.base.log import LineStream, configure, log
 from tarmac.base.randomness import Randomness
 from tarmac.base.stderr import print_error
-from tarmac.server.security.encryption import SecretSealer
-from tarmac.server.security.pki import Pki
+from tarmac.server.security.certificates.pki import Pki
+from tarmac.server.security.keys.encryption import SecretSealer
 from tarmac.server.workers.sockets import make_folder
 from tarmac.store.interface import StoreError
 

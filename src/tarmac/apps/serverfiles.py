@@ -15,7 +15,7 @@ from tarmac.client.errors import BadKubeconfig
 from tarmac.client.http import HttpConfig
 from tarmac.client.kubeconfig import ServerContext, with_servers
 from tarmac.client.serverlist import POLL_INTERVAL, follow_servers
-from tarmac.server.security.files import write_private
+from tarmac.server.security.keys.privatefiles import write_private
 
 _log = log("tarmac")
 

@@ -26,12 +26,12 @@ from tarmac.server.app import ApiServer, RequestGates
 from tarmac.server.assembly import ServerParts, assemble
 from tarmac.server.lookup import StoreLookup
 from tarmac.server.reader import Reader
-from tarmac.server.security.authorize import Authorizer
-from tarmac.server.security.defaults import ensure_defaults
+from tarmac.server.security.authentication.impersonation import Impersonation
+from tarmac.server.security.authorization.authorize import Authorizer
+from tarmac.server.security.authorization.defaults import ensure_defaults
 from tarmac.server.security.fairness import Fairness
-from tarmac.server.security.impersonation import Impersonation
-from tarmac.server.security.jwt import InvalidToken
 from tarmac.server.security.reviews import Reviews
+from tarmac.server.security.tokens.jwt import InvalidToken
 from tarmac.server.security.users import User
 from tarmac.sim.faults.draws import FaultInjector
 from tarmac.sim.faults.link import ServerLink

@@ -26,7 +26,7 @@ from tarmac.base.randomness import Randomness
 from tarmac.base.stderr import print_error
 from tarmac.cli.configfile import BadConfigFile
 from tarmac.cli.configpath import DEFAULT_FILE
-from tarmac.server.security.encryption import SecretSealer
+from tarmac.server.security.keys.encryption import SecretSealer
 from tarmac.store.copying import Contents, contents_of, copy_objects
 from tarmac.store.etcd import EtcdStore
 from tarmac.store.etcd.fillmark import FillMark

@@ -9,7 +9,7 @@ from tarmac.base.log import log
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
 from tarmac.client.targets.untyped import SECRETS
-from tarmac.server.security.tokenuses import LAST_USED, TokenUses
+from tarmac.server.security.tokens.tokenuses import LAST_USED, TokenUses
 
 _MANAGER = "tarmac-server"
 _log = log("server")

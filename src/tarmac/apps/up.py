@@ -36,7 +36,7 @@ from tarmac.base.tasks import background
 from tarmac.client.client import Client
 from tarmac.client.targets.untyped import LOCATIONS
 from tarmac.runtimes.parts import NodeParts, PartMissing
-from tarmac.server.security.policy import SIMULATED_NODES
+from tarmac.server.security.authorization.policy import SIMULATED_NODES
 from tarmac.server.security.users import User
 from tarmac.sim.metrics import SimulatedMetrics
 from tarmac.sim.nodes.configuration import BadNodeConfig, model_of, read_config

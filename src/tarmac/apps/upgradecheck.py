@@ -40,7 +40,7 @@ from tarmac.client.kubeconfig import load
 from tarmac.client.targets.target import Target
 from tarmac.client.targets.untyped import CONFIG_MAPS, LEASES, NODES
 from tarmac.decide.versions import against_upgrade, minor_of
-from tarmac.server.security.certificates import load_certificate
+from tarmac.server.security.certificates.issuing import load_certificate
 
 MAX_BACKUP_AGE = 26 * 3600.0
 MIN_CERTIFICATE_LIFETIME = 14 * 24 * 3600.0

@@ -21,7 +21,7 @@ from tarmac.dashboard.answers import refusal
 from tarmac.dashboard.files import BELOW, DashboardFiles
 from tarmac.dashboard.headers import page_headers
 from tarmac.http.messages import Answer, Request, Response, bearer_token
-from tarmac.server.security.subprotocols import take_token
+from tarmac.server.security.authentication.subprotocols import take_token
 
 CODE_SECONDS = 60.0
 SESSION = BELOW + "session"

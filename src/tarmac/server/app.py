@@ -34,7 +34,7 @@ from tarmac.server.printing.answers import finish
 from tarmac.server.printing.negotiation import PLAIN, shape_of
 from tarmac.server.requestinfo import RequestInfo, request_info
 from tarmac.server.routes import Routes
-from tarmac.server.security.authorize import refusal
+from tarmac.server.security.authorization.authorize import refusal
 from tarmac.server.security.users import ANONYMOUS, User
 from tarmac.server.storage.eventttl import EventExpiry
 from tarmac.server.storage.watchgroups import Hub

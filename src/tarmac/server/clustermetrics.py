@@ -17,7 +17,7 @@ from tarmac.base.metrics import Family, Sample
 from tarmac.server.nodesummaries import NodeSummaries
 from tarmac.server.reader import Reader
 from tarmac.server.restored import count_conflicts
-from tarmac.server.security.certificates import load_certificate
+from tarmac.server.security.certificates.issuing import load_certificate
 from tarmac.store.interface import Store
 
 

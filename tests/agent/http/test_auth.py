@@ -19,8 +19,8 @@ from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
 from tarmac.client.local import LocalTransport
 from tarmac.http.messages import Request, Response
-from tarmac.server.security.certificates import load_certificate
-from tarmac.server.security.pki import Pki
+from tarmac.server.security.certificates.issuing import load_certificate
+from tarmac.server.security.certificates.pki import Pki
 
 
 class Reviewer:

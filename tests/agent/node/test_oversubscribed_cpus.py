@@ -32,7 +32,7 @@ from tarmac.client.http import HttpTransport
 from tarmac.client.informer import Informers
 from tarmac.client.kubeconfig import load
 from tarmac.client.targets.untyped import NODES
-from tarmac.server.security.pki import Pki, write_kubeconfig
+from tarmac.server.security.certificates.pki import Pki, write_kubeconfig
 from tests.agent.node.settings import agent_config, agent_told
 from tests.agent.node.test_node_status import FACTS, silent
 from tests.support.kubectl import Kubectl

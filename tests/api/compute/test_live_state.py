@@ -16,7 +16,7 @@ from tarmac.server.admission.workloadreferences import WorkloadReferences
 from tarmac.server.lookup import StoreLookup
 from tarmac.server.reader import Reader
 from tarmac.server.requestinfo import RequestInfo
-from tarmac.server.security.authorize import Authorizer
+from tarmac.server.security.authorization.authorize import Authorizer
 from tarmac.server.security.users import User
 from tarmac.store.interface import Store
 from tarmac.store.memory import MemoryStore

@@ -23,7 +23,7 @@ from tarmac.client.client import Client
 from tarmac.client.http import HttpConfig, HttpTransport
 from tarmac.client.kubeconfig import load
 from tarmac.client.targets.target import dynamic
-from tarmac.server.security.pki import Pki
+from tarmac.server.security.certificates.pki import Pki
 from tests.agent.http.processes import ProcessRuntime
 from tests.agent.http.stage import StageFigures, StagePods, dial, visits_in
 from tests.server.streams.planet import add_node, add_pod

@@ -28,7 +28,7 @@ from tarmac.client.websockets import WebSocket, open_websocket
 from tarmac.runtimes.fake import FakeRuntime
 from tarmac.runtimes.fake.machines import FakeMachine
 from tarmac.runtimes.interface import ContainerConfig, Handler, PodIdentity, SandboxConfig
-from tarmac.server.security.pki import Pki
+from tarmac.server.security.certificates.pki import Pki
 from tarmac.server.security.users import User
 from tarmac.wire.channels import V5, Channel
 from tests.agent.http.stage import StageFigures, StagePods, dial, visits_in

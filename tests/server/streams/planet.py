@@ -23,7 +23,7 @@ from tarmac.client.http import HttpConfig, HttpTransport
 from tarmac.client.serverlist import KnownServers
 from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import NODES, PODS
-from tarmac.server.security.pki import Pki
+from tarmac.server.security.certificates.pki import Pki
 from tests.agent.http.processes import ProcessRuntime
 from tests.agent.http.stage import StageFigures, StagePods, dial, visits_in
 from tests.support.kubectl import kubectl_path

@@ -10,7 +10,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from tarmac.server.security.certificates import KeyPair
+from tarmac.server.security.certificates.issuing import KeyPair
 from tests.server.streams.planet import NODES, Planet, planet
 
 TUNNEL = "/tarmac/v1/nodes/n1/tunnel"

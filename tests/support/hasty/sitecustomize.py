@@ -15,7 +15,7 @@ if "agent" in sys.orig_argv:
     authorities.__dict__.update(POLL_INTERVAL=1.0)
 elif "server" in sys.orig_argv:
     from tarmac.apps import rotating
-    from tarmac.server.security import rotation as rotations
+    from tarmac.server.security.keys import rotation as rotations
 
     rotating.__dict__.update(INTERVAL=0.5)
     rotations.__dict__.update(UNSEEN=3.0)

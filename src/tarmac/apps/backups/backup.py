@@ -33,8 +33,8 @@ from tarmac.client.errors import ClientError
 from tarmac.client.http import HttpTransport
 from tarmac.client.kubeconfig import load
 from tarmac.client.targets.untyped import CONFIG_MAPS
-from tarmac.server.security.backupkeys import KeysChanged, WrongPassphrase, open_keys, seal_keys
-from tarmac.server.security.backuptags import TagMismatch, is_tagged, tags_of
+from tarmac.server.security.keys.backupkeys import KeysChanged, WrongPassphrase, open_keys, seal_keys
+from tarmac.server.security.keys.backuptags import TagMismatch, is_tagged, tags_of
 from tarmac.store.backups.errors import BackupError
 from tarmac.store.backups.file import BackupHead, BackupWriter, is_backup, read_backup
 from tarmac.store.backups.sources import copy_store

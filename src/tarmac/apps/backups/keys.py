@@ -13,8 +13,8 @@ from pathlib import Path
 from tarmac.apps.backups.hoststores import ENCRYPTION_KEY, PKI, key_path
 from tarmac.apps.host.checks import Obstacle
 from tarmac.apps.layout import Layout
-from tarmac.server.security.encryption import read_keys
-from tarmac.server.security.files import write_private
+from tarmac.server.security.keys.encryption import read_keys
+from tarmac.server.security.keys.privatefiles import write_private
 
 
 def key_obstacles(layout: Layout, keys: Mapping[str, bytes], sealed_inside: bool) -> Iterator[Obstacle]:

@@ -19,7 +19,7 @@ from tarmac.apps.host.checks import Obstacle
 from tarmac.apps.host.joining import Blocked
 from tarmac.apps.layout import Layout
 from tarmac.http.bundles import certificates_in
-from tarmac.server.security.backuptags import TagMismatch, is_tagged
+from tarmac.server.security.keys.backuptags import TagMismatch, is_tagged
 from tarmac.store.backups.file import BackupHead
 from tarmac.store.sqlite.sums import LogRow
 

@@ -36,9 +36,9 @@ from tarmac.base.log import configure
 from tarmac.base.randomness import Randomness
 from tarmac.base.stderr import print_error
 from tarmac.cli.configfile import BadConfigFile
-from tarmac.server.security.backupkeys import KeysChanged, WrongPassphrase
-from tarmac.server.security.encryption import RECORD, SEALED_BUCKETS, SecretSealer
-from tarmac.server.security.keyrecords import BUCKET, decode_record
+from tarmac.server.security.keys.backupkeys import KeysChanged, WrongPassphrase
+from tarmac.server.security.keys.encryption import RECORD, SEALED_BUCKETS, SecretSealer
+from tarmac.server.security.keys.keyrecords import BUCKET, decode_record
 from tarmac.store.backups.errors import BackupError
 from tarmac.store.backups.file import read_backup
 from tarmac.store.backups.restoring import Changed, SqlitePlace, StoreContents, StorePlace

@@ -40,7 +40,7 @@ from tarmac.client.targets.untyped import LOCATIONS, NODES
 from tarmac.runtimes import containerd
 from tarmac.runtimes.containerd.orphans import end_orphans
 from tarmac.runtimes.parts import NodeParts, parts_folder
-from tarmac.server.security.pki import Pki, write_kubeconfig
+from tarmac.server.security.certificates.pki import Pki, write_kubeconfig
 
 _FIELD_MANAGER = "tarmac-up"
 _READY_TIMEOUT = 90.0

@@ -12,7 +12,7 @@ import yaml
 from tarmac.apps.commands import parser
 from tarmac.cli.command import command_parsers
 from tarmac.cli.configfile import API_VERSION, BadConfigFile, read_file
-from tarmac.server.security.files import write_private
+from tarmac.server.security.keys.privatefiles import write_private
 
 Fields = Mapping[str, Any]
 

@@ -21,9 +21,9 @@ from tarmac.apps.host.etcdmember import (
     write_member,
 )
 from tarmac.apps.host.hostlayout import Machine, SetupFailed
-from tarmac.apps.host.services import Services, running
+from tarmac.apps.host.hostservices import Services, running
 from tarmac.base.clock import Clock
-from tarmac.server.security.pki import Pki
+from tarmac.server.security.certificates.pki import Pki
 from tarmac.store.etcd._generated import etcd_subset_pb2 as pb
 from tarmac.store.etcd.client import EtcdClient
 from tarmac.store.interface import Unavailable

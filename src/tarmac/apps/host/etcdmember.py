@@ -20,13 +20,13 @@ import msgspec
 
 from tarmac.apps.host.checks import Obstacle
 from tarmac.apps.host.hostlayout import Machine, SetupFailed
-from tarmac.apps.host.services import running
+from tarmac.apps.host.hostservices import running
 from tarmac.base.clock import Clock
 from tarmac.base.stderr import print_error
 from tarmac.runtimes.parts import PartMissing, parts_folder
-from tarmac.server.security.certificates import KeyPair
-from tarmac.server.security.files import write_private
-from tarmac.server.security.pki import Pki
+from tarmac.server.security.certificates.issuing import KeyPair
+from tarmac.server.security.certificates.pki import Pki
+from tarmac.server.security.keys.privatefiles import write_private
 
 CLIENT_PORT: Final = 2379
 PEER_PORT: Final = 2380

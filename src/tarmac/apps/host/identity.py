@@ -32,7 +32,7 @@ from tarmac.client.targets.untyped import NODES
 from tarmac.decide.allocatable.reservations import Reservations
 from tarmac.decide.nodeaddresses import LABEL_CONTROL_PLANE
 from tarmac.http.authorities import key_hashes
-from tarmac.server.security.files import write_private
+from tarmac.server.security.keys.privatefiles import write_private
 
 
 class CertificateDenied(SetupFailed):

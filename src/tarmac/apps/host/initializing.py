@@ -39,8 +39,8 @@ from tarmac.client.http import HttpTransport
 from tarmac.client.kubeconfig import load
 from tarmac.client.targets.untyped import LOCATIONS
 from tarmac.http.authorities import key_hash
-from tarmac.server.security.encryption import SecretSealer
-from tarmac.server.security.pki import Pki
+from tarmac.server.security.certificates.pki import Pki
+from tarmac.server.security.keys.encryption import SecretSealer
 
 KIND = "ServerConfig"
 _TTL = 3600.0

@@ -32,15 +32,15 @@ from tarmac.api.status import ApiError, Unauthorized
 from tarmac.apps.configcheck import taken
 from tarmac.apps.host.checks import Obstacle
 from tarmac.apps.host.configuration import documents_in, have_document
-from tarmac.apps.host.discovery import FoundServer
 from tarmac.apps.host.etcdcluster import add_member, etcd_client
 from tarmac.apps.host.etcdmember import etcd_obstacles, store_url
 from tarmac.apps.host.hostlayout import DONE, USAGE, Machine, SetupFailed, setting_up, tell
+from tarmac.apps.host.hostservices import Services, Signals, running, services
 from tarmac.apps.host.identity import authorities_of_node, authorities_of_server, mark_beside_server
 from tarmac.apps.host.initializing import KIND, await_server, server_fields, tell_next_server
 from tarmac.apps.host.joining import KIND as AGENT
 from tarmac.apps.host.joining import reached, told_in_words
-from tarmac.apps.host.services import Services, Signals, running, services
+from tarmac.apps.host.serverdiscovery import FoundServer
 from tarmac.apps.host.tokens import joining_token
 from tarmac.apps.serverleases import reached_at
 from tarmac.base.clock import Clock, SystemClock
@@ -51,9 +51,9 @@ from tarmac.client.http import HttpConfig, HttpTransport
 from tarmac.client.kubeconfig import load
 from tarmac.decide.quorum import SAFE_COUNT, spare_text
 from tarmac.http.authorities import key_hashes
-from tarmac.server.security.files import write_private
-from tarmac.server.security.handover import BadSeal, Purpose, Sealed, unseal
-from tarmac.server.security.pki import Pki
+from tarmac.server.security.certificates.pki import Pki
+from tarmac.server.security.keys.handover import BadSeal, Purpose, Sealed, unseal
+from tarmac.server.security.keys.privatefiles import write_private
 from tarmac.store.open import etcd_endpoints, follows_members, with_files
 
 _FILE_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,63}", re.ASCII)

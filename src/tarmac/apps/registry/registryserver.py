@@ -29,8 +29,8 @@ from tarmac.base.log import log
 from tarmac.base.randomness import Randomness
 from tarmac.base.tasks import background, first, supervise
 from tarmac.runtimes.parts import PartMissing, find_program
-from tarmac.server.security.files import write_private
-from tarmac.server.security.pki import Pki
+from tarmac.server.security.certificates.pki import Pki
+from tarmac.server.security.keys.privatefiles import write_private
 
 PROGRAM = "docker-registry"
 _POLL_INTERVAL = 10.0  # interval of checking if its certificate was issued by the signing CA

@@ -18,8 +18,8 @@ from tarmac.apps.registry.registrypaths import RegistryFiles
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.server.reader import decode
-from tarmac.server.security.files import write_private
-from tarmac.server.security.repositoryroom import RepositoryRoom
+from tarmac.server.security.keys.privatefiles import write_private
+from tarmac.server.security.tokens.repositoryroom import RepositoryRoom
 from tarmac.store.interface import Store
 
 INTERVAL = 10.0

@@ -21,8 +21,8 @@ from tarmac.base.clock import SystemClock
 from tarmac.base.log import log
 from tarmac.base.tasks import background, supervise
 from tarmac.runtimes.parts import PartMissing, find_program
-from tarmac.server.security.pki import Pki, write_kubeconfig
-from tarmac.server.security.stockcontrollers import STOCK_PROCESS
+from tarmac.server.security.authorization.stockcontrollers import STOCK_PROCESS
+from tarmac.server.security.certificates.pki import Pki, write_kubeconfig
 
 PROGRAM = "kube-controller-manager"
 _MIN_RESTART_DELAY = 0.1

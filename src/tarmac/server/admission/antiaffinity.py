@@ -21,7 +21,7 @@ from tarmac.server.admission.pods import pod_of
 from tarmac.server.admission.podtemplates import POD_TEMPLATES, template_spec
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.requestinfo import RequestInfo
-from tarmac.server.security.authorize import Authorizer
+from tarmac.server.security.authorization.authorize import Authorizer
 
 _NAME_LABEL = "kubernetes.io/metadata.name"
 _EVERYWHERE = ""

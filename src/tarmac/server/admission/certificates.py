@@ -10,8 +10,8 @@ from tarmac.base.clock import Clock, rfc3339
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.requestinfo import RequestInfo
-from tarmac.server.security.authorize import Authorizer
-from tarmac.server.security.bootstraptokens import PREFIX as BOOTSTRAP_PREFIX
+from tarmac.server.security.authorization.authorize import Authorizer
+from tarmac.server.security.tokens.bootstraptokens import PREFIX as BOOTSTRAP_PREFIX
 from tarmac.server.security.users import User, user_info
 
 _BUCKET = "certificates.k8s.io/certificatesigningrequests"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from tarmac.api.resource import Resource
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.requestinfo import RequestInfo
-from tarmac.server.security.authorize import Authorizer, refusal
+from tarmac.server.security.authorization.authorize import Authorizer, refusal
 
 
 class CreationRights(AdmissionPlugin):

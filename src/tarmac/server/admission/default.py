@@ -54,7 +54,7 @@ from tarmac.server.admission.storage import (
 from tarmac.server.admission.tolerations import DefaultTolerationSeconds
 from tarmac.server.admission.workloadreferences import WorkloadReferences
 from tarmac.server.reader import Reader
-from tarmac.server.security.authorize import Authorizer
+from tarmac.server.security.authorization.authorize import Authorizer
 
 
 def default_plugins(

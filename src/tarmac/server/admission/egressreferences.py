@@ -35,7 +35,7 @@ from tarmac.server.admission.sourceranges import (
     ranges_of,
 )
 from tarmac.server.reader import Reader
-from tarmac.server.security.authorize import Authorizer
+from tarmac.server.security.authorization.authorize import Authorizer
 
 _CLAIMS, _SERVICES = f"{GROUP}/sourceipclaims", f"{GROUP}/externalservices"
 _NETWORKS = "networking.datumapis.com/networks"

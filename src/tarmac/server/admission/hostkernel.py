@@ -24,7 +24,7 @@ from tarmac.server.admission.podtemplates import POD_TEMPLATES, template_spec
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.admission.rights import may_use
 from tarmac.server.reader import Reader
-from tarmac.server.security.authorize import Authorizer
+from tarmac.server.security.authorization.authorize import Authorizer
 from tarmac.server.security.users import User
 
 _METADATA_OF_INSTANCES = {

@@ -32,7 +32,7 @@ from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.rights import may_use
 from tarmac.server.admission.sourceranges import RANGE_GUARD, SourceRanges, overlapping, ranges_of
 from tarmac.server.reader import Reader
-from tarmac.server.security.authorize import Authorizer
+from tarmac.server.security.authorization.authorize import Authorizer
 
 _SERVICES, _WORKLOADS = "core/services", "compute.datumapis.com/workloads"
 _MAX_TEXT: Final = 256

@@ -7,7 +7,7 @@ from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.refusal import refuse
-from tarmac.server.security.nodeauthorizer import node_name
+from tarmac.server.security.authorization.nodeauthorizer import node_name
 
 _VOLUMES = "core/persistentvolumes"
 

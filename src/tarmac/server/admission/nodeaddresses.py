@@ -25,7 +25,7 @@ from tarmac.server.admission.refusal import refuse
 from tarmac.server.admission.serviceaddresses import RANGES
 from tarmac.server.admission.tenantaddresses import MAX_POOLED, TenantAddresses
 from tarmac.server.reader import Reader
-from tarmac.server.security.nodeauthorizer import node_name
+from tarmac.server.security.authorization.nodeauthorizer import node_name
 from tarmac.store.interface import Entry, Event
 
 _NODES = "core/nodes"

@@ -26,7 +26,7 @@ from tarmac.server.admission.pods import mirrors
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.reader import Reader
 from tarmac.server.requestinfo import RequestInfo
-from tarmac.server.security.authorize import Authorizer
+from tarmac.server.security.authorization.authorize import Authorizer
 
 _PREFIX = "system:node:"
 _NODES = "core/nodes"

@@ -8,7 +8,7 @@ from tarmac.api.mirrorpods import is_mirror
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
-from tarmac.server.security.nodeauthorizer import node_name
+from tarmac.server.security.authorization.nodeauthorizer import node_name
 from tarmac.server.security.users import User
 
 BUCKET = "core/pods"

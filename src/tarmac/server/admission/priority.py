@@ -18,7 +18,7 @@ from tarmac.server.admission.podtemplates import POD_TEMPLATES, template_spec
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.admission.rights import may_use
 from tarmac.server.reader import Reader
-from tarmac.server.security.authorize import Authorizer
+from tarmac.server.security.authorization.authorize import Authorizer
 from tarmac.server.security.users import User
 
 # The paths at which our own kinds name a class.

@@ -15,10 +15,10 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import forbidden, not_found
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.requestinfo import RequestInfo
-from tarmac.server.security.authorize import MASTERS, Authorizer
-from tarmac.server.security.rbac import GROUP, MAX_RULES_IN_NAMESPACE, weight
-from tarmac.server.security.rulecoverage import TooComplex, missing_rights
-from tarmac.server.security.rules import PolicyRule
+from tarmac.server.security.authorization.authorize import MASTERS, Authorizer
+from tarmac.server.security.authorization.rbac import GROUP, MAX_RULES_IN_NAMESPACE, weight
+from tarmac.server.security.authorization.rulecoverage import TooComplex, missing_rights
+from tarmac.server.security.authorization.rules import PolicyRule
 
 _EVERYTHING = [
     PolicyRule({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}),

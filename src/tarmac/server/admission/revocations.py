@@ -10,7 +10,7 @@ from tarmac.api.nodetokens import REVOKED_MAP
 from tarmac.api.resource import Resource
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.refusal import refuse
-from tarmac.server.security.authorize import MASTERS
+from tarmac.server.security.authorization.authorize import MASTERS
 
 _NODE_CONTROLLER = controller_user("node")
 

@@ -7,7 +7,7 @@ namespaces it is for, a right in that namespace suffices.
 from __future__ import annotations
 
 from tarmac.server.requestinfo import RequestInfo
-from tarmac.server.security.authorize import Authorizer
+from tarmac.server.security.authorization.authorize import Authorizer
 from tarmac.server.security.users import User
 
 

@@ -24,8 +24,8 @@ from tarmac.server.admission.refusal import refuse
 from tarmac.server.admission.templatedpods import differing_fields
 from tarmac.server.reader import Reader
 from tarmac.server.requestinfo import RequestInfo
-from tarmac.server.security.authorize import Authorizer
-from tarmac.server.security.stockcontrollers import STOCK_USERS
+from tarmac.server.security.authorization.authorize import Authorizer
+from tarmac.server.security.authorization.stockcontrollers import STOCK_USERS
 
 _REVISIONS: Final = "apps/controllerrevisions"
 _STATEFUL_SETS: Final = "apps/statefulsets"

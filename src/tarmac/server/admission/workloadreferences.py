@@ -12,7 +12,7 @@ from tarmac.api.status import invalid
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.requestinfo import RequestInfo
-from tarmac.server.security.authorize import Authorizer
+from tarmac.server.security.authorization.authorize import Authorizer
 from tarmac.server.security.users import User
 
 _BUCKET = "compute.datumapis.com/workloads"

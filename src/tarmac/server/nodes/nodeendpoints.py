@@ -15,7 +15,7 @@ from tarmac.http.clientrequest import Dial, tcp
 from tarmac.http.tls import present
 from tarmac.server.nodes.tunnels import NodeTunnels
 from tarmac.server.reader import Reader
-from tarmac.server.security.certificates import KeyPair
+from tarmac.server.security.certificates.issuing import KeyPair
 
 _DAY = 24 * 3600.0
 

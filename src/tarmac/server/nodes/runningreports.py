@@ -21,7 +21,7 @@ from tarmac.base.names import dns1123_label, dns1123_subdomain
 from tarmac.http.messages import Request, Response
 from tarmac.server.reader import Reader
 from tarmac.server.restored import RUNNING, RestoredConflict, conflict_keys, conflicts, restored_at
-from tarmac.server.security.nodeauthorizer import node_name
+from tarmac.server.security.authorization.nodeauthorizer import node_name
 from tarmac.store.interface import Exists, Missing, Store
 from tarmac.store.interface import RevisionConflict as Overwritten
 

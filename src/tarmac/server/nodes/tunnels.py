@@ -26,7 +26,7 @@ from tarmac.base.metrics import Family
 from tarmac.base.randomness import Randomness
 from tarmac.http.clientrequest import Dial, hand_over
 from tarmac.http.messages import Answer, Request, UpgradeResponse
-from tarmac.server.security.nodeauthorizer import node_name
+from tarmac.server.security.authorization.nodeauthorizer import node_name
 from tarmac.wire.violations import ProtocolViolation
 from tarmac.wire.websocket import Closed, Socket, accept_key, offered
 

@@ -20,10 +20,10 @@ from tarmac.base.clock import Clock, parse_rfc3339, rfc3339
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.base.selectors import MAX_LENGTH, FieldSelector
 from tarmac.server.requestinfo import RequestInfo
-from tarmac.server.security.authorize import Authorizer
+from tarmac.server.security.authorization.authorize import Authorizer
+from tarmac.server.security.authorization.nodeauthorizer import node_name
 from tarmac.server.security.credentials import Credential
-from tarmac.server.security.jwt import InvalidToken
-from tarmac.server.security.nodeauthorizer import node_name
+from tarmac.server.security.tokens.jwt import InvalidToken
 from tarmac.server.security.users import User, user_info
 
 _AUTHORIZATION = "authorization.k8s.io"

@@ -20,6 +20,11 @@ class User:
 ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
 
 
+def account_groups(namespace: str) -> tuple[str, ...]:
+    """Return the groups of every service account of a namespace, except system:authenticated."""
+    return ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
+
+
 def user_info(user: User) -> JsonObject:
     """Return the user as shown in reviews and the audit log."""
     info: JsonObject = {"username": user.name}

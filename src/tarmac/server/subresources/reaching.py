@@ -24,7 +24,7 @@ from tarmac.decide.snapshot.snapshot import Objects, Snapshot
 from tarmac.http.messages import Request, Response
 from tarmac.server.printing.answers import document
 from tarmac.server.requestinfo import RequestInfo, boolean
-from tarmac.server.security.authorize import refusal
+from tarmac.server.security.authorization.authorize import refusal
 from tarmac.server.security.users import User
 from tarmac.server.storage.resourcestorage import ResourceStorage
 from tarmac.server.subresources.offloading import run_in_thread, snapshot

@@ -1,0 +1,1 @@
+"""The audit log: its lines, and the file they are written to."""

@@ -1,0 +1,1 @@
+"""Authorization: RBAC, the rights of nodes, and the default roles."""

@@ -1,0 +1,1 @@
+"""X.509: the authority, the certificates it signs, their renewal, rotation and revocation."""
