@@ -6,7 +6,7 @@ import pytest
 
 from tarmac.api.status import Forbidden
 from tarmac.base.clock import rfc3339_micro
-from tarmac.server.admission.podtemplates import POD_TEMPLATES
+from tarmac.server.admission.pods.podtemplates import POD_TEMPLATES
 from tarmac.server.security.users import User
 from tests.admission.world import Object, World
 

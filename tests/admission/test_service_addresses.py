@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tarmac.api.status import Invalid
-from tarmac.server.admission.serviceaddresses import NODE_PORTS, RANGES
+from tarmac.server.admission.addresses.serviceaddresses import NODE_PORTS, RANGES
 from tarmac.server.encoding import encode_object
 from tests.admission.world import World
 

@@ -10,7 +10,7 @@ import pytest
 from tarmac.api.identities import controller_user, user_name
 from tarmac.api.kubernetes.core.pods.defaults import default_pod_spec
 from tarmac.api.status import Forbidden
-from tarmac.server.admission.stockrestriction import StockControllerRestriction
+from tarmac.server.admission.controllers.stockrestriction import StockControllerRestriction
 from tarmac.server.security.authorization.stockcontrollers import STOCK_USERS
 from tarmac.server.security.users import User
 from tests.admission.test_pod_templates import JANE

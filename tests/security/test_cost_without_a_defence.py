@@ -18,8 +18,8 @@ from tarmac.base import cpuset, duration, selectors
 from tarmac.decide.egress import sources
 from tarmac.decide.egress.openings import Openings
 from tarmac.decide.reach import reachability
-from tarmac.server.admission import limitranges
-from tarmac.server.admission.mirrorpods import MirrorPods
+from tarmac.server.admission.nodes.mirrorpods import MirrorPods
+from tarmac.server.admission.pods import limitranges
 from tarmac.server.security.fairness import TURN, Fairness
 from tarmac.server.subresources import plan
 from tarmac.server.subresources.offloading import EXPLANATIONS

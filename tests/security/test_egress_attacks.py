@@ -21,8 +21,9 @@ from tarmac.client.targets.untyped import SERVICES as CORE_SERVICES
 from tarmac.decide.egress import model, sourceresolution
 from tarmac.decide.egress.model import EgressModel
 from tarmac.decide.pooled.pool import HeldAddresses, PooledTake
-from tarmac.server.admission import egressreferences, noderestriction
-from tarmac.server.admission.sourceranges import SourceRanges
+from tarmac.server.admission.addresses.sourceranges import SourceRanges
+from tarmac.server.admission.nodes import noderestriction
+from tarmac.server.admission.references import egressreferences
 from tarmac.server.security.users import User
 from tests.attacking import TWICE
 from tests.controllers.cities import Cities, condition, play, pod

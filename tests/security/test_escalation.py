@@ -10,7 +10,7 @@ from tarmac.api.resource import Resource
 from tarmac.api.schema import Schema, Type
 from tarmac.api.status import Forbidden, NotFound
 from tarmac.server.admission.chain import AdmissionChain, Attributes
-from tarmac.server.admission.rbacescalation import RbacEscalation
+from tarmac.server.admission.privileges.rbacescalation import RbacEscalation
 from tarmac.server.security.users import User
 from tests.security.conftest import RBAC, World, user
 

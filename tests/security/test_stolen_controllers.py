@@ -15,7 +15,7 @@ import pytest
 
 from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import SERVICE_ACCOUNTS
-from tarmac.server.admission import stockrestriction
+from tarmac.server.admission.controllers import stockrestriction
 from tarmac.server.security.authorization.stockcontrollers import STOCK_PROCESS, STOCK_ROLES, STOCK_USERS
 from tests.attacking import TWICE
 from tests.security.tenants import pod, tenant

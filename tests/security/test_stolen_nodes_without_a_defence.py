@@ -18,8 +18,8 @@ from tarmac.client.informer import Informers
 from tarmac.client.targets.untyped import NAMESPACES, NETWORKS, NODES, PODS, SERVICE_ACCOUNTS
 from tarmac.controllers.network import networks
 from tarmac.controllers.node import heartbeats
-from tarmac.server.admission import nodeaddresses, nodeforwarding, noderestriction
-from tarmac.server.admission.tenantaddresses import TenantAddresses
+from tarmac.server.admission.addresses.tenantaddresses import TenantAddresses
+from tarmac.server.admission.nodes import nodeaddresses, nodeforwarding, noderestriction
 from tarmac.server.nodes import adopting, runningreports
 from tests.attacking import TWICE
 from tests.client.model_server import ModelServer

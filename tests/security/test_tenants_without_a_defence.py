@@ -16,7 +16,7 @@ from tarmac.api.status import ApiError
 from tarmac.cli.machines.viewers import Viewers
 from tarmac.decide.egress import sourceresolution
 from tarmac.decide.egress.pool import SourceIPPool
-from tarmac.server.admission.egressreferences import ExternalReferences
+from tarmac.server.admission.references.egressreferences import ExternalReferences
 from tarmac.server.nodes import isolation, proxying
 from tests.admission.test_egress_references import PLUGIN, service
 from tests.admission.world import World

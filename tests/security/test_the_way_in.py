@@ -14,7 +14,7 @@ from tarmac.api.ingress.names import ANNOTATION_ADDRESSES, ANNOTATION_POOL, ANNO
 from tarmac.base.gates import WAY_IN
 from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import NAMESPACES, NODES, SERVICES
-from tarmac.server.admission import nodeingress
+from tarmac.server.admission.nodes import nodeingress
 from tests.attacking import TWICE
 from tests.security.tenants import tenant
 from tests.security.wire import Json, Wire, serving

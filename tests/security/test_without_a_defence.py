@@ -23,8 +23,8 @@ from tarmac.controllers.service import controller as services
 from tarmac.decide import amounts, eviction
 from tarmac.decide.addresses import mtu
 from tarmac.decide.scheduling import Scheduler, demand
-from tarmac.server.admission import nodeaddresses, noderestriction
-from tarmac.server.admission.antiaffinity import CrossNamespaceAntiAffinity
+from tarmac.server.admission.nodes import nodeaddresses, noderestriction
+from tarmac.server.admission.pods.antiaffinity import CrossNamespaceAntiAffinity
 from tarmac.server.admission.quota import charges
 from tarmac.server.nodes import isolation
 from tests.attacking import TWICE

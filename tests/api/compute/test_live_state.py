@@ -12,7 +12,7 @@ from tarmac.api.compute.instancetype import built_in
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Invalid
 from tarmac.server.admission.chain import Attributes
-from tarmac.server.admission.workloadreferences import WorkloadReferences
+from tarmac.server.admission.references.workloadreferences import WorkloadReferences
 from tarmac.server.lookup import StoreLookup
 from tarmac.server.reader import Reader
 from tarmac.server.requestinfo import RequestInfo

@@ -5,54 +5,54 @@ from __future__ import annotations
 from tarmac.api.catalog import Catalog
 from tarmac.base.clock import Clock
 from tarmac.base.randomness import Randomness
-from tarmac.server.admission.antiaffinity import CrossNamespaceAntiAffinity
-from tarmac.server.admission.certificates import (
+from tarmac.server.admission.addresses.networkoverlaps import NetworkOverlaps
+from tarmac.server.admission.addresses.networkranges import NetworkRanges
+from tarmac.server.admission.addresses.platformaddresses import PlatformAddresses
+from tarmac.server.admission.addresses.serviceaddresses import ServiceAddresses
+from tarmac.server.admission.chain import AdmissionChain, AdmissionPlugin
+from tarmac.server.admission.controllers.instancecreation import InstanceCreation
+from tarmac.server.admission.controllers.interfaces import InterfaceHolding
+from tarmac.server.admission.controllers.machines import MachineHolding
+from tarmac.server.admission.controllers.stockcontrollers import StockControllers
+from tarmac.server.admission.controllers.stockrestriction import StockControllerRestriction
+from tarmac.server.admission.namespacelifecycle import NamespaceLifecycle
+from tarmac.server.admission.nodes.localdisks import LocalDiskRemoval
+from tarmac.server.admission.nodes.mirrorpods import MirrorPods
+from tarmac.server.admission.nodes.nodeaddresses import NodeAddressAdmission
+from tarmac.server.admission.nodes.noderestriction import NodeRestriction
+from tarmac.server.admission.nodes.nodetaints import TaintNodesByCondition
+from tarmac.server.admission.nodes.restoredconflicts import RestoredConflicts
+from tarmac.server.admission.pods.antiaffinity import CrossNamespaceAntiAffinity
+from tarmac.server.admission.pods.classresources import ClassResourceValidation
+from tarmac.server.admission.pods.hostkernel import HostKernel
+from tarmac.server.admission.pods.limitranges import LimitRanger
+from tarmac.server.admission.pods.noclassresources import ClassResourceRejection
+from tarmac.server.admission.pods.podsecurity.plugin import PodSecurity
+from tarmac.server.admission.pods.podtopologylabels import PodTopologyLabels
+from tarmac.server.admission.pods.priority import Priority
+from tarmac.server.admission.pods.runtimeclasses import RuntimeClassAdmission
+from tarmac.server.admission.pods.serviceaccounts import ServiceAccounts
+from tarmac.server.admission.pods.tolerations import DefaultTolerationSeconds
+from tarmac.server.admission.privileges.certificates import (
     CertificateApproval,
     CertificateRequester,
     CertificateSigning,
     CertificateSubjectRestriction,
 )
-from tarmac.server.admission.chain import AdmissionChain, AdmissionPlugin
-from tarmac.server.admission.classresources import ClassResourceValidation
-from tarmac.server.admission.consolerecording import ConsoleRecording
-from tarmac.server.admission.creationrights import CreationRights
-from tarmac.server.admission.egressreferences import ExternalReferences
-from tarmac.server.admission.hostkernel import HostKernel
-from tarmac.server.admission.ingressgate import IngressRejection
-from tarmac.server.admission.ingressreferences import IngressReferences
-from tarmac.server.admission.instances import InstanceCreation
-from tarmac.server.admission.interfaces import InterfaceHolding
-from tarmac.server.admission.limitranges import LimitRanger
-from tarmac.server.admission.localdisks import LocalDiskRemoval
-from tarmac.server.admission.machines import MachineHolding
-from tarmac.server.admission.mirrorpods import MirrorPods
-from tarmac.server.admission.namespacelifecycle import NamespaceLifecycle
-from tarmac.server.admission.networkoverlaps import NetworkOverlaps
-from tarmac.server.admission.networkranges import NetworkRanges
-from tarmac.server.admission.noclassresources import ClassResourceRejection
-from tarmac.server.admission.nodeaddresses import NodeAddressAdmission
-from tarmac.server.admission.noderestriction import NodeRestriction
-from tarmac.server.admission.nodetaints import TaintNodesByCondition
-from tarmac.server.admission.platformaddresses import PlatformAddresses
-from tarmac.server.admission.podsecurity.plugin import PodSecurity
-from tarmac.server.admission.podtopologylabels import PodTopologyLabels
-from tarmac.server.admission.priority import Priority
+from tarmac.server.admission.privileges.consolerecording import ConsoleRecording
+from tarmac.server.admission.privileges.creationrights import CreationRights
+from tarmac.server.admission.privileges.rbacescalation import RbacEscalation
+from tarmac.server.admission.privileges.revocations import RevocationRestriction
 from tarmac.server.admission.quota.plugin import ResourceQuotas
-from tarmac.server.admission.rbacescalation import RbacEscalation
-from tarmac.server.admission.restoredconflicts import RestoredConflicts
-from tarmac.server.admission.revocations import RevocationRestriction
-from tarmac.server.admission.runtimeclasses import RuntimeClassAdmission
-from tarmac.server.admission.serviceaccounts import ServiceAccounts
-from tarmac.server.admission.serviceaddresses import ServiceAddresses
-from tarmac.server.admission.stockcontrollers import StockControllers
-from tarmac.server.admission.stockrestriction import StockControllerRestriction
+from tarmac.server.admission.references.egressreferences import ExternalReferences
+from tarmac.server.admission.references.ingressgate import IngressRejection
+from tarmac.server.admission.references.ingressreferences import IngressReferences
+from tarmac.server.admission.references.workloadreferences import WorkloadReferences
 from tarmac.server.admission.storage import (
     DefaultStorageClass,
     PersistentVolumeClaimResize,
     StorageObjectInUseProtection,
 )
-from tarmac.server.admission.tolerations import DefaultTolerationSeconds
-from tarmac.server.admission.workloadreferences import WorkloadReferences
 from tarmac.server.reader import Reader
 from tarmac.server.security.authorization.authorize import Authorizer
 

@@ -54,7 +54,7 @@ _PODS = "core/pods"
 _INSTANCES = "compute.datumapis.com/instances"
 _DEPLOYMENTS = "compute.datumapis.com/workloaddeployments"
 _HELD = (ANNOTATION_INTERFACES, *MACHINE_ANNOTATIONS)
-"""Only controllers write these (`server.admission.heldannotations`), so admission would reject them from the user."""
+"""Only controllers write these (`server/admission/controllers`), so admission would reject them from the user."""
 
 _IMAGES, _LOCAL = "compute.datumapis.com/machineimages", "compute.datumapis.com/localmachineimages"
 _FIELD = f"metadata.annotations[{ANNOTATION_MACHINE_IMAGES}]"

@@ -8,7 +8,7 @@ from tarmac.api.resource import Resource
 from tarmac.base.clock import Clock
 from tarmac.decide.stockcontrollers import LEASE, START, leads
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
-from tarmac.server.admission.podtemplates import POD_TEMPLATES
+from tarmac.server.admission.pods.podtemplates import POD_TEMPLATES
 from tarmac.server.reader import Reader
 
 _LEASES: Final = "coordination.k8s.io/leases"

@@ -18,11 +18,11 @@ from tarmac.api.status import not_found
 from tarmac.base.clock import Clock
 from tarmac.decide.addresses import underlay_objection
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
-from tarmac.server.admission.nodeforwarding import admit_forwarder, admit_gateway, only_status
-from tarmac.server.admission.nodeingress import admit_peer, admit_public_address
-from tarmac.server.admission.nodewrites import METADATA, check_addresses, check_metadata, check_mirror_spec
-from tarmac.server.admission.pods import BUCKET as PODS
-from tarmac.server.admission.pods import mirrors
+from tarmac.server.admission.nodes.nodeforwarding import admit_forwarder, admit_gateway, only_status
+from tarmac.server.admission.nodes.nodeingress import admit_peer, admit_public_address
+from tarmac.server.admission.nodes.nodewrites import METADATA, check_addresses, check_metadata, check_mirror_spec
+from tarmac.server.admission.pods.podplugin import BUCKET as PODS
+from tarmac.server.admission.pods.podplugin import mirrors
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.reader import Reader
 from tarmac.server.requestinfo import RequestInfo

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from tarmac.api.compute.names import MACHINE_ANNOTATIONS
 from tarmac.api.identities import controller_user
-from tarmac.server.admission.heldannotations import HeldAnnotations
-from tarmac.server.admission.pods import BUCKET as PODS
+from tarmac.server.admission.controllers.heldannotations import HeldAnnotations
+from tarmac.server.admission.pods.podplugin import BUCKET as PODS
 
 
 class MachineHolding(HeldAnnotations):

@@ -23,10 +23,8 @@ from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import conflict, invalid
 from tarmac.base.fielderrors import FieldErrors
-from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
-from tarmac.server.admission.platformaddresses import PlatformAddresses
-from tarmac.server.admission.rights import may_use
-from tarmac.server.admission.sourceranges import (
+from tarmac.server.admission.addresses.platformaddresses import PlatformAddresses
+from tarmac.server.admission.addresses.sourceranges import (
     CLASSES,
     RANGE_GUARD,
     SOURCE_IPS,
@@ -34,6 +32,8 @@ from tarmac.server.admission.sourceranges import (
     overlapping,
     ranges_of,
 )
+from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
+from tarmac.server.admission.rights import may_use
 from tarmac.server.reader import Reader
 from tarmac.server.security.authorization.authorize import Authorizer
 

@@ -9,8 +9,8 @@ from tarmac.api.checks import mapping
 from tarmac.api.resource import Resource
 from tarmac.api.status import invalid
 from tarmac.base.fielderrors import FieldErrors
+from tarmac.server.admission.addresses.platformaddresses import PlatformAddresses
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
-from tarmac.server.admission.platformaddresses import PlatformAddresses
 
 _BUCKET = "networking.datumapis.com/networks"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tarmac.api.schema import JsonObject
 from tarmac.base.randomness import Randomness
 from tarmac.server.admission.chain import Attributes
-from tarmac.server.admission.pods import PodCreation, containers_of, mirrors, pod_of
+from tarmac.server.admission.pods.podplugin import PodCreation, containers_of, mirrors, pod_of
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.reader import Reader
 

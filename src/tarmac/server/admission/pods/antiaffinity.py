@@ -16,9 +16,9 @@ from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.base.selectors import LabelMatcher
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
-from tarmac.server.admission.pods import BUCKET as PODS
-from tarmac.server.admission.pods import pod_of
-from tarmac.server.admission.podtemplates import POD_TEMPLATES, template_spec
+from tarmac.server.admission.pods.podplugin import BUCKET as PODS
+from tarmac.server.admission.pods.podplugin import pod_of
+from tarmac.server.admission.pods.podtemplates import POD_TEMPLATES, template_spec
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.authorization.authorize import Authorizer

@@ -15,7 +15,7 @@ from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
 from tarmac.decide.ingress.selecting import has_session, is_gateway
 from tarmac.server.admission.chain import Attributes
-from tarmac.server.admission.nodeforwarding import only_status
+from tarmac.server.admission.nodes.nodeforwarding import only_status
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.reader import Reader
 

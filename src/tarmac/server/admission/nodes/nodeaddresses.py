@@ -20,10 +20,10 @@ from tarmac.api.partial import read_annotations
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.decide.nodeaddresses import LABEL_CONTROL_PLANE, canonical, read_addresses, status_objection
+from tarmac.server.admission.addresses.serviceaddresses import RANGES
+from tarmac.server.admission.addresses.tenantaddresses import MAX_POOLED, TenantAddresses
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.refusal import refuse
-from tarmac.server.admission.serviceaddresses import RANGES
-from tarmac.server.admission.tenantaddresses import MAX_POOLED, TenantAddresses
 from tarmac.server.reader import Reader
 from tarmac.server.security.authorization.nodeauthorizer import node_name
 from tarmac.store.interface import Entry, Event

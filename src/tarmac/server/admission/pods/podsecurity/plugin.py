@@ -14,8 +14,8 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import invalid
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
-from tarmac.server.admission.pods import BUCKET, pod_of
-from tarmac.server.admission.podsecurity.standards import LEVELS, violations
+from tarmac.server.admission.pods.podplugin import BUCKET, pod_of
+from tarmac.server.admission.pods.podsecurity.standards import LEVELS, violations
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.reader import Reader
 

@@ -13,8 +13,8 @@ from tarmac.api.kubernetes.priorityclasses import NO_CLASS, SYSTEM, default_clas
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
-from tarmac.server.admission.pods import BUCKET, is_of_a_node, pod_of
-from tarmac.server.admission.podtemplates import POD_TEMPLATES, template_spec
+from tarmac.server.admission.pods.podplugin import BUCKET, is_of_a_node, pod_of
+from tarmac.server.admission.pods.podtemplates import POD_TEMPLATES, template_spec
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.admission.rights import may_use
 from tarmac.server.reader import Reader

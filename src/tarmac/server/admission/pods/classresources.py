@@ -27,8 +27,8 @@ from tarmac.api.status import invalid
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.decide.derived.machines import MACHINE_CONTAINER
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
-from tarmac.server.admission.pods import BUCKET as PODS
-from tarmac.server.admission.pods import pod_of
+from tarmac.server.admission.pods.podplugin import BUCKET as PODS
+from tarmac.server.admission.pods.podplugin import pod_of
 from tarmac.server.reader import Reader
 
 _WORKLOADS = "compute.datumapis.com/workloads"

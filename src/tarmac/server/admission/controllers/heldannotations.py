@@ -12,7 +12,7 @@ from typing import ClassVar
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
-from tarmac.server.admission.pods import BUCKET as PODS
+from tarmac.server.admission.pods.podplugin import BUCKET as PODS
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.reader import Reader
 

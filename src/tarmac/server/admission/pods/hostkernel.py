@@ -18,9 +18,9 @@ from tarmac.api.kubernetes.runtimeclasses import HOST_CLASS, OWN_KERNEL_HANDLERS
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
-from tarmac.server.admission.pods import BUCKET as PODS
-from tarmac.server.admission.pods import is_of_a_node, shared_namespaces
-from tarmac.server.admission.podtemplates import POD_TEMPLATES, template_spec
+from tarmac.server.admission.pods.podplugin import BUCKET as PODS
+from tarmac.server.admission.pods.podplugin import is_of_a_node, shared_namespaces
+from tarmac.server.admission.pods.podtemplates import POD_TEMPLATES, template_spec
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.admission.rights import may_use
 from tarmac.server.reader import Reader

@@ -22,8 +22,8 @@ from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.base.quantity import Quantity
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
-from tarmac.server.admission.pods import BUCKET as PODS
-from tarmac.server.admission.pods import is_of_a_node, pod_of, shared_namespaces
+from tarmac.server.admission.pods.podplugin import BUCKET as PODS
+from tarmac.server.admission.pods.podplugin import is_of_a_node, pod_of, shared_namespaces
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.reader import Reader
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from tarmac.api.identities import RESTORED
 from tarmac.api.resource import Resource
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
-from tarmac.server.admission.pods import BUCKET as PODS
+from tarmac.server.admission.pods.podplugin import BUCKET as PODS
 from tarmac.server.reader import Reader
 from tarmac.server.restored import refuse_conflict, restored_at
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from tarmac.api.identities import POD_SCHEDULER, controller_user
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
-from tarmac.server.admission.heldannotations import HeldAnnotations
-from tarmac.server.admission.pods import BUCKET as PODS
+from tarmac.server.admission.controllers.heldannotations import HeldAnnotations
+from tarmac.server.admission.pods.podplugin import BUCKET as PODS
 
 
 class InterfaceHolding(HeldAnnotations):

@@ -16,7 +16,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import invalid
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
-from tarmac.server.admission.pods import BUCKET as PODS
+from tarmac.server.admission.pods.podplugin import BUCKET as PODS
 
 _QUOTAS = "core/resourcequotas"
 _RANGES = "core/limitranges"

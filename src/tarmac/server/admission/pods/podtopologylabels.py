@@ -11,7 +11,7 @@ from tarmac.api.partial import read_labels
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
-from tarmac.server.admission.pods import BUCKET as PODS
+from tarmac.server.admission.pods.podplugin import BUCKET as PODS
 from tarmac.server.reader import Reader
 from tarmac.store.interface import Entry
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
-from tarmac.server.admission.pods import BUCKET, pod_of
+from tarmac.server.admission.pods.podplugin import BUCKET, pod_of
 
 _TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _SECONDS = 300

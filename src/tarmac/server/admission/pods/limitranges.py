@@ -14,7 +14,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.shared import ResourceList
 from tarmac.base.quantity import Quantity, six_places
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
-from tarmac.server.admission.pods import BUCKET, containers_of, pod_of
+from tarmac.server.admission.pods.podplugin import BUCKET, containers_of, pod_of
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.reader import Reader
 

@@ -28,9 +28,9 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import conflict, invalid
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.base.names import label_value
+from tarmac.server.admission.addresses.sourceranges import RANGE_GUARD, SourceRanges, overlapping, ranges_of
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.rights import may_use
-from tarmac.server.admission.sourceranges import RANGE_GUARD, SourceRanges, overlapping, ranges_of
 from tarmac.server.reader import Reader
 from tarmac.server.security.authorization.authorize import Authorizer
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tarmac.api.mirrorpods import MIRROR
 from tarmac.server.admission.chain import Attributes
-from tarmac.server.admission.pods import PodCreation, is_of_a_node, mirrors, pod_of
+from tarmac.server.admission.pods.podplugin import PodCreation, is_of_a_node, mirrors, pod_of
 from tarmac.server.admission.refusal import refuse
 
 _ADMINISTRATORS = "system:masters"

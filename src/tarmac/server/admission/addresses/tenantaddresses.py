@@ -14,7 +14,7 @@ import msgspec
 from tarmac.api.egress.addressrules import Bounds
 from tarmac.api.egress.names import Address
 from tarmac.decide.nodeaddresses import canonical
-from tarmac.server.admission.sourceranges import SourceRanges, overlapping
+from tarmac.server.admission.addresses.sourceranges import SourceRanges, overlapping
 from tarmac.server.reader import Reader
 from tarmac.store.interface import Entry, Event
 

@@ -1,0 +1,1 @@
+"""Addresses: of Services, of Networks, of the platform, and ranges that pools offer."""

@@ -1,0 +1,1 @@
+"""Plugins that restrict nodes: a stolen node must harm only itself and its Pods."""

@@ -1,0 +1,1 @@
+"""Plugins that keep users from gaining privileges: roles, certificates, revocations, recordings, creation."""
