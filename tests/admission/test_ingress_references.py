@@ -10,7 +10,7 @@ import pytest
 from tarmac.api.ingress.names import ANNOTATION_ADDRESSES, ANNOTATION_POOL, ANNOTATION_SHARED
 from tarmac.api.status import ApiError, Conflict, Forbidden, Invalid
 from tarmac.server.admission.chain import Attributes
-from tarmac.server.admission.references.ingressgate import IngressRejection
+from tarmac.server.admission.references.ingressreferences import IngressRejection
 from tarmac.server.security.users import User
 from tests.admission.world import ADMIN, Object, World
 

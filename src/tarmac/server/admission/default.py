@@ -5,14 +5,12 @@ from __future__ import annotations
 from tarmac.api.catalog import Catalog
 from tarmac.base.clock import Clock
 from tarmac.base.randomness import Randomness
-from tarmac.server.admission.addresses.networkoverlaps import NetworkOverlaps
-from tarmac.server.admission.addresses.networkranges import NetworkRanges
+from tarmac.server.admission.addresses.networkranges import NetworkOverlaps, NetworkRanges
 from tarmac.server.admission.addresses.platformaddresses import PlatformAddresses
 from tarmac.server.admission.addresses.serviceaddresses import ServiceAddresses
 from tarmac.server.admission.chain import AdmissionChain, AdmissionPlugin
+from tarmac.server.admission.controllers.heldannotations import InterfaceHolding, MachineHolding
 from tarmac.server.admission.controllers.instancecreation import InstanceCreation
-from tarmac.server.admission.controllers.interfaces import InterfaceHolding
-from tarmac.server.admission.controllers.machines import MachineHolding
 from tarmac.server.admission.controllers.stockcontrollers import StockControllers
 from tarmac.server.admission.controllers.stockrestriction import StockControllerRestriction
 from tarmac.server.admission.namespacelifecycle import NamespaceLifecycle
@@ -23,10 +21,9 @@ from tarmac.server.admission.nodes.noderestriction import NodeRestriction
 from tarmac.server.admission.nodes.nodetaints import TaintNodesByCondition
 from tarmac.server.admission.nodes.restoredconflicts import RestoredConflicts
 from tarmac.server.admission.pods.antiaffinity import CrossNamespaceAntiAffinity
-from tarmac.server.admission.pods.classresources import ClassResourceValidation
+from tarmac.server.admission.pods.classresources import ClassResourceRejection, ClassResourceValidation
 from tarmac.server.admission.pods.hostkernel import HostKernel
 from tarmac.server.admission.pods.limitranges import LimitRanger
-from tarmac.server.admission.pods.noclassresources import ClassResourceRejection
 from tarmac.server.admission.pods.podsecurity.plugin import PodSecurity
 from tarmac.server.admission.pods.podtopologylabels import PodTopologyLabels
 from tarmac.server.admission.pods.priority import Priority
@@ -38,15 +35,14 @@ from tarmac.server.admission.privileges.certificates import (
     CertificateRequester,
     CertificateSigning,
     CertificateSubjectRestriction,
+    RevocationRestriction,
 )
 from tarmac.server.admission.privileges.consolerecording import ConsoleRecording
 from tarmac.server.admission.privileges.creationrights import CreationRights
 from tarmac.server.admission.privileges.rbacescalation import RbacEscalation
-from tarmac.server.admission.privileges.revocations import RevocationRestriction
 from tarmac.server.admission.quota.plugin import ResourceQuotas
 from tarmac.server.admission.references.egressreferences import ExternalReferences
-from tarmac.server.admission.references.ingressgate import IngressRejection
-from tarmac.server.admission.references.ingressreferences import IngressReferences
+from tarmac.server.admission.references.ingressreferences import IngressReferences, IngressRejection
 from tarmac.server.admission.references.workloadreferences import WorkloadReferences
 from tarmac.server.admission.storage import (
     DefaultStorageClass,

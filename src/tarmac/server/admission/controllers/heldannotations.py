@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from tarmac.api.compute.names import MACHINE_ANNOTATIONS
+from tarmac.api.identities import POD_SCHEDULER, controller_user
+from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
@@ -59,3 +62,31 @@ class HeldAnnotations(AdmissionPlugin):
     def _held(self, obj: JsonObject | None) -> dict[str, str]:
         annotations = ((obj or {}).get("metadata") or {}).get("annotations") or {}
         return {name: annotations[name] for name in self.annotations if name in annotations}
+
+
+class InterfaceHolding(HeldAnnotations):
+    """Only controllers set the networks and addresses of a Pod, once. Checks Pods, Instances and bindings.
+
+    A node configures a Pod's interfaces from the annotation. A user able to write it could join any network under any
+    address, so only the controllers that allocate addresses or pass them on may write it.
+    """
+
+    name = "InterfaceHolding"
+    annotations = (ANNOTATION_INTERFACES,)
+    buckets = frozenset({PODS, "compute.datumapis.com/instances"})
+    writers = frozenset(controller_user(each) for each in ("deployment", "instance", POD_SCHEDULER))
+
+
+class MachineHolding(HeldAnnotations):
+    """Only the Instance controller sets the image of a virtual machine, once. Checks Pods and bindings.
+
+    A node fetches the image that the annotation names with the node's own rights: from a local file, or from an address
+    that the Pod's author cannot reach. A user able to write it could read any of these into a machine. The controller
+    copies it from the catalogue, which administrators write. So a Pod of the class `vm` by any other user names no
+    image, and the node rejects it. An Instance's annotations of these names are never passed on.
+    """
+
+    name = "MachineHolding"
+    annotations = MACHINE_ANNOTATIONS
+    buckets = frozenset({PODS})
+    writers = frozenset({controller_user("instance")})

@@ -1,4 +1,4 @@
-"""ClassResources: validates QoS classes in requests, with the feature gate of that name on.
+"""ClassResources: validates QoS classes in requests, or rejects them with the feature gate of that name off.
 
 Annotations that request classes must be valid, in a Pod and in the template of a Workload. The containers of a Pod with
 its own kernel must agree on a class: they share one cgroup, the sandbox's.
@@ -6,10 +6,12 @@ its own kernel must agree on a class: they share one cgroup, the sandbox's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from tarmac.api.checks import mapping, objects
 from tarmac.api.compute.names import ANNOTATION_RUNTIME_CLASS
+from tarmac.api.kubernetes.core.limitranges import DEFAULT_CLASSES
 from tarmac.api.kubernetes.core.pods.classannotations import validate_annotations
 from tarmac.api.kubernetes.core.pods.classfields import container_path
 from tarmac.api.kubernetes.core.pods.podclasses import (
@@ -19,6 +21,7 @@ from tarmac.api.kubernetes.core.pods.podclasses import (
     class_fields,
     classes_of_containers,
 )
+from tarmac.api.kubernetes.core.quotas import CLASS_LISTS
 from tarmac.api.kubernetes.runtimeclasses import BUCKET as RUNTIME_CLASSES
 from tarmac.api.kubernetes.runtimeclasses import OWN_KERNEL_HANDLERS, SANDBOX_CLASS
 from tarmac.api.resource import Resource
@@ -31,6 +34,9 @@ from tarmac.server.admission.pods.podplugin import BUCKET as PODS
 from tarmac.server.admission.pods.podplugin import pod_of
 from tarmac.server.reader import Reader
 
+_QUOTAS = "core/resourcequotas"
+_RANGES = "core/limitranges"
+_OFF = "may not be set: the feature gate ClassResources is off"
 _WORKLOADS = "compute.datumapis.com/workloads"
 
 
@@ -118,3 +124,72 @@ def _asked_at(pod: JsonObject, container: JsonObject, kind: str, annotations: st
     if annotations:
         return f"{annotations}[{annotation_giving(pod, container, kind)}]"
     return f"{container_path(pod['spec'], container.get('name', ''))}.resources.classes[{kind}]"
+
+
+class ClassResourceRejection(AdmissionPlugin):
+    """With the feature gate off, no class field may be added or changed. Checks every write that could contain one.
+
+    Stored fields stay, may be written back, and may be removed.
+    """
+
+    name = "ClassResources"
+
+    def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
+        if operation not in ("CREATE", "UPDATE"):
+            return False
+        if resource.bucket == PODS:
+            return subresource in ("", "resize")
+        return resource.bucket in (_QUOTAS, _RANGES) and subresource == ""
+
+    def validate(self, attributes: Attributes) -> None:
+        bucket = attributes.resource.bucket
+        said = [*_fields(bucket, attributes.obj)]
+        if not said:
+            return
+        stored = {field.key: field.value for field in _fields(bucket, attributes.old)}
+        with FieldErrors() as errors:
+            for field in said:
+                if field.key not in stored or _adds(field.value, stored[field.key]):
+                    errors.forbidden(field.path, _OFF)
+        if errors:
+            raise invalid(attributes.resource.group, attributes.resource.kind, attributes.name, errors)
+
+
+def _adds(value: Any, stored: Any) -> bool:
+    """Return True if the value has a new or changed part. A removal is neither."""
+    if isinstance(value, dict):
+        return any(stored.get(key) != each for key, each in value.items())
+    return any(each not in stored for each in value)
+
+
+class _Field(NamedTuple):
+    """A class field: a key that is stable if neighbouring fields change, its path and its value."""
+
+    key: str
+    path: str
+    value: Any
+
+
+def _fields(bucket: str, obj: JsonObject | None) -> Iterator[_Field]:
+    """Yield the class fields of a Pod, a ResourceQuota or a LimitRange."""
+    if obj is None:
+        return
+    if bucket == PODS:
+        yield from _fields_of_pod(obj)
+    elif bucket == _QUOTAS:
+        spec = mapping(obj, "spec")
+        yield from (_Field(field, f"spec.{field}", spec[field]) for field in CLASS_LISTS if spec.get(field))
+    else:
+        for index, item in enumerate(objects(obj, "spec", "limits")):
+            if classes := item.get(DEFAULT_CLASSES):
+                yield _Field(item.get("type", ""), f"spec.limits[{index}].{DEFAULT_CLASSES}", classes)
+
+
+def _fields_of_pod(pod: JsonObject) -> Iterator[_Field]:
+    spec = pod["spec"]
+    if classes := mapping(spec, "resources", "classes"):
+        yield _Field("", "spec.resources.classes", classes)
+    for field in ("initContainers", "containers"):
+        for index, container in enumerate(objects(spec, field)):
+            if classes := mapping(container, "resources", "classes"):
+                yield _Field(container.get("name", ""), f"spec.{field}[{index}].resources.classes", classes)

@@ -1,19 +1,22 @@
-"""Plugins for certificate signing requests: requester, approval, signing and allowed subjects."""
+"""Plugins for certificates: requester, approval, signing and subjects of requests, and the list of revoked ones."""
 
 from __future__ import annotations
 
 import base64
 
+from tarmac.api.identities import NAMESPACE, controller_user
+from tarmac.api.nodetokens import REVOKED_MAP
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock, rfc3339
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.requestinfo import RequestInfo
-from tarmac.server.security.authorization.authorize import Authorizer
+from tarmac.server.security.authorization.authorize import MASTERS, Authorizer
 from tarmac.server.security.tokens.bootstraptokens import PREFIX as BOOTSTRAP_PREFIX
 from tarmac.server.security.users import User, user_info
 
+_NODE_CONTROLLER = controller_user("node")
 _BUCKET = "certificates.k8s.io/certificatesigningrequests"
 _CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client"
 _NODE_SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"
@@ -138,3 +141,22 @@ class CertificateSubjectRestriction(AdmissionPlugin):
             raise refuse(attributes, f"{signer} signs no such request: {error}") from error
         if signer == _CLIENT_SIGNER and "system:masters" in subject.organisations:
             raise refuse(attributes, f"use of {_CLIENT_SIGNER} signer with system:masters group is not allowed")
+
+
+class RevocationRestriction(AdmissionPlugin):
+    """Only administrators and the node controller change the list of revoked certificates, regardless of roles.
+
+    A right to write ConfigMaps in `kube-system` does not suffice: removing an entry readmits a removed node.
+    """
+
+    name = "RevocationRestriction"
+
+    def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
+        return resource.bucket == "core/configmaps"
+
+    def admit(self, attributes: Attributes) -> None:
+        name = attributes.name or ((attributes.obj or {}).get("metadata") or {}).get("name", "")
+        if name != REVOKED_MAP or attributes.namespace != NAMESPACE:
+            return
+        if MASTERS not in attributes.user.groups and attributes.user.name != _NODE_CONTROLLER:
+            raise refuse(attributes, "only system:masters and the node controller may change which certificates hold")

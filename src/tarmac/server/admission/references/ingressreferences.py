@@ -19,6 +19,7 @@ from tarmac.api.ingress.names import (
     ANNOTATION_ADDRESSES,
     ANNOTATION_POOL,
     ANNOTATION_SHARED,
+    BGP_PEERS,
     LOAD_BALANCER_CLASS,
     PUBLIC_ADDRESSES,
 )
@@ -30,11 +31,13 @@ from tarmac.base.fielderrors import FieldErrors
 from tarmac.base.names import label_value
 from tarmac.server.admission.addresses.sourceranges import RANGE_GUARD, SourceRanges, overlapping, ranges_of
 from tarmac.server.admission.chain import AdmissionPlugin, Attributes, Operation
+from tarmac.server.admission.refusal import refuse
 from tarmac.server.admission.rights import may_use
 from tarmac.server.reader import Reader
 from tarmac.server.security.authorization.authorize import Authorizer
 
 _SERVICES, _WORKLOADS = "core/services", "compute.datumapis.com/workloads"
+_GATED_KINDS: Final = frozenset({ADDRESS_POOLS, BGP_PEERS, PUBLIC_ADDRESSES})
 _MAX_TEXT: Final = 256
 
 Check = Callable[[Attributes, FieldErrors], None]
@@ -164,3 +167,18 @@ def _has_readiness(workload: JsonObject | None) -> bool:
     if runtime.get("virtualMachine"):
         return True  # by default a machine is ready when its first TCP port opens
     return any(each.get("readinessProbe") for each in objects(runtime, "sandbox", "containers"))
+
+
+class IngressRejection(AdmissionPlugin):
+    """With the feature gate off, refuses the creation of AddressPools, PublicAddresses and BGPPeers.
+
+    Stored objects stay, and may be changed and deleted.
+    """
+
+    name = "IngressReferences"
+
+    def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
+        return resource.bucket in _GATED_KINDS and subresource == "" and operation == "CREATE"
+
+    def validate(self, attributes: Attributes) -> None:
+        raise refuse(attributes, "the feature gate WayIn is off; start the server with --feature-gates WayIn=true")
