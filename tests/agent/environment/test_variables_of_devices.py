@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.agent.environment.devices import with_devices
+from tarmac.agent.environment.variables import with_devices
 
 GIVEN = {"GPUS": "all", "LD_LIBRARY_PATH": "/usr/local/nvidia/lib64", "PATH": "/usr/local/nvidia/bin"}
 

@@ -10,10 +10,9 @@ from tarmac.agent.containers.mounts import HOSTS, volume_devices, volume_mounts
 from tarmac.agent.containers.notes import container_notes
 from tarmac.agent.containers.paths import PodPaths
 from tarmac.agent.containers.security import container_security
-from tarmac.agent.environment.devices import with_devices
 from tarmac.agent.environment.expansion import expand
 from tarmac.agent.environment.hosts import hosts_file, write_hosts_file
-from tarmac.agent.environment.variables import PodEnvironment, environment
+from tarmac.agent.environment.variables import PodEnvironment, environment, with_devices
 from tarmac.agent.model.allotment import ContainerAllotment
 from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.model.settings import PodSettings
