@@ -14,7 +14,7 @@ from tarmac.api.compute.validation.context import Context, Stored
 from tarmac.api.compute.validation.images import means_latest
 from tarmac.api.compute.validation.instancetypes import check_instance_type
 from tarmac.api.compute.validation.machineimages import check_local_machine_image, check_machine_image
-from tarmac.api.compute.validation.machinewarnings import machine_warnings
+from tarmac.api.compute.validation.machines import machine_warnings
 from tarmac.api.compute.validation.rollout import check_rollout
 from tarmac.api.compute.validation.scaling import MAX_REPLICAS, check_scale_settings
 from tarmac.api.compute.validation.template import check_instance, check_template, check_workload

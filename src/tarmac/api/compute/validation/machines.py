@@ -1,4 +1,4 @@
-"""The virtual machine: its disks, its first-boot configuration, probes from outside.
+"""The virtual machine: its disks, first-boot configuration, probes from outside, and warnings about likely mistakes.
 
 The slots of QEMU's bus and the size of cloud-init's seed are known in advance, so violations are rejected here, with
 the field, and not by a node hours later.
@@ -6,18 +6,31 @@ the field, and not by a node hours later.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tarmac.api.checks import mapping, objects
 from tarmac.api.compute.instancetype import is_custom
-from tarmac.api.compute.validation.attachments import Volumes, check_attachments, check_boot_disk, volumes_by_name
-from tarmac.api.compute.validation.cloudinit import check_cloud_init
+from tarmac.api.compute.lookup import Lookup, find_image
+from tarmac.api.compute.names import ANNOTATION_SSH_KEYS
+from tarmac.api.compute.validation.attachments import (
+    Volumes,
+    boot_image,
+    check_attachments,
+    check_boot_disk,
+    volumes_by_name,
+)
+from tarmac.api.compute.validation.cloudinit import check_cloud_init, has_own_users
 from tarmac.api.compute.validation.context import Context
 from tarmac.api.compute.validation.grace import check_grace
+from tarmac.api.compute.validation.metadata import ssh_users
 from tarmac.api.compute.validation.ports import PortChecks
 from tarmac.api.compute.validation.probes import PROBES, check_probes
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.base.quantity import Quantity
 
+_KEYS = f"spec.template.annotations[{ANNOTATION_SSH_KEYS}]"
+_CLOUD_INIT = "spec.template.spec.runtime.virtualMachine.cloudInit"
 MACHINE_GRACE = 60
 """Default seconds for the operating system to shut down."""
 
@@ -97,3 +110,20 @@ def _around(spec: JsonObject, path: str, errors: FieldErrors) -> None:
     for index, volume in enumerate(objects(spec, "volumes")):
         if volume.get("name") == CLOUD_INIT_VOLUME:
             errors.invalid(f"{path}.volumes[{index}].name", CLOUD_INIT_VOLUME, "is reserved: choose another name")
+
+
+def machine_warnings(template: JsonObject, lookup: Lookup) -> Iterator[str]:
+    """Yield the warnings about a template with a virtual machine."""
+    keys = mapping(template, "metadata", "annotations").get(ANNOTATION_SSH_KEYS)
+    cloud_init = mapping(template, "spec", "runtime", "virtualMachine", "cloudInit")
+    if not keys:
+        yield f"{_KEYS}: not set, so nobody can log in to the virtual machines"
+    elif has_own_users(cloud_init.get("userData") or ""):
+        users = ", ".join(ssh_users(keys))
+        yield f"{_CLOUD_INIT}.userData: has users of its own, so the annotation's keys for {users} are not installed"
+    if cloud_init.get("networkData"):
+        yield f"{_CLOUD_INIT}.networkData: replaces the platform's, so the instance's addresses must be set by it"
+    image = boot_image(mapping(template, "spec"))
+    facts = find_image(lookup, image) if image else None
+    if facts is not None and not facts.told and (keys or cloud_init):
+        yield f"{_CLOUD_INIT}: image {image} accepts none, so neither keys nor user data reach the virtual machines"
