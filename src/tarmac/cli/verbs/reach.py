@@ -12,7 +12,7 @@ import msgspec
 
 from tarmac.api.compute.explanations import Reachability
 from tarmac.api.status import NotFound
-from tarmac.cli.rendering.reachability import reachability_text
+from tarmac.cli.rendering.explanation import reachability_text
 from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.objectnames import BadObject, Json, parse_object
