@@ -23,8 +23,7 @@ from tarmac.client.informer import Informers
 from tarmac.client.leader import Elector, FencedTransport, Leadership
 from tarmac.client.metrics import ClientMetrics
 from tarmac.controllers.autoscaler.controller import AutoscalerController
-from tarmac.controllers.catalogue.instancetypes import InstanceTypeController
-from tarmac.controllers.catalogue.machineimages import MachineImageController
+from tarmac.controllers.catalogue.controller import InstanceTypeController, MachineImageController
 from tarmac.controllers.certificates.controller import CertificateController
 from tarmac.controllers.clusterrole.controller import ClusterRoleController
 from tarmac.controllers.context import ControllerContext, RootCa, Settings, Sign, SignToken, no_root_ca

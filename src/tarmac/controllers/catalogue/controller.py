@@ -1,4 +1,4 @@
-"""Keeps a built-in catalogue, writes each entry's status, and delays the deletion of entries in use.
+"""Keeps the catalogues of instance types and machine images: entries, their status, and deletion only while unused.
 
 A missing built-in entry is created; an existing one belongs to the operator and may be deprecated. An entry is used by
 the Workloads that name it and by their deployments.
@@ -13,14 +13,19 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from tarmac.api.compute.instance import InstanceTemplateSpec
+from tarmac.api.compute.instancetype import InstanceType, built_in, object_name
+from tarmac.api.compute.machineimage import MachineImage, built_in_images, image_object_name, is_local
+from tarmac.api.compute.names import IMAGE_FINALIZER, TYPE_FINALIZER
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists
 from tarmac.client.cache import Item
 from tarmac.client.targets.target import Target
-from tarmac.client.targets.typed import DEPLOYMENTS, WORKLOADS
+from tarmac.client.targets.typed import DEPLOYMENTS, INSTANCE_TYPES, MACHINE_IMAGES, WORKLOADS
 from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.finalizers import hold
 from tarmac.controllers.writes import write_status
+from tarmac.decide.instancetypes import type_status
+from tarmac.decide.machineimages import image_status, images_named_by
 
 K = TypeVar("K", bound=Any)
 
@@ -96,3 +101,41 @@ class CatalogueController(Generic[K]):
             return tuple(self._catalogue.named_by(item.object.spec.template.spec))
         except msgspec.ValidationError:
             return ()  # a server without our kinds does not validate them, so some cannot be decoded
+
+
+class InstanceTypeController(CatalogueController[InstanceType]):
+    """Reconciles by the type's name."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        catalogue = BuiltinCatalogue(
+            name="instancetype",
+            target=INSTANCE_TYPES,
+            finalizer=TYPE_FINALIZER,
+            built_in=built_in(),
+            named_by=_type_of,
+            status_of=type_status,
+        )
+        super().__init__(context, catalogue)
+
+
+def _type_of(spec: InstanceTemplateSpec) -> tuple[str, ...]:
+    return (object_name(spec.runtime.resources.instance_type),)
+
+
+class MachineImageController(CatalogueController[MachineImage]):
+    """Reconciles by the image's name."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        catalogue = BuiltinCatalogue(
+            name="machineimage",
+            target=MACHINE_IMAGES,
+            finalizer=IMAGE_FINALIZER,
+            built_in=built_in_images(),
+            named_by=_images_of,
+            status_of=image_status,
+        )
+        super().__init__(context, catalogue)
+
+
+def _images_of(spec: InstanceTemplateSpec) -> list[str]:
+    return [image_object_name(name) for name in images_named_by(spec) if not is_local(name)]
