@@ -72,3 +72,11 @@ def sentence(text: str) -> str:
     """Return the text with a final period, unless it already ends with punctuation."""
     text = text.strip()
     return text if not text or text[-1] in ".!?" else f"{text}."
+
+
+def with_conflict(found: Explanation | None, subject: Subject, message: str, node: str) -> Explanation:
+    """Return the explanation with the conflict placed first. The object itself may be missing from the store."""
+    line = told(Refusal(reasons.RESTORED_CONFLICT, message, rule="restored"), "", node)
+    if found is None:
+        return explanation(subject, "is not in the store", [line])
+    return explanation(found.object, "is not what runs", [line, *found.verdicts])

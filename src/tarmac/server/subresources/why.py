@@ -9,7 +9,7 @@ import msgspec
 from tarmac.api.compute.explanations import Subject
 from tarmac.api.compute.names import API_VERSION
 from tarmac.decide.explain import EXPLAINERS
-from tarmac.decide.explain.restored import with_conflict
+from tarmac.decide.explain.answer import with_conflict
 from tarmac.http.messages import Request, Response
 from tarmac.server.printing.answers import document
 from tarmac.server.restored import conflict_of
