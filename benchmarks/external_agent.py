@@ -36,10 +36,10 @@ from benchmarks.external_many import (
 )
 from benchmarks.processes import cpu_seconds, resident_bytes
 from benchmarks.report import Row
+from tarmac.agent.config.agentconfig import settle
+from tarmac.agent.config.configreader import stated
 from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.kubelet import KubeletConfiguration
-from tarmac.agent.config.reading import stated
-from tarmac.agent.config.settings import settle
 from tarmac.api.egress.names import ANNOTATION_NODE_FACTS, API_VERSION, NAMESPACE
 from tarmac.api.identities import controller_user
 from tarmac.api.schema import JsonObject

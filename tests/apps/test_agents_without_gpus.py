@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
+from tarmac.agent.config.agentconfig import AgentConfig
 from tarmac.agent.config.flags import Flags
-from tarmac.agent.config.settings import AgentConfig
 from tarmac.apps.node.findgpus import find_gpus
 from tarmac.base.clock import SystemClock
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.config.settings import Flags
+from tarmac.agent.config.agentconfig import Flags
 from tarmac.apps import agent, layout
 from tarmac.apps.commands import COMMANDS, parser
 from tarmac.apps.settings import gates_of, settings_of

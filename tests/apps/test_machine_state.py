@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from tarmac.agent.cgroups.hierarchy import Hierarchy
-from tarmac.agent.model.machines import MachineState
+from tarmac.agent.model.machinestate import MachineState
 from tarmac.agent.network.taps import MachineTaps
 from tarmac.apps.node.machines import NodeMachines, running
 from tarmac.base.clock import ManualClock

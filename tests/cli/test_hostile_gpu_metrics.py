@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.devices.nvidia.metrics import gpu_metrics
+from tarmac.agent.devices.nvidia.gpumetrics import gpu_metrics
 from tarmac.agent.devices.nvidia.supervising import NvidiaSupervisor
 from tarmac.base.clock import ManualClock
 from tarmac.base.metrics import labels_text

@@ -9,8 +9,8 @@ from contextlib import AsyncExitStack, suppress
 
 import pytest
 
-from tarmac.agent.network.tunnels import losses, probes
-from tarmac.agent.network.tunnels.probes import TunnelProbes
+from tarmac.agent.network.tunnels import losses, tunnelprobes
+from tarmac.agent.network.tunnels.tunnelprobes import TunnelProbes
 from tarmac.api.networking.ports import PROBE_PORT
 from tarmac.api.networking.tunnelendpoint import TunnelEndpoint
 from tarmac.api.shared import ObjectMeta
@@ -91,7 +91,7 @@ async def until(check: Callable[[], bool], what: Callable[[], str]) -> None:
 
 @pytest.fixture
 async def town(real: RealWorld, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Town]:
-    for module in (losses, probes):
+    for module in (losses, tunnelprobes):
         monkeypatch.setattr(module, "INTERVAL", _INTERVAL)
     made = Town(real)
     async with AsyncExitStack() as stack:
@@ -122,7 +122,7 @@ async def test_a_port_closed_in_both_directions_is_found(town: Town) -> None:
 async def test_pods_and_other_nodes_cannot_answer_for_a_node(town: Town) -> None:
     lab, here = town.world.lab, probe_address(address(1))
     town.drop(2, "udp dport 4789")
-    packet = probes._PACKET.pack(probes._MAGIC, 2, bytes(8))
+    packet = tunnelprobes._PACKET.pack(tunnelprobes._MAGIC, 2, bytes(8))
     with lab.socket(town.world.namespace("pod1"), socket.AF_INET6, socket.SOCK_DGRAM) as pod:
         for _ in range(100):
             with suppress(OSError):

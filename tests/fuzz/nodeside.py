@@ -17,8 +17,8 @@ from typing import Any
 
 import uvloop
 
+from tarmac.agent.dns.nameserver import NameServer
 from tarmac.agent.dns.resolver import Resolver
-from tarmac.agent.dns.server import NameServer
 from tarmac.agent.dns.upstream import Upstream
 from tarmac.agent.dns.view import DnsView, EndpointRecord, NetworkAddress, PortRecord, ServiceRecord, SliceRecord
 from tarmac.agent.http.api import NodeApi

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tarmac.agent.cgroups.mounted import mounted
-from tarmac.agent.model.limits import CgroupLimits
+from tarmac.agent.model.cgrouplimits import CgroupLimits
 from tarmac.apps.cities.agents import agents_of
 from tarmac.apps.cities.layout import CityLayout, city_of
 from tarmac.apps.cities.removing import underlay_of

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.cgroups.pods import KubePods
+from tarmac.agent.cgroups.podcgroups import KubePods
 from tarmac.agent.cpumanager.placement import CpuPlacer
 from tarmac.agent.cpumanager.runtime import PinningRuntime
 from tarmac.base.clock import SystemClock

@@ -12,8 +12,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from tarmac.agent.http.answers import HttpError
 from tarmac.agent.http.auth import certified
+from tarmac.agent.http.kubeletanswers import HttpError
 from tarmac.http.subjects import alternative_names, load_request, subject_of
 from tarmac.server.security.certificates.issuing import KeyPair, private_pem
 from tests.security.wire import CLIENT, KEY, KUBELET_CLIENT, Wire, csr, csr_of, serving, signing_request, subject

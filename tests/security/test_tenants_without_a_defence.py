@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.agent.dns import resolver
-from tarmac.agent.dns.messages import NO_SUCH_NAME
+from tarmac.agent.dns.dnsmessages import NO_SUCH_NAME
 from tarmac.agent.dns.view import DnsView, Key
 from tarmac.api.egress.names import Address
 from tarmac.api.status import ApiError

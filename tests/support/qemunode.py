@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tarmac.agent.cgroups.hierarchy import Hierarchy
-from tarmac.agent.cgroups.machines import MachineGroups
+from tarmac.agent.cgroups.machinegroups import MachineGroups
 from tarmac.agent.cgroups.mounted import mounted
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.base.clock import SystemClock
@@ -123,7 +123,7 @@ class QemuNode:
 
     def sandbox(self, memory: int = MEMORY + OVERHEAD, **more: Any) -> SandboxConfig:
         """A pod of its own, with its cgroup."""
-        from tarmac.agent.model.limits import CgroupLimits
+        from tarmac.agent.model.cgrouplimits import CgroupLimits
 
         uid = str(uuid.uuid4())
         pod = PodIdentity("default", f"pod-{uid[:8]}", uid)

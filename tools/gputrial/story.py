@@ -22,7 +22,7 @@ NODE: Final = "dfw-0"
 _SAMPLE: Final = """
 import os, subprocess, time
 from pathlib import Path
-from tarmac.agent.devices.nvidia.driver import driver_version, read_gpus
+from tarmac.agent.devices.nvidia.kerneldriver import driver_version, read_gpus
 from tarmac.agent.devices.nvidia.sampling import sampling_command
 root = Path("/")
 words = [*sampling_command(root, driver_version(root)), *(gpu.uuid for gpu in read_gpus(root))]

@@ -21,10 +21,10 @@ from pathlib import Path
 import uvloop
 
 from tarmac.agent.cgroups.hierarchy import CgroupError
+from tarmac.agent.config.agentconfig import AgentConfig, settle
+from tarmac.agent.config.configreader import BadConfig, StatedConfig, read, stated
 from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.kubelet import KubeletConfiguration
-from tarmac.agent.config.reading import BadConfig, StatedConfig, read, stated
-from tarmac.agent.config.settings import AgentConfig, settle
 from tarmac.agent.sizing.providers import ProviderFailed, SizingProviders
 from tarmac.agent.sizing.reservations import resize, size
 from tarmac.apps.node.composing import NodeAgent, Providers

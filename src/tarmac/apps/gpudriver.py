@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tarmac.agent.devices.nvidia.driver import driver_version
+from tarmac.agent.devices.nvidia.kerneldriver import driver_version
 from tarmac.agent.model.gpus import GpuSandboxState
 from tarmac.runtimes.nvproxy import known_drivers, nearest
 from tarmac.runtimes.parts import NodeParts, PartMissing, find_parts

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tarmac.api.compute.names import API_VERSION
-from tarmac.api.compute.validation.images import is_reference, means_latest, names_registry
+from tarmac.api.compute.validation.imagereferences import is_reference, means_latest, names_registry
 from tarmac.base.names import dns1123_label
 from tarmac.base.stderr import print_error, print_warning
 

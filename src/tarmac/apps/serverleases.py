@@ -16,7 +16,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from tarmac import __version__
-from tarmac.agent.node.addresses import outgoing
+from tarmac.agent.node.detectedaddresses import outgoing
 from tarmac.api.identities import VERSION
 from tarmac.api.rotations import TRUSTS
 from tarmac.api.schema import JsonObject

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import yaml
 
-from tarmac.agent.config import reading
+from tarmac.agent.config import configreader
 from tarmac.base.typos import closest_name
 
 API_VERSION: Final = "config.tarmac.dev/v1alpha1"
@@ -113,15 +113,15 @@ def _take(document: ConfigDocument, fields: dict[str, argparse.Action], name: st
         else:
             near = closest_name(name, [*fields, *(["kubelet"] if document.kind == "AgentConfig" else [])])
             raise ValueError("there is no such field" + (f"; did you mean {near}?" if near else ""))
-    except (ValueError, argparse.ArgumentTypeError, reading.BadConfig) as error:
-        separator = "." if isinstance(error, reading.BadConfig) else ": "
+    except (ValueError, argparse.ArgumentTypeError, configreader.BadConfig) as error:
+        separator = "." if isinstance(error, configreader.BadConfig) else ": "
         document.findings.append((line, f"{place}{separator}{error}"))
 
 
 def _kubelet(content: Any) -> Any:
     if not isinstance(content, dict):
         raise ValueError("must be the content of a KubeletConfiguration")  # noqa: TRY004 - a finding about the file
-    return reading.decode({**content, "apiVersion": reading.API_VERSION, "kind": reading.KIND})
+    return configreader.decode({**content, "apiVersion": configreader.API_VERSION, "kind": configreader.KIND})
 
 
 def _constructed(node: yaml.Node) -> Any:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tarmac.agent.allocation.allocationsettings import AllocationSettings
 from tarmac.agent.allocation.allocator import Allocator
-from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.model.pod import AgentPod
 from tarmac.api.schema import JsonObject
 from tarmac.runtimes.interface import Resources

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from tarmac.agent.allocation.allocationsettings import AllocationSettings
 from tarmac.agent.allocation.allocator import burstable_request, pod_limits
-from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.cgroups.v2 import weight
-from tarmac.agent.model.limits import CgroupLimits, quota
+from tarmac.agent.model.cgrouplimits import CgroupLimits, quota
 from tarmac.decide.allocatable.weights import shares
 
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from tarmac.agent.allocation.allocationsettings import AllocationSettings
 from tarmac.agent.allocation.allocator import Allocator, PodAllotment
-from tarmac.agent.allocation.settings import AllocationSettings
-from tarmac.agent.cgroups.pods import KubePods
+from tarmac.agent.cgroups.podcgroups import KubePods
 from tarmac.agent.cgroups.v2 import V2
 from tarmac.agent.cpumanager.manager import CPUManager, NodeCpus
 from tarmac.agent.cpumanager.statefile import StateFile

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from tarmac.agent.allocation.allocationsettings import AllocationSettings
 from tarmac.agent.allocation.allocator import Allocator
-from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.cgroups.mounted import mounted
-from tarmac.agent.cgroups.pods import KubePods
+from tarmac.agent.cgroups.podcgroups import KubePods
 from tarmac.agent.cgroups.v2 import V2
-from tarmac.agent.model.limits import CgroupLimits
+from tarmac.agent.model.cgrouplimits import CgroupLimits
 from tarmac.agent.model.pod import AgentPod
 from tarmac.base.clock import SystemClock
 from tarmac.base.cpuset import CPUSet

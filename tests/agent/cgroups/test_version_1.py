@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tarmac.agent.allocation.allocationsettings import AllocationSettings
 from tarmac.agent.allocation.allocator import Allocator
-from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.cgroups.mounted import mounted
-from tarmac.agent.cgroups.pods import KubePods
+from tarmac.agent.cgroups.podcgroups import KubePods
 from tarmac.agent.cgroups.v1 import V1
 from tarmac.agent.model.allotment import PodAllotment
 from tarmac.agent.model.pod import AgentPod

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
+from tarmac.agent.allocation.allocationsettings import AllocationSettings
 from tarmac.agent.allocation.allocator import Allocator
-from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.cgroups import hierarchy
 from tarmac.agent.cgroups.hierarchy import CgroupError
 from tarmac.agent.cgroups.mounted import mounted
-from tarmac.agent.cgroups.pods import KubePods
+from tarmac.agent.cgroups.podcgroups import KubePods
 from tarmac.agent.cgroups.v1 import V1
 from tarmac.agent.cgroups.v2 import V2
-from tarmac.agent.model.limits import CgroupLimits
+from tarmac.agent.model.cgrouplimits import CgroupLimits
 from tarmac.agent.model.pod import AgentPod
 from tarmac.base.clock import ManualClock
 from tarmac.base.cpuset import CPUSet

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from tarmac.agent.collection.containers import DeadContainers, surplus
+from tarmac.agent.collection.deadcontainers import DeadContainers, surplus
 from tarmac.runtimes.interface import Runtime, RuntimeSandbox
 from tests.agent.stats.scene import Scene
 

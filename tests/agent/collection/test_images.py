@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from tarmac.agent.collection import images as collecting
-from tarmac.agent.collection.images import ImageCollector, missing_bytes
-from tarmac.agent.config.reading import API_VERSION, KIND, decode
+from tarmac.agent.collection import unusedimages as collecting
+from tarmac.agent.collection.unusedimages import ImageCollector, missing_bytes
+from tarmac.agent.config.configreader import API_VERSION, KIND, decode
 from tarmac.agent.stats.hostusage import FileSystem
 from tarmac.client.events import InvolvedObject, Recorder
 from tarmac.runtimes.interface import Image, Runtime, RuntimeRefused

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from tarmac.agent.collection.logs import LogRotation
-from tarmac.agent.config.reading import API_VERSION, KIND, decode
+from tarmac.agent.config.configreader import API_VERSION, KIND, decode
 from tarmac.runtimes.interface import Runtime, RuntimeUnreachable
 from tests.agent.stats.scene import Scene
 

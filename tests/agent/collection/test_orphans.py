@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
-from tarmac.agent.cgroups.pods import KubePods
+from tarmac.agent.cgroups.podcgroups import KubePods
 from tarmac.agent.collection.orphans import OrphanCollector
 from tarmac.runtimes.interface import Runtime
 from tests.agent.stats.scene import Scene, pod

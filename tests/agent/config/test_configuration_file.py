@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from tarmac.agent.config.agentconfig import of_own_node
+from tarmac.agent.config.configreader import API_VERSION, IGNORED, KIND, BadConfig, decode, read, stated
 from tarmac.agent.config.configz import in_effect
 from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.kubelet import KubeletConfiguration
-from tarmac.agent.config.reading import API_VERSION, IGNORED, KIND, BadConfig, decode, read, stated
-from tarmac.agent.config.settings import of_own_node
 from tarmac.apps.node.settings import pod_settings
 from tarmac.base.log import configure
 from tests.agent.node.settings import agent_config

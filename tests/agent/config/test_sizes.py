@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from tarmac.agent.config.agentconfig import settle
+from tarmac.agent.config.configreader import API_VERSION, KIND, BadConfig, StatedConfig, decode, stated
 from tarmac.agent.config.configz import in_effect
 from tarmac.agent.config.flags import Flags
-from tarmac.agent.config.reading import API_VERSION, KIND, BadConfig, StatedConfig, decode, stated
-from tarmac.agent.config.settings import settle
 from tarmac.agent.sizing.providers import SizingProviders
 from tarmac.agent.sizing.reservations import size, stated_reservations
 from tarmac.base.clock import SystemClock

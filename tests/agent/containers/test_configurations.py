@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tarmac.agent.containers.credentials import credentials_for, repository, with_tag
-from tarmac.agent.containers.messages import termination_message
 from tarmac.agent.containers.security import SecurityRefused, container_security, sandbox_security
+from tarmac.agent.containers.terminationmessages import termination_message
 from tarmac.agent.model.pod import AgentPod
 from tarmac.api.schema import JsonObject
 from tarmac.runtimes.interface import Image, LinuxSecurity

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from tarmac.agent.cgroups.hierarchy import CgroupError
-from tarmac.agent.model.limits import CgroupLimits
+from tarmac.agent.model.cgrouplimits import CgroupLimits
 from tarmac.base.clock import Clock
 from tarmac.base.cpuset import CPUSet
 from tarmac.runtimes.fake import FakeRuntime

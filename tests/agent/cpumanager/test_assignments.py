@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tarmac.agent.allocation.allocationsettings import AllocationSettings
 from tarmac.agent.allocation.allocator import Allocator
-from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.cpumanager.statefile import NAME
 from tarmac.agent.model.allotment import Postponed
 from tarmac.base.cpuset import CPUSet

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from tarmac.agent.allocation.allocationsettings import AllocationSettings
 from tarmac.agent.allocation.allocator import Allocator
-from tarmac.agent.allocation.settings import AllocationSettings
-from tarmac.agent.cgroups.pods import KubePods
+from tarmac.agent.cgroups.podcgroups import KubePods
 from tarmac.agent.cpumanager.manager import CPUManager
 from tarmac.agent.cpumanager.placement import CpuPlacer
 from tarmac.agent.cpumanager.runtime import PinningRuntime

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.config.reading import BadConfig
+from tarmac.agent.config.configreader import BadConfig
 from tarmac.agent.cpumanager.statefile import NAME, StateFile
 from tarmac.base.cpuset import CPUSet
 

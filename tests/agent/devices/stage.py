@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from tarmac.agent.allocation.allocationsettings import AllocationSettings
 from tarmac.agent.allocation.allocator import Allocator
-from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.devices.checkpoint import DeviceCheckpoint
-from tarmac.agent.devices.manager import DeviceManager
+from tarmac.agent.devices.devicemanager import DeviceManager
 from tarmac.agent.devices.registration import Registration
 from tarmac.agent.model.pod import AgentPod
 from tarmac.base.clock import SystemClock

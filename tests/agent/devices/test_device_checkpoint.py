@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.config.reading import BadConfig
+from tarmac.agent.config.configreader import BadConfig
 from tarmac.agent.devices.checkpoint import FILE, DeviceCheckpoint
 from tarmac.agent.devices.holdings import DeviceHolder, DeviceHoldings, HeldDevices
 

@@ -98,7 +98,7 @@ class Story:
 
 @pytest.mark.parametrize("seed", range(8))
 async def test_no_device_is_ever_with_two_pods(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tarmac.agent.devices.manager.PACE", 0.0)
+    monkeypatch.setattr("tarmac.agent.devices.devicemanager.PACE", 0.0)
     monkeypatch.setattr("tarmac.agent.devices.plugins.PACE", 0.0)
     async with a_node() as node:
         story = Story(node, seed)

@@ -108,7 +108,7 @@ async def test_a_plugin_that_lists_nothing_keeps_only_its_own_pods_waiting(monke
         await asyncio.Event().wait()
         yield b""
 
-    monkeypatch.setattr("tarmac.agent.devices.manager.RETURN", 0.3)
+    monkeypatch.setattr("tarmac.agent.devices.devicemanager.RETURN", 0.3)
     async with a_node() as node, node.agent(), running(DevicePlugin(node.folder)):
         mute = DevicePlugin(node.folder, "example.com/mute", "mute.sock")
         mute.lists = silence
@@ -199,7 +199,7 @@ async def test_a_plugin_that_registers_again_and_again_leaves_no_connection_behi
 
 
 async def test_only_so_many_resources_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tarmac.agent.devices.manager.PACE", 0.0)
+    monkeypatch.setattr("tarmac.agent.devices.devicemanager.PACE", 0.0)
     async with a_node() as node, node.agent(), running(DevicePlugin(node.folder)) as plugin:
         for number in range(1, 64):
             await plugin.register(f"example.com/r{number}")

@@ -13,7 +13,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from tarmac.agent.config.reading import BadConfig
+from tarmac.agent.config.configreader import BadConfig
 from tarmac.agent.devices.folder import FolderInUse, check_folder, prepare_folder
 from tarmac.http.grpc import GrpcError
 from tarmac.http.grpcserver import MAX_REQUEST

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tarmac.agent.dns.messages import (
+from tarmac.agent.dns.dnsmessages import (
     FORMAT_ERROR,
     MAX_RECORDS,
     SRV,
@@ -18,7 +18,7 @@ from tarmac.agent.dns.messages import (
     read_reply,
     write_answer,
 )
-from tarmac.agent.dns.names import MAX_POINTERS, MalformedPacket, name_of, read_name
+from tarmac.agent.dns.domainnames import MAX_POINTERS, MalformedPacket, name_of, read_name
 from tarmac.agent.dns.resolver import Resolver
 from tarmac.agent.dns.view import DnsView, EndpointRecord, NetworkAddress, PortRecord, ServiceRecord, SliceRecord
 

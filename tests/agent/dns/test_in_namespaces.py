@@ -11,13 +11,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from tarmac.agent.dns.nameserver import NameServer
 from tarmac.agent.dns.resolver import Resolver
-from tarmac.agent.dns.server import NameServer
 from tarmac.agent.dns.upstream import Upstream
 from tarmac.agent.dns.view import DnsView, InstanceRecord, NetworkAddress
+from tarmac.agent.metadata.metadatatokens import MetadataTokens
 from tarmac.agent.metadata.server import MetadataServer
 from tarmac.agent.metadata.service import MetadataService
-from tarmac.agent.metadata.tokens import MetadataTokens
 from tarmac.agent.routerservices import RouterServices
 from tarmac.api.networking.names import METADATA_ADDRESS, RESOLVERS
 from tarmac.api.schema import JsonObject

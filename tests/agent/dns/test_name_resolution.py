@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.agent.dns.messages import NO_SUCH_NAME, Query, Question, write_answer
-from tarmac.agent.dns.names import name_of
+from tarmac.agent.dns.dnsmessages import NO_SUCH_NAME, Query, Question, write_answer
+from tarmac.agent.dns.domainnames import name_of
 from tarmac.agent.dns.resolver import Resolver
 from tarmac.agent.dns.view import (
     DnsView,

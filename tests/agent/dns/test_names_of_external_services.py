@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.agent.dns.messages import NO_SUCH_NAME
+from tarmac.agent.dns.dnsmessages import NO_SUCH_NAME
 from tarmac.agent.dns.view import DnsView, ExternalRecord, InstanceRecord, NetworkAddress, PortRecord, ServiceRecord
 from tests.agent.dns.asking import Said
 from tests.agent.dns.test_name_resolution import answered, values

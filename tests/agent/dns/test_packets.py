@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarmac.agent.dns.messages import (
+from tarmac.agent.dns.dnsmessages import (
     BAD_VERSION,
     FORMAT_ERROR,
     NOT_IMPLEMENTED,
@@ -22,7 +22,7 @@ from tarmac.agent.dns.messages import (
     write_answer,
     write_query,
 )
-from tarmac.agent.dns.names import MalformedPacket, address_of, name_of, read_name, reverse_name, write_name
+from tarmac.agent.dns.domainnames import MalformedPacket, address_of, name_of, read_name, reverse_name, write_name
 from tests.agent.dns.asking import ask, made, read
 
 labels = st.text("abcdefghijklmnopqrstuvwxyz0123456789-_", min_size=1, max_size=63)

@@ -12,10 +12,10 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from pathlib import Path
 from typing import Any, Literal
 
+from tarmac.agent.config.agentconfig import settle
+from tarmac.agent.config.configreader import stated
 from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.kubelet import KubeletConfiguration
-from tarmac.agent.config.reading import stated
-from tarmac.agent.config.settings import settle
 from tarmac.api.conditions import condition_of
 from tarmac.api.egress.names import API_VERSION, LABEL_GATEWAY
 from tarmac.api.identities import controller_user

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from tarmac.agent.collection.containers import DeadContainers
-from tarmac.agent.collection.images import ImageCollector
+from tarmac.agent.collection.deadcontainers import DeadContainers
+from tarmac.agent.collection.unusedimages import ImageCollector
+from tarmac.agent.eviction.evictionmanager import EvictionManager
 from tarmac.agent.eviction.judgement import Judgement
-from tarmac.agent.eviction.manager import EvictionManager
 from tarmac.agent.eviction.signals import EvictionSignals, Reading
 from tarmac.client.events import InvolvedObject, Recorder
 from tarmac.decide.allocatable.thresholds import thresholds

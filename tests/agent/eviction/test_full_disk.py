@@ -10,13 +10,13 @@ from typing import Any, cast
 
 import pytest
 
-from tarmac.agent.collection.containers import DeadContainers
-from tarmac.agent.collection.images import ImageCollector
+from tarmac.agent.collection.deadcontainers import DeadContainers
+from tarmac.agent.collection.unusedimages import ImageCollector
+from tarmac.agent.eviction.evictionmanager import EvictionManager
 from tarmac.agent.eviction.judgement import Judgement
-from tarmac.agent.eviction.manager import EvictionManager
 from tarmac.agent.eviction.signals import EvictionSignals
 from tarmac.agent.stats.hostusage import MachineStats
-from tarmac.agent.stats.pods import PodStats
+from tarmac.agent.stats.podstats import PodStats
 from tarmac.api.schema import JsonObject
 from tarmac.client.events import InvolvedObject, Recorder
 from tarmac.decide.allocatable.thresholds import thresholds

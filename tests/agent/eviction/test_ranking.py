@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tarmac.agent.eviction.manager import is_limited, overdrawn, refusal
+from tarmac.agent.eviction.evictionmanager import is_limited, overdrawn, refusal
 from tarmac.agent.eviction.ranking import message, ranked
-from tarmac.agent.stats.pods import PodMetrics
+from tarmac.agent.stats.podstats import PodMetrics
 from tests.agent.stats.scene import Scene, asks, pod, volume
 
 MEMORY, DISK, PIDS = "memory.available", "nodefs.available", "pid.available"

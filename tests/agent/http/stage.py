@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tarmac.agent.http.api import NodeApi
-from tarmac.agent.http.host import Pods
+from tarmac.agent.http.apidependencies import Pods
 from tarmac.agent.http.machines.api import ConsoleServices
 from tarmac.agent.http.machines.recordings import Recordings
 from tarmac.agent.http.machines.sessions import MachineSessions

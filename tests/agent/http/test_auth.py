@@ -11,8 +11,8 @@ import msgspec
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from tarmac.agent.http.answers import HttpError
 from tarmac.agent.http.auth import ReviewAuthorizer, ReviewCacheTimes, attributes
+from tarmac.agent.http.kubeletanswers import HttpError
 from tarmac.api.identities import CERTIFICATE_NOT_BEFORE
 from tarmac.base.clock import ManualClock, parse_rfc3339
 from tarmac.base.randomness import Randomness

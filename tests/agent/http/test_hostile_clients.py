@@ -135,7 +135,7 @@ async def test_headers_that_inflate_do_not_hold_up_the_others(node: Stage) -> No
 
 
 async def test_streams_that_are_opened_and_reset_leave_nothing(node: Stage) -> None:
-    from tarmac.agent.http.forwarding.streams import SpdyForward
+    from tarmac.agent.http.forwarding.spdystreams import SpdyForward
 
     client = await SpdyClient.raw(node.listener.port, "/portForward/default/web", PORT_FORWARD_V1)
     for number in range(2000):

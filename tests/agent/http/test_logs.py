@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarmac.agent.http.logs import reading
-from tarmac.agent.http.logs.files import seek_tail
+from tarmac.agent.http.logs import logreader
 from tarmac.agent.http.logs.lines import Formatter
+from tarmac.agent.http.logs.logfiles import seek_tail
 from tarmac.agent.http.logs.options import LogOptions
 from tests.agent.http.stage import Stage
 from tests.support.loopwatch import loop_never_held
@@ -247,7 +247,7 @@ async def test_a_line_that_comes_while_the_tail_is_read_is_not_part_of_it(
             writing.write(line("four"))
         return found
 
-    monkeypatch.setattr(reading, "seek_tail", seek_and_grow)
+    monkeypatch.setattr(logreader, "seek_tail", seek_and_grow)
     assert await read(node, web, "tailLines=2") == "two\nthree\n"
 
 

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from tarmac.agent.http.answers import HttpError
+from tarmac.agent.http.kubeletanswers import HttpError
 from tarmac.agent.http.openstreams import MAX_UNANSWERED, REVIEW_INTERVAL, OpenStreams
 from tarmac.base.clock import ManualClock
 from tarmac.http.messages import Request, Response, StreamResponse, UpgradeResponse

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tarmac.agent.config.agentconfig import settle
+from tarmac.agent.config.configreader import stated
 from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.kubelet import KubeletConfiguration
-from tarmac.agent.config.reading import stated
-from tarmac.agent.config.settings import settle
 from tarmac.agent.egress.leases.addressconfig import write_key
 from tarmac.agent.egress.leases.exchange import PrivateKey
 from tarmac.agent.egress.nodefacts import private_key

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tarmac.agent.metadata.egress import PodEgress
+from tarmac.agent.metadata.egressmetadata import PodEgress
 from tarmac.api.egress.names import LABEL_NODE, NAMESPACE
 from tarmac.apps.control_plane import local_transport
 from tarmac.base.tasks import background

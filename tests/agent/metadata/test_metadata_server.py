@@ -7,9 +7,9 @@ import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+from tarmac.agent.metadata.metadatatokens import MetadataTokens
 from tarmac.agent.metadata.server import LIMITS, MetadataServer
 from tarmac.agent.metadata.service import MetadataService
-from tarmac.agent.metadata.tokens import MetadataTokens
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.metadata.egress import EgressFacts
+from tarmac.agent.metadata.egressmetadata import EgressFacts
+from tarmac.agent.metadata.metadatatokens import MetadataTokens
 from tarmac.agent.metadata.service import MetadataService
-from tarmac.agent.metadata.tokens import MetadataTokens
 from tarmac.api.compute.names import API_VERSION, LABEL_CITY_CODE, LABEL_WORKLOAD_NAME
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES

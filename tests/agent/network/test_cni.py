@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tarmac.agent.network.attaching import InterfaceAttacher, RulesNotApplied
-from tarmac.agent.network.cni.files import remove_files, write_files
+from tarmac.agent.network.cni.cnifiles import remove_files, write_files
 from tarmac.agent.network.cni.server import CniServer
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.agent.network.compiler.tunnels import instance_tunnels, keyless
+from tarmac.agent.network.compiler.instancetunnels import instance_tunnels, keyless
 from tarmac.agent.network.tunnels.means import TunnelMeans
 from tarmac.api.networking.network import IPAM, Encryption, Network, NetworkSpec
 from tarmac.api.networking.tunnelendpoint import TunnelEndpoint

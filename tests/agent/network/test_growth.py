@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from tarmac.agent.dns.messages import AAAA, ANY, PTR, SRV, A, Question
+from tarmac.agent.dns.dnsmessages import AAAA, ANY, PTR, SRV, A, Question
 from tarmac.agent.dns.resolver import MAX_RECORDS, Resolver
 from tarmac.agent.dns.view import (
     DnsView,

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.agent.network.attaching import InterfaceAttacher
-from tarmac.agent.network.cni.files import write_files
+from tarmac.agent.network.cni.cnifiles import write_files
 from tarmac.agent.network.cni.server import CniServer
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES

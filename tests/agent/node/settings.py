@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tarmac.agent.config.agentconfig import AgentConfig, settle
+from tarmac.agent.config.configreader import API_VERSION, KIND, StatedConfig, decode, stated
 from tarmac.agent.config.flags import Flags
-from tarmac.agent.config.reading import API_VERSION, KIND, StatedConfig, decode, stated
-from tarmac.agent.config.settings import AgentConfig, settle
-from tarmac.agent.node.host import HostFacts
+from tarmac.agent.node.hostfacts import HostFacts
 from tarmac.agent.sizing.reservations import stated_reservations
 from tarmac.base.cpuset import CPUSet
 from tarmac.decide.cpus.topology import Topology

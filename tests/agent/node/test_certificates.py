@@ -13,13 +13,18 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.config.reading import BadConfig
+from tarmac.agent.config.configreader import BadConfig
+from tarmac.agent.node.certificates.certificatefiles import PairFile, split_pair
+from tarmac.agent.node.certificates.certificaterequests import (
+    CLIENT_SIGNER,
+    CertificateRefused,
+    NodeCertificateSubject,
+    obtain,
+)
 from tarmac.agent.node.certificates.cryptoprocess import CryptoError, CryptoRequest, run_crypto
-from tarmac.agent.node.certificates.files import PairFile, split_pair
-from tarmac.agent.node.certificates.requests import CLIENT_SIGNER, CertificateRefused, NodeCertificateSubject, obtain
 from tarmac.agent.node.certificates.rotation import SPREAD, CertificateRotation
 from tarmac.agent.node.identity import NodeIdentity
-from tarmac.agent.node.serving import ServingCertificate
+from tarmac.agent.node.servingcertificate import ServingCertificate
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Forbidden
 from tarmac.apps.serverleases import Announcement
@@ -123,7 +128,7 @@ async def test_an_agent_that_is_killed_on_its_way_in_asks_with_the_same_key(
         if written:
             patched.setattr("tarmac.agent.node.identity._kubeconfig", killed)
         else:
-            patched.setattr("tarmac.agent.node.certificates.files.PairFile.write", killed)
+            patched.setattr("tarmac.agent.node.certificates.certificatefiles.PairFile.write", killed)
         with pytest.raises(KeyboardInterrupt):
             await joined(cluster, tmp_path)
     kept = tmp_path / "pki/bootstrap.key"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.cgroups.pods import KubePods
+from tarmac.agent.cgroups.podcgroups import KubePods
 from tarmac.agent.cgroups.v2 import V2
-from tarmac.agent.config.reading import BadConfig
+from tarmac.agent.config.configreader import BadConfig
 from tarmac.agent.node.enforcement import Enforcement, check_reserved_groups
 from tarmac.agent.node.sizes import NodeSizes
 from tarmac.base.clock import ManualClock

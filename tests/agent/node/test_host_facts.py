@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.agent.node.addresses import node_addresses, outgoing
-from tarmac.agent.node.host import capacity, machine
+from tarmac.agent.node.detectedaddresses import node_addresses, outgoing
+from tarmac.agent.node.hostfacts import capacity, machine
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from tarmac.agent.config.reading import BadConfig
+from tarmac.agent.config.configreader import BadConfig
 from tarmac.agent.node.networkmode import has_own_network
 from tarmac.base.clock import ManualClock
 from tarmac.client.client import Client

@@ -7,10 +7,10 @@ from typing import Any
 
 from tarmac.agent.model.devices import DeviceAmounts
 from tarmac.agent.model.gpus import GpuSandboxState
-from tarmac.agent.model.machines import MachineState
-from tarmac.agent.node.host import capacity
+from tarmac.agent.model.machinestate import MachineState
+from tarmac.agent.node.hostfacts import capacity
+from tarmac.agent.node.nodestatus import NodeStatusFacts, changes, node_status
 from tarmac.agent.node.sizes import NodeSizes
-from tarmac.agent.node.status import NodeStatusFacts, changes, node_status
 from tarmac.decide.allocatable.ledger import node_ledger, sized
 from tarmac.decide.allocatable.reservations import Reservations, Reserved
 from tarmac.runtimes.interface import Handler, Image, RuntimeStatus

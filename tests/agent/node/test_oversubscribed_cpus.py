@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.node.host import HostFacts, capacity, machine
+from tarmac.agent.node.hostfacts import HostFacts, capacity, machine
+from tarmac.agent.node.nodestatus import NodeStatusFacts, changes, node_status
 from tarmac.agent.node.oversubscription import oversubscription_event
 from tarmac.agent.node.reporter import NodeReporter, without_own_fields
 from tarmac.agent.node.sizes import NodeSizes
-from tarmac.agent.node.status import NodeStatusFacts, changes, node_status
 from tarmac.agent.sizing.reservations import stated_reservations
 from tarmac.base.clock import SystemClock
 from tarmac.cli.verbs.console import Console

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from tarmac import __version__
-from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.config.agentconfig import AgentConfig
 from tarmac.agent.node.lease import Heartbeat
+from tarmac.agent.node.nodestatus import NodeStatusFacts
 from tarmac.agent.node.reporter import NodeReporter
-from tarmac.agent.node.status import NodeStatusFacts
 from tarmac.client.client import Client
 from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from tarmac.agent.allocation.allocationsettings import AllocationSettings
 from tarmac.agent.allocation.allocator import Allocator
-from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.model.allotment import PodAllotment
-from tarmac.agent.model.interfaces import PodCgroups
-from tarmac.agent.model.qosclasses import PodClasses
-from tarmac.agent.model.settings import PodSettings
+from tarmac.agent.model.podclasses import PodClasses
+from tarmac.agent.model.poddependencies import PodCgroups
+from tarmac.agent.model.podsettings import PodSettings
 from tarmac.agent.pods.admission import AdmitCheck, ResizeCheck
 from tarmac.agent.pods.manager import PodManager, no_notes
 from tarmac.api.schema import JsonObject

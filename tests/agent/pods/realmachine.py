@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from tarmac.agent.allocation.allocationsettings import AllocationSettings
 from tarmac.agent.allocation.allocator import Allocator
-from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.model.allotment import PodAllotment
-from tarmac.agent.model.settings import PodSettings
+from tarmac.agent.model.podsettings import PodSettings
 from tarmac.agent.pods.manager import PodManager
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 
+from tarmac.agent.allocation.allocationsettings import AllocationSettings
 from tarmac.agent.allocation.allocator import Allocator
-from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.model.allotment import AllocationRefused, PodAllotment, Refusal
 from tarmac.agent.model.devices import ContainerDevices
 from tarmac.agent.model.pod import AgentPod

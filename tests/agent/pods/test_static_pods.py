@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from tarmac.agent.network.admission import unconnected
+from tarmac.agent.network.networkadmission import unconnected
 from tarmac.api.mirrorpods import MIRROR
 from tarmac.api.schema import JsonObject
 from tests.agent.pods.machine import IMAGE, Machine, play

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import cast
 
-from tarmac.agent.collection.images import ImageCollector
+from tarmac.agent.collection.unusedimages import ImageCollector
 from tarmac.agent.config.kubelet import KubeletConfiguration
 from tarmac.agent.pods.manager import RUNTIME_CLASSES
-from tarmac.agent.stats.pods import PodStats
+from tarmac.agent.stats.podstats import PodStats
 from tarmac.client.events import InvolvedObject, Recorder
 from tarmac.runtimes.fake import FakeProgram, FakeRuntime, RegistryImage
 from tarmac.runtimes.interface import NO_EXEC, Handler

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
+from tarmac.agent.allocation.allocationsettings import AllocationSettings
 from tarmac.agent.allocation.allocator import Allocator
-from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.cgroups.hierarchy import BlockIo, Hierarchy
 from tarmac.agent.config.kubelet import KubeletClassResources, OfferedClass, OfferedClassType
-from tarmac.agent.model.qosclasses import PodClasses
+from tarmac.agent.model.podclasses import PodClasses
+from tarmac.agent.qosclasses.classdiscovery import ClassDiscovery
 from tarmac.agent.qosclasses.classevents import ClassEvents
-from tarmac.agent.qosclasses.discovery import ClassDiscovery
 from tarmac.agent.qosclasses.keeper import ClassKeeper
 from tarmac.agent.qosclasses.kernel import KernelClasses
 from tarmac.agent.qosclasses.resctrl import Resctrl

@@ -14,7 +14,7 @@ import pytest
 
 from tarmac.agent.config.kubelet import KubeletClassResources, OfferedClass, OfferedClassType
 from tarmac.agent.qosclasses.blockiofile import BadClassFile, BlockioFile
-from tarmac.agent.qosclasses.discovery import ClassDiscovery
+from tarmac.agent.qosclasses.classdiscovery import ClassDiscovery
 from tarmac.agent.qosclasses.resctrl import Resctrl
 from tarmac.agent.qosclasses.runtimefiles import RuntimeFiles, peer, runtime_files
 from tarmac.decide.qosclasses.blockio import BlockioParameters

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from tarmac.agent.config.configreader import API_VERSION, KIND, BadConfig, decode
 from tarmac.agent.config.kubelet import OfferedClass
-from tarmac.agent.config.reading import API_VERSION, KIND, BadConfig, decode
 
 HEADER = {"apiVersion": API_VERSION, "kind": KIND}
 

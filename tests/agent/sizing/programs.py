@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tarmac.agent.sizing.configuration import API_VERSION, EXEC_VERSION, KIND
+from tarmac.agent.sizing.providerconfig import API_VERSION, EXEC_VERSION, KIND
 
 HEAD = {"kind": "SizingProviderResponse", "apiVersion": EXEC_VERSION}
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tarmac.agent.sizing.configuration import EXEC_VERSION
+from tarmac.agent.sizing.providerconfig import EXEC_VERSION
 from tarmac.agent.sizing.response import BadResponse, decode
 from tests.support.loopwatch import LIMIT
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tarmac.agent.config.reading import BadConfig
+from tarmac.agent.config.configreader import BadConfig
 from tarmac.agent.node.sizes import NodeSizes
 from tarmac.agent.sizing.periodic import PeriodicSizing
 from tarmac.agent.sizing.providers import ProviderFailed

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.config.reading import BadConfig
-from tarmac.agent.sizing.configuration import API_VERSION, EXEC_VERSION, KIND, SizingProvider, decode, read_config
+from tarmac.agent.config.configreader import BadConfig
+from tarmac.agent.sizing.providerconfig import API_VERSION, EXEC_VERSION, KIND, SizingProvider, decode, read_config
 
 HEAD = f"apiVersion: {API_VERSION}\nkind: {KIND}\n"
 GOOD: dict[str, Any] = {"name": "gke", "apiVersion": EXEC_VERSION}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.sizing.configuration import EXEC_VERSION
+from tarmac.agent.sizing.providerconfig import EXEC_VERSION
 from tarmac.agent.sizing.response import BadResponse, SizingResponse, decode, request
 from tarmac.decide.allocatable.reservations import Reserved
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.agent.config.reading import BadConfig
+from tarmac.agent.config.configreader import BadConfig
 from tarmac.agent.sizing.providers import ProviderFailed, SizingProviders
 from tarmac.base.clock import SystemClock
 from tarmac.decide.allocatable.reservations import Reserved

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.sources.tokens import PodTokens
+from tarmac.agent.sources.podtokens import PodTokens
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import ManualClock, rfc3339
 from tarmac.base.randomness import Randomness

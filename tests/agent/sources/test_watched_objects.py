@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from tarmac.agent.sources.apisources import ApiSources
 from tarmac.agent.sources.references import PodObjectReference, references
-from tarmac.agent.sources.sources import ApiSources
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
 from tarmac.apps.control_plane import local_transport

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from tarmac.agent.stats.pods import PodStats
+from tarmac.agent.stats.podstats import PodStats
 from tarmac.base.clock import ManualClock
 from tarmac.runtimes.interface import (
     ContainerState,

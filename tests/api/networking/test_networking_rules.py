@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.api.networking.validation.rules import MAX_ENTRIES
+from tarmac.api.networking.validation.trafficrules import MAX_ENTRIES
 from tarmac.api.schema import JsonObject
 from tests.api.checking import causes, errors_of, make
 

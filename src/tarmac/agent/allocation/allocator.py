@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Protocol
 
-from tarmac.agent.allocation.settings import AllocationSettings
+from tarmac.agent.allocation.allocationsettings import AllocationSettings
 from tarmac.agent.model.allotment import ContainerAllotment, PodAllotment, Refusal
-from tarmac.agent.model.limits import MAX_MEMORY, NONE, PERIOD, CgroupLimits, quota
+from tarmac.agent.model.cgrouplimits import MAX_MEMORY, NONE, PERIOD, CgroupLimits, quota
 from tarmac.agent.model.pod import AgentPod, is_sidecar
 from tarmac.api.kubernetes.core.pods.podresources import pod_amounts, qos_class
 from tarmac.api.schema import JsonObject

@@ -31,7 +31,7 @@ from tarmac.agent.cgroups.hierarchy import (
     processes,
     rmdir_tree,
 )
-from tarmac.agent.model.limits import NONE, CgroupLimits
+from tarmac.agent.model.cgrouplimits import NONE, CgroupLimits
 from tarmac.base.cpuset import CPUSet
 
 _MADE_IN: Final = ("cpu", "cpuacct", "cpuset", "memory", "pids", "hugetlb", "blkio", "freezer", "devices")

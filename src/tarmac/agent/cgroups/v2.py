@@ -22,7 +22,7 @@ from tarmac.agent.cgroups.hierarchy import (
     processes,
     rmdir_tree,
 )
-from tarmac.agent.model.limits import NONE, CgroupLimits
+from tarmac.agent.model.cgrouplimits import NONE, CgroupLimits
 from tarmac.base.cpuset import CPUSet
 from tarmac.decide.allocatable.weights import MAX_SHARES
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
+from tarmac.agent.config.agentconfig import AgentConfig
 from tarmac.agent.config.evictions import hard_evictions
 from tarmac.agent.config.kubelet import Bytes, Seconds
-from tarmac.agent.config.settings import AgentConfig
 from tarmac.api.schema import JsonObject
 from tarmac.base.duration import format_duration
 from tarmac.base.gates import merge_gates

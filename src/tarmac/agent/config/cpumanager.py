@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tarmac.agent.config.reading import BadConfig, StatedConfig
+from tarmac.agent.config.configreader import BadConfig, StatedConfig
 from tarmac.decide.allocatable.reservations import Reservations
 from tarmac.decide.cpus.pools import reserved_count
 

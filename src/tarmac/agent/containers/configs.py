@@ -15,7 +15,7 @@ from tarmac.agent.environment.hosts import hosts_file, write_hosts_file
 from tarmac.agent.environment.variables import PodEnvironment, environment, with_devices
 from tarmac.agent.model.allotment import ContainerAllotment
 from tarmac.agent.model.pod import AgentPod
-from tarmac.agent.model.settings import PodSettings
+from tarmac.agent.model.podsettings import PodSettings
 from tarmac.api.schema import JsonObject
 from tarmac.runtimes.interface import ContainerConfig, Image, Mount
 from tarmac.volumes.interface import MountedVolume, ObjectSources, Volumes

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tarmac.agent.model.interfaces import Connector
 from tarmac.agent.model.pod import AgentPod
+from tarmac.agent.model.poddependencies import Connector
 from tarmac.agent.probes.http import get, request_of
 from tarmac.agent.probes.outcome import ProbeFault
 from tarmac.api.schema import JsonObject

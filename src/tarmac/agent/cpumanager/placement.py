@@ -19,7 +19,7 @@ from collections.abc import Callable, Generator, Set
 from contextlib import contextmanager
 
 from tarmac.agent.cgroups.hierarchy import CgroupError, Hierarchy
-from tarmac.agent.cgroups.pods import KubePods
+from tarmac.agent.cgroups.podcgroups import KubePods
 from tarmac.agent.cpumanager.manager import CPUManager
 from tarmac.base.clock import Clock
 from tarmac.base.cpuset import CPUSet

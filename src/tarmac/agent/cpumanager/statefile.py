@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from tarmac.agent.config.reading import BadConfig
+from tarmac.agent.config.configreader import BadConfig
 from tarmac.base.cpuset import CPUSet
 from tarmac.base.statefiles import read_state, replace_state
 

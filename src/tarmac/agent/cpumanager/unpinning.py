@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from tarmac.agent.cgroups.hierarchy import CgroupError, Hierarchy
-from tarmac.agent.cgroups.pods import KubePods
+from tarmac.agent.cgroups.podcgroups import KubePods
 from tarmac.agent.cpumanager.statefile import StateFile
 from tarmac.base.clock import Clock
 from tarmac.base.cpuset import CPUSet

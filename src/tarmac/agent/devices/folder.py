@@ -12,7 +12,7 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from tarmac.agent.config.reading import BadConfig
+from tarmac.agent.config.configreader import BadConfig
 from tarmac.agent.devices.socketname import SOCKET
 from tarmac.base.log import log
 

@@ -17,7 +17,7 @@ from ipaddress import ip_address
 from itertools import chain, islice, takewhile
 from typing import Final
 
-from tarmac.agent.dns.messages import (
+from tarmac.agent.dns.dnsmessages import (
     AAAA,
     ANY,
     CNAME,
@@ -34,7 +34,7 @@ from tarmac.agent.dns.messages import (
     service_record,
     start_record,
 )
-from tarmac.agent.dns.names import MalformedPacket, Name, address_of, name_of
+from tarmac.agent.dns.domainnames import MalformedPacket, Name, address_of, name_of
 from tarmac.agent.dns.view import (
     EXTERNAL,
     DnsView,

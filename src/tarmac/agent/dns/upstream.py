@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from tarmac.agent.dns.messages import (
+from tarmac.agent.dns.dnsmessages import (
     MAX_TCP,
     NO_ERROR,
     NO_SUCH_NAME,
@@ -24,7 +24,7 @@ from tarmac.agent.dns.messages import (
     read_reply,
     write_query,
 )
-from tarmac.agent.dns.names import MalformedPacket
+from tarmac.agent.dns.domainnames import MalformedPacket
 from tarmac.base.clock import Clock
 from tarmac.base.randomness import Randomness
 

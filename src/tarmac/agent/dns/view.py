@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final, NamedTuple
 
-from tarmac.agent.dns.names import Name
+from tarmac.agent.dns.domainnames import Name
 
 EXTERNAL: Final = "external-services"
 """The label that contains ExternalServices."""

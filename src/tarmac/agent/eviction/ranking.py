@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from tarmac.agent.stats.pods import PodMetrics
+from tarmac.agent.stats.podstats import PodMetrics
 from tarmac.api.kubernetes.core.pods.podresources import pod_amounts
 from tarmac.api.schema import JsonObject
 from tarmac.decide.allocatable.reservations import STORAGE

@@ -18,13 +18,13 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from tarmac.agent.http import commands, ports
-from tarmac.agent.http.answers import METRICS, HttpError, document, refusal, text
+from tarmac.agent.http import execstreams, podports
+from tarmac.agent.http.apidependencies import Connect, NodeMetrics, Pods
 from tarmac.agent.http.auth import RequestAuthorizer
-from tarmac.agent.http.host import Connect, NodeMetrics, Pods
 from tarmac.agent.http.idle import until_idle
+from tarmac.agent.http.kubeletanswers import METRICS, HttpError, document, refusal, text
+from tarmac.agent.http.logs.logreader import LogReader
 from tarmac.agent.http.logs.options import LogOptions
-from tarmac.agent.http.logs.reading import LogReader
 from tarmac.agent.http.machines.api import PLACES, ConsoleServices, MachineApi, is_machine
 from tarmac.agent.http.machines.sessions import visitor_headers
 from tarmac.agent.http.openstreams import OpenStreams
@@ -163,15 +163,15 @@ class NodeApi:
             return True
 
     async def _exec(self, request: Request, rest: list[str]) -> Answer:
-        options = commands.read_options(request.params())
+        options = execstreams.read_options(request.params())
         command = request.params().get("command")
         if not command:
             raise HttpError(400, "you must specify at least 1 command")
         _, identity, _ = self._container(rest)
-        return await commands.stream(request, lambda: self._runtime.exec_stream(identity, command, options), options)
+        return await execstreams.stream(request, lambda: self._runtime.exec_stream(identity, command, options), options)
 
     async def _attach(self, request: Request, rest: list[str]) -> Answer:
-        asked = commands.read_options(request.params())
+        asked = execstreams.read_options(request.params())
         pod, identity, name = self._container(rest)
         spec = next(each for each in _containers(pod) if each["name"] == name)
         # The terminal of a running process is fixed by its spec.
@@ -179,7 +179,7 @@ class NodeApi:
         options = StreamOptions(asked.stdin, asked.stdout, asked.stderr and not tty, tty)
         if is_machine(pod):
             return await self._machines.attach(request, pod, identity, options)
-        return await commands.stream(request, lambda: self._runtime.attach_stream(identity, options), options)
+        return await execstreams.stream(request, lambda: self._runtime.attach_stream(identity, options), options)
 
     async def _run(self, request: Request, rest: list[str]) -> Answer:
         if request.method != "POST":
@@ -195,7 +195,7 @@ class NodeApi:
         return Response(200, result.stdout + result.stderr)
 
     async def _port_forward(self, request: Request, rest: list[str]) -> Answer:
-        return ports.forward(request, self._dialler(self._pod(*rest)))
+        return podports.forward(request, self._dialler(self._pod(*rest)))
 
     async def _own(self, request: Request, rest: list[str]) -> Answer:
         """Serve the paths that kubelets do not have."""
@@ -218,13 +218,13 @@ class NodeApi:
         port = port_number(about[3]) if len(about) == 4 else None
         if port is None:
             raise HttpError(404, "404 page not found")
-        return await ports.connect(request, self._dialler(self._pod(*about[:3])), port)
+        return await podports.connect(request, self._dialler(self._pod(*about[:3])), port)
 
-    def _dialler(self, pod: JsonObject) -> ports.Dial:
+    def _dialler(self, pod: JsonObject) -> podports.Dial:
         address = pod.get("status", {}).get("podIP")
         if not address:
             raise HttpError(500, f"pod {pod['metadata']['name']} has no address")
-        return lambda port: self._connect(pod, address, port, ports.DIAL_TIMEOUT)
+        return lambda port: self._connect(pod, address, port, podports.DIAL_TIMEOUT)
 
     def _pod(self, namespace: str = "", name: str = "", uid: str | None = None) -> JsonObject:
         pod = self._pods.find(namespace, name, uid)

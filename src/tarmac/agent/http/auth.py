@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from tarmac.agent.http.answers import HttpError
+from tarmac.agent.http.kubeletanswers import HttpError
 from tarmac.api.identities import CERTIFICATE_NOT_BEFORE
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from tarmac.agent.http.answers import HttpError
 from tarmac.agent.http.auth import RequestAuthorizer, attributes
+from tarmac.agent.http.kubeletanswers import HttpError
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.base.tasks import Tasks

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from tarmac.agent.egress.compiling import Interfaces, NoOutsideInterface, outside_of
 from tarmac.agent.ingress.servicefacts import IngressService, Place, holder_key, pool_ranges, references, slice_key
 from tarmac.agent.ingress.tunnelends import TunnelEnds, tunnel_ends
-from tarmac.agent.network.compiler.state import is_address
+from tarmac.agent.network.compiler.networkstate import is_address
 from tarmac.api.ingress.addresspool import AddressPool, announcement
 from tarmac.api.ingress.publicaddress import PublicAddress
 from tarmac.api.networking.names import ANNOTATION_NETWORK

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
-from tarmac.agent.network.compiler.state import is_address
+from tarmac.agent.network.compiler.networkstate import is_address
 from tarmac.api.networking.tunnelendpoint import TunnelEndpoint
 from tarmac.datapath.egress import EncryptedPeer
 from tarmac.datapath.ingress import MAX_NODES

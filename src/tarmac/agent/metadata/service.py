@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import msgspec
 
-from tarmac.agent.metadata.egress import EgressFacts
-from tarmac.agent.metadata.tokens import MAX_TTL, MetadataTokens
+from tarmac.agent.metadata.egressmetadata import EgressFacts
+from tarmac.agent.metadata.metadatatokens import MAX_TTL, MetadataTokens
 from tarmac.api.compute.names import API_VERSION, LABEL_CITY_CODE, LABEL_WORKLOAD_NAME
 from tarmac.api.networking.interfaces import AttachedInterface, decode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from tarmac.agent.model.cgrouplimits import PERIOD, CgroupLimits
 from tarmac.agent.model.devices import NO_DEVICES, ContainerDevices
-from tarmac.agent.model.limits import PERIOD, CgroupLimits
 from tarmac.runtimes.interface import Resources
 
 SHARED_CPUS: Final = ""

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tarmac.agent.cgroups.hierarchy import CgroupError, Hierarchy
-from tarmac.agent.cgroups.pods import KubePods
+from tarmac.agent.cgroups.podcgroups import KubePods
+from tarmac.agent.config.configreader import BadConfig
 from tarmac.agent.config.kubelet import KubeletConfiguration
-from tarmac.agent.config.reading import BadConfig
-from tarmac.agent.model.limits import CgroupLimits
+from tarmac.agent.model.cgrouplimits import CgroupLimits
 from tarmac.agent.node.sizes import NodeSizes
 from tarmac.base.clock import Clock
 from tarmac.base.log import log

@@ -16,12 +16,17 @@ from typing import Any
 import msgspec
 
 from tarmac import __version__
-from tarmac.agent.config.reading import BadConfig
-from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.config.agentconfig import AgentConfig
+from tarmac.agent.config.configreader import BadConfig
 from tarmac.agent.node.certificates.authorities import NodeAuthorities
+from tarmac.agent.node.certificates.certificatefiles import PairFile, split_pair, write_private
+from tarmac.agent.node.certificates.certificaterequests import (
+    CLIENT_SIGNER,
+    CertificateRefused,
+    NodeCertificateSubject,
+    obtain,
+)
 from tarmac.agent.node.certificates.cryptoprocess import CryptoError
-from tarmac.agent.node.certificates.files import PairFile, split_pair, write_private
-from tarmac.agent.node.certificates.requests import CLIENT_SIGNER, CertificateRefused, NodeCertificateSubject, obtain
 from tarmac.agent.node.certificates.rotation import CertificateRotation, usable_until
 from tarmac.agent.node.rotatingtransport import RotatingTransport
 from tarmac.base.clock import Clock

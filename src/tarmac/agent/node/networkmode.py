@@ -11,8 +11,8 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from tarmac.agent.config.reading import BadConfig
-from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.config.agentconfig import AgentConfig
+from tarmac.agent.config.configreader import BadConfig
 from tarmac.api.status import ApiError
 from tarmac.base.log import log
 from tarmac.base.statefiles import read_state, replace_state

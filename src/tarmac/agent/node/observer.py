@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
-from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.config.agentconfig import AgentConfig
 from tarmac.agent.model.gpus import GpuSandboxState
-from tarmac.agent.model.machines import MachineState
-from tarmac.agent.model.tunnels import TunnelState
-from tarmac.agent.node.addresses import node_addresses
-from tarmac.agent.node.host import HostFacts, capacity
+from tarmac.agent.model.machinestate import MachineState
+from tarmac.agent.model.tunnelstate import TunnelState
+from tarmac.agent.node.detectedaddresses import node_addresses
+from tarmac.agent.node.hostfacts import HostFacts, capacity
+from tarmac.agent.node.nodestatus import NodeStatusFacts
 from tarmac.agent.node.runtimehealth import RuntimeHealth
 from tarmac.agent.node.sizes import NodeSizes
-from tarmac.agent.node.status import NodeStatusFacts
 from tarmac.api.kubernetes.core.nodedevices import NodeDevices
 from tarmac.api.schema import JsonObject
 from tarmac.decide.amounts import Amounts

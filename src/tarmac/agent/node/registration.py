@@ -8,7 +8,7 @@ one that the server creates when a bootstrap token is exchanged for a certificat
 from __future__ import annotations
 
 from tarmac import __version__
-from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.config.agentconfig import AgentConfig
 from tarmac.api.identities import TOKEN_OF_NODE, VERSION
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists, ApiError, Forbidden, NotFound

@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
-from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.config.agentconfig import AgentConfig
 from tarmac.agent.node.nodehub import NodeHub
+from tarmac.agent.node.nodestatus import NodeStatusFacts, changes, node_status
 from tarmac.agent.node.registration import node_object, register
-from tarmac.agent.node.status import NodeStatusFacts, changes, node_status
 from tarmac.api.kubernetes.core.nodeclasses import FIELDS, RESOURCES_ANNOTATION
 from tarmac.api.kubernetes.core.nodedevices import ANNOTATION_DEVICES, NodeDevices
 from tarmac.api.schema import JsonObject

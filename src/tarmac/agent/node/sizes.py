@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tarmac.agent.config.reading import BadConfig
+from tarmac.agent.config.configreader import BadConfig
 from tarmac.agent.model.devices import NO_AMOUNTS, DeviceAmounts
 from tarmac.api.kubernetes.core.nodeclasses import NOTHING, OfferedClasses
 from tarmac.decide.allocatable.accounts import NodeLedger, NodeSize, PodEntry

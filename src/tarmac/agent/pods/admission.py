@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from tarmac.agent.allocation.allocator import Allocator
 from tarmac.agent.environment.variables import ConfigMissing
 from tarmac.agent.model.allotment import Postponed, Refusal
-from tarmac.agent.model.interfaces import Handlers
 from tarmac.agent.model.pod import AgentPod
-from tarmac.agent.model.settings import PodSettings
+from tarmac.agent.model.poddependencies import Handlers
+from tarmac.agent.model.podsettings import PodSettings
 from tarmac.agent.pods.predicates import handler_refusal, memory_postponed, postponed, refusal
 from tarmac.api.kubernetes.runtimeclasses import MACHINE_CLASS
 from tarmac.api.schema import JsonObject

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from tarmac.agent.allocation.allocator import Allocator
 from tarmac.agent.containers.configs import ContainerConfigs
 from tarmac.agent.containers.hooks import Hooks
-from tarmac.agent.containers.images import ImagePuller
+from tarmac.agent.containers.imagepulls import ImagePuller
 from tarmac.agent.containers.paths import PodPaths
 from tarmac.agent.environment.variables import PodEnvironment
-from tarmac.agent.model.interfaces import PodCgroups
 from tarmac.agent.model.pod import AgentPod
-from tarmac.agent.model.qosclasses import PodClasses
-from tarmac.agent.model.settings import PodSettings
+from tarmac.agent.model.podclasses import PodClasses
+from tarmac.agent.model.poddependencies import PodCgroups
+from tarmac.agent.model.podsettings import PodSettings
 from tarmac.agent.pods.checkpoints import PodCheckpoints
 from tarmac.agent.probes.checks import Checks
 from tarmac.agent.status.podstatus import in_order

@@ -15,7 +15,7 @@ from tarmac.agent.cgroups.hierarchy import CgroupError
 from tarmac.agent.containers.configs import ContainerToMake
 from tarmac.agent.containers.hooks import HookFailed
 from tarmac.agent.containers.identity import without_ids
-from tarmac.agent.containers.images import ImageUnavailable, Pulling
+from tarmac.agent.containers.imagepulls import ImageUnavailable, Pulling
 from tarmac.agent.containers.sandboxes import sandbox_config
 from tarmac.agent.containers.security import SecurityRefused
 from tarmac.agent.environment.hosts import HostnameTooLong
@@ -24,7 +24,7 @@ from tarmac.agent.environment.variables import ConfigMissing
 from tarmac.agent.model.allotment import AllocationRefused
 from tarmac.agent.model.backoff import BackOffs
 from tarmac.agent.model.pod import AgentPod
-from tarmac.agent.model.qosclasses import Classes, ClassRequest, RunningContainer
+from tarmac.agent.model.podclasses import Classes, ClassRequest, RunningContainer
 from tarmac.agent.model.runtimestate import PodRuntimeState
 from tarmac.agent.pods.dependencies import PodDependencies
 from tarmac.agent.pods.podactions import MakeSandbox, Resize, Start

@@ -11,11 +11,11 @@ import asyncio
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tarmac.agent.containers.messages import termination_message
 from tarmac.agent.containers.notes import TERMINATION_PATH, TERMINATION_POLICY
 from tarmac.agent.containers.paths import PodPaths
+from tarmac.agent.containers.terminationmessages import termination_message
 from tarmac.agent.model.runtimestate import PodRuntimeState
-from tarmac.agent.status.containers import LOST_REASON
+from tarmac.agent.status.containerstatuses import LOST_REASON
 from tarmac.runtimes.interface import Runtime, RuntimeContainer, RuntimeObjectNotFound, RuntimeSandbox
 
 _UNKNOWN_CODE = 255

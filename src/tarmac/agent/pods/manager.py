@@ -17,14 +17,14 @@ from tarmac.agent.allocation.allocator import Allocator
 from tarmac.agent.allocation.promises import Resizes
 from tarmac.agent.containers.configs import ContainerConfigs
 from tarmac.agent.containers.hooks import Hooks
-from tarmac.agent.containers.images import ImagePuller
+from tarmac.agent.containers.imagepulls import ImagePuller
 from tarmac.agent.containers.paths import PodPaths
 from tarmac.agent.containers.repositories import RepositoryAccess
-from tarmac.agent.model.interfaces import Connector, Handlers, PodCgroups
 from tarmac.agent.model.pod import AgentPod
+from tarmac.agent.model.podclasses import PodClasses, Unclassed
+from tarmac.agent.model.poddependencies import Connector, Handlers, PodCgroups
 from tarmac.agent.model.podhub import PodHub
-from tarmac.agent.model.qosclasses import PodClasses, Unclassed
-from tarmac.agent.model.settings import PodSettings
+from tarmac.agent.model.podsettings import PodSettings
 from tarmac.agent.model.waits import within
 from tarmac.agent.pods.admission import AdmitCheck, PodAdmission, ResizeCheck
 from tarmac.agent.pods.checkpoints import PodCheckpoints

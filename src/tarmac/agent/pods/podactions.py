@@ -21,7 +21,7 @@ from tarmac.agent.containers.identity import container_hash
 from tarmac.agent.containers.notes import HASH
 from tarmac.agent.model.backoff import BackOffs
 from tarmac.agent.model.pod import AgentPod, is_sidecar, restarts_after, restarts_on_failure
-from tarmac.agent.model.qosclasses import Classes
+from tarmac.agent.model.podclasses import Classes
 from tarmac.agent.model.runtimestate import PodRuntimeState
 from tarmac.api.schema import JsonObject
 from tarmac.base.duration import format_duration

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from tarmac.agent.allocation.promises import Fits, PodPromises, Resizes, reported_resources
 from tarmac.agent.model.backoff import BackOffs
 from tarmac.agent.model.pod import AgentPod
-from tarmac.agent.model.qosclasses import NO_CLASSES
+from tarmac.agent.model.podclasses import NO_CLASSES
 from tarmac.agent.model.runtimestate import PodRuntimeState
 from tarmac.agent.model.waits import Alarm
 from tarmac.agent.pods.dependencies import PodDependencies
@@ -26,7 +26,7 @@ from tarmac.agent.pods.inspection import PodInspector, StepResult
 from tarmac.agent.pods.podactions import Kill, MakeSandbox, PodActions, Resize, Situation, Start, StopSandbox, decide
 from tarmac.agent.pods.termination import Terminator
 from tarmac.agent.probes.prober import Prober
-from tarmac.agent.status.conditions import OURS
+from tarmac.agent.status.podconditions import OURS
 from tarmac.agent.status.podstatus import in_order, pod_status, rejected_status
 from tarmac.agent.status.statusinputs import TOO_LONG, PodTermination, StatusFacts
 from tarmac.api.kubernetes.core.pods.phases import TERMINAL

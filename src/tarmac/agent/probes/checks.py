@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from tarmac.agent.environment.expansion import expand
-from tarmac.agent.model.interfaces import Connector
 from tarmac.agent.model.pod import AgentPod
+from tarmac.agent.model.poddependencies import Connector
 from tarmac.agent.probes.dialing import dial, join, port_of, wording
 from tarmac.agent.probes.http import MAX_BODY, probe_http
 from tarmac.agent.probes.outcome import SUCCESS, ProbeFault, ProbeResult, failure

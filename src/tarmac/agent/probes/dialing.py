@@ -9,7 +9,7 @@ import socket
 import ssl
 from collections.abc import Callable
 
-from tarmac.agent.model.interfaces import Connector
+from tarmac.agent.model.poddependencies import Connector
 from tarmac.api.schema import JsonObject
 from tarmac.base.digits import port_number
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from urllib.parse import urljoin, urlsplit
 
-from tarmac.agent.model.interfaces import Connector
+from tarmac.agent.model.poddependencies import Connector
 from tarmac.agent.probes.dialing import attach, dial, join, port_of, wording
 from tarmac.agent.probes.outcome import SUCCESS, ProbeFault, ProbeResult, failure
 from tarmac.api.schema import JsonObject

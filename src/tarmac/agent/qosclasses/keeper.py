@@ -18,10 +18,10 @@ from typing import Final
 from tarmac.agent.cgroups.hierarchy import CgroupError
 from tarmac.agent.model.allotment import PodAllotment
 from tarmac.agent.model.pod import AgentPod
-from tarmac.agent.model.qosclasses import NO_CLASSES, Classes, ClassesInEffect, ClassRequest, RunningContainer
+from tarmac.agent.model.podclasses import NO_CLASSES, Classes, ClassesInEffect, ClassRequest, RunningContainer
 from tarmac.agent.model.runtimestate import PodRuntimeState
+from tarmac.agent.qosclasses.classdiscovery import ClassDiscovery
 from tarmac.agent.qosclasses.classevents import ClassEvents
-from tarmac.agent.qosclasses.discovery import ClassDiscovery
 from tarmac.agent.qosclasses.kernel import KernelClasses
 from tarmac.agent.qosclasses.placements import ClassGroup, Placements
 from tarmac.api.kubernetes.core.pods.podclasses import (
@@ -324,7 +324,7 @@ def _instead(key: str) -> str:
 
 
 def unified(parameters: BlockioParameters) -> dict[str, str]:
-    """Return files and their content. There is room for one disk: `discovery` offers no class that has more."""
+    """Return files and their content. There is room for one disk: `classdiscovery` offers no class that has more."""
     found: dict[str, str] = {}
     for disk in {disk: None for rates in parameters.throttles.values() for disk in rates}:
         found["io.max"] = io_max_line(disk, parameters.throttles)

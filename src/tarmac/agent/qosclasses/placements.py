@@ -10,7 +10,7 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
 from tarmac.agent.cgroups.hierarchy import CgroupError
-from tarmac.agent.qosclasses.discovery import ClassDiscovery
+from tarmac.agent.qosclasses.classdiscovery import ClassDiscovery
 from tarmac.agent.qosclasses.kernel import KernelClasses
 from tarmac.api.kubernetes.core.pods.podclasses import BLOCKIO
 from tarmac.base.log import log

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from tarmac.agent.model.allotment import PodAllotment, Postponed, Refusal
 from tarmac.agent.model.pod import AgentPod
-from tarmac.agent.qosclasses.discovery import ClassDiscovery
+from tarmac.agent.qosclasses.classdiscovery import ClassDiscovery
 from tarmac.api.kubernetes.core.pods.podclasses import (
     asks_for_classes,
     container_classes,

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tarmac.agent.config.reading import BadConfig, StatedConfig
-from tarmac.agent.sizing.configuration import FLAG, SizingProvider, SizingProviderConfig, read_config
+from tarmac.agent.config.configreader import BadConfig, StatedConfig
 from tarmac.agent.sizing.execution import ProgramExit, ProgramLimits, ProgramNotEnded, execute
+from tarmac.agent.sizing.providerconfig import FLAG, SizingProvider, SizingProviderConfig, read_config
 from tarmac.agent.sizing.response import BadResponse, SizingResponse, decode, request
 from tarmac.agent.sizing.trust import Untrusted, trusted, trusted_program
 from tarmac.agent.stats.summary import Sample

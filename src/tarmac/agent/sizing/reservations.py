@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from tarmac.agent.config.configreader import BadConfig, StatedConfig
 from tarmac.agent.config.cpumanager import check_cpus
 from tarmac.agent.config.evictions import hard_evictions
 from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.kubelet import KubeletConfiguration
-from tarmac.agent.config.reading import BadConfig, StatedConfig
 from tarmac.agent.sizing.providers import SizingProviders
 from tarmac.agent.sizing.response import SizingResponse
 from tarmac.agent.stats.topology import online

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tarmac.agent.sizing.configuration import quoted
+from tarmac.agent.sizing.providerconfig import quoted
 from tarmac.api.status import TooLarge
 from tarmac.decide.allocatable.reservations import Reserved, reserved_amounts
 

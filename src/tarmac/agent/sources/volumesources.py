@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-from tarmac.agent.sources.sources import ApiSources
+from tarmac.agent.sources.apisources import ApiSources
 from tarmac.api.schema import JsonObject
 from tarmac.volumes.interface import SourceUnavailable
 

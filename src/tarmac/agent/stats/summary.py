@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tarmac.agent.stats.hostusage import FileSystem, MachineStats, file_system
-from tarmac.agent.stats.pods import ContainerMetrics, Measured, PodMetrics, PodStats
+from tarmac.agent.stats.podstats import ContainerMetrics, Measured, PodMetrics, PodStats
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock, rfc3339
 from tarmac.base.metrics import labels_text

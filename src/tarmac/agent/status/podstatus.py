@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from tarmac.agent.model.pod import AgentPod
-from tarmac.agent.status.conditions import OURS, pod_conditions, with_times
-from tarmac.agent.status.containers import container_statuses, lost_at_the_end
+from tarmac.agent.status.containerstatuses import container_statuses, lost_at_the_end
 from tarmac.agent.status.phase import phase
+from tarmac.agent.status.podconditions import OURS, pod_conditions, with_times
 from tarmac.agent.status.statusinputs import StatusFacts
 from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.kubernetes.core.pods.podresources import qos_class

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tarmac.agent.model.pod import AgentPod
-from tarmac.agent.model.qosclasses import NO_CLASSES, ClassesInEffect
+from tarmac.agent.model.podclasses import NO_CLASSES, ClassesInEffect
 from tarmac.agent.model.runtimestate import PodRuntimeState
 from tarmac.api.schema import JsonObject
 

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from tarmac.agent.model.pod import AgentPod
-from tarmac.agent.status.conditions import OURS
+from tarmac.agent.status.podconditions import OURS
 from tarmac.api.kubernetes.core.nodeclasses import CLASSES_ANNOTATION
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, Conflict, NotFound, TooManyRequests

@@ -11,7 +11,7 @@ from tarmac.api.compute.lookup import Lookup, find_image, find_type
 from tarmac.api.compute.machineimage import LocalMachineImage, MachineImage
 from tarmac.api.compute.shorthand import follow_changed, normalise_instance, normalise_template, upper_cities
 from tarmac.api.compute.validation.context import Context, Stored
-from tarmac.api.compute.validation.images import means_latest
+from tarmac.api.compute.validation.imagereferences import means_latest
 from tarmac.api.compute.validation.instancetypes import check_instance_type
 from tarmac.api.compute.validation.machineimages import check_local_machine_image, check_machine_image
 from tarmac.api.compute.validation.machines import machine_warnings

@@ -15,7 +15,10 @@ import msgspec
 
 from tarmac.api.decode import strictness
 from tarmac.api.decode.findings import add_mismatches, go_kind, go_text, locate, show
-from tarmac.api.decode.headers import (
+from tarmac.api.decode.jsontext import Malformed, Written, parse_json
+from tarmac.api.decode.media import PROTOBUF, YAML, body_type
+from tarmac.api.decode.rules import BodyWalk, Mismatch, TooManyItems, compile_rule
+from tarmac.api.decode.typemeta import (
     UndecodableBody,
     check_header,
     check_own_kind,
@@ -27,9 +30,6 @@ from tarmac.api.decode.headers import (
     stated_name,
     unrecognized,
 )
-from tarmac.api.decode.jsontext import Malformed, Written, parse_json
-from tarmac.api.decode.media import PROTOBUF, YAML, body_type
-from tarmac.api.decode.rules import BodyWalk, Mismatch, TooManyItems, compile_rule
 from tarmac.api.resource import Resource
 from tarmac.api.schema import Json, JsonObject, Schema
 from tarmac.api.status import BadRequest, Invalid, invalid

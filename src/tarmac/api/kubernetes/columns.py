@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from tarmac.api.checks import mapping, objects
-from tarmac.api.kubernetes.apps import columns as apps
+from tarmac.api.kubernetes.apps import appscolumns as apps
 from tarmac.api.kubernetes.cells import AGE, NAME, NONE, UNSET, cell, field
-from tarmac.api.kubernetes.core import columns as core
-from tarmac.api.kubernetes.devices import columns as devices
-from tarmac.api.kubernetes.flowcontrol import columns as flowcontrol
-from tarmac.api.kubernetes.networking import columns as networking
+from tarmac.api.kubernetes.core import corecolumns as core
+from tarmac.api.kubernetes.devices import devicecolumns as devices
+from tarmac.api.kubernetes.flowcontrol import flowcontrolcolumns as flowcontrol
+from tarmac.api.kubernetes.networking import networkingcolumns as networking
 from tarmac.api.kubernetes.resourcenames import ZERO, quantity
-from tarmac.api.kubernetes.storage import columns as storage
+from tarmac.api.kubernetes.storage import storagecolumns as storage
 from tarmac.api.resource import Column
 from tarmac.api.schema import JsonObject
 from tarmac.base.duration import human_duration

@@ -11,7 +11,6 @@ from tarmac.api.kubernetes.autoscaling import autoscalers, firstversion
 from tarmac.api.kubernetes.batch import cronjobs, jobs
 from tarmac.api.kubernetes.changes import keep
 from tarmac.api.kubernetes.core import (
-    claims,
     data,
     endpoints,
     events,
@@ -21,10 +20,11 @@ from tarmac.api.kubernetes.core import (
     persistentvolumes,
     quotas,
     serviceaccounts,
+    volumeclaims,
 )
 from tarmac.api.kubernetes.core.pods import strategy as pods
 from tarmac.api.kubernetes.core.services import strategy as services
-from tarmac.api.kubernetes.devices import claims as resourceclaims
+from tarmac.api.kubernetes.devices import resourceclaims as resourceclaims
 from tarmac.api.kubernetes.devices import slices
 from tarmac.api.kubernetes.flowcontrol import levels, schemas
 from tarmac.api.kubernetes.networking import addresses, ingresses, policies
@@ -141,7 +141,7 @@ _STRATEGIES: dict[tuple[str, str], Strategy] = {
     (_CORE, "Namespace"): namespaces.NamespaceStrategy(),
     (_CORE, "Node"): nodes.NodeStrategy(),
     (_CORE, "PersistentVolume"): persistentvolumes.PersistentVolumeStrategy(),
-    (_CORE, "PersistentVolumeClaim"): claims.ClaimStrategy(),
+    (_CORE, "PersistentVolumeClaim"): volumeclaims.ClaimStrategy(),
     (_CORE, "Pod"): pods.PodStrategy(),
     (_CORE, "PodTemplate"): podtemplates.PodTemplateStrategy(),
     (_CORE, "ReplicationController"): replicasets.ReplicationControllerStrategy(),

@@ -11,7 +11,7 @@ from tarmac.api.networking.names import TOPOLOGY_CITY_CODE
 from tarmac.api.networking.network import Network, NetworkBinding, NetworkContext, Subnet, SubnetClaim
 from tarmac.api.networking.policy import NetworkPolicy
 from tarmac.api.networking.validation.ranges import check_address, check_range, reserved_by
-from tarmac.api.networking.validation.rules import check_egress, check_ingress
+from tarmac.api.networking.validation.trafficrules import check_egress, check_ingress
 from tarmac.api.ownkinds import OwnStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors

@@ -18,7 +18,7 @@ from typing import Final
 
 from tarmac.agent.cgroups.hierarchy import Hierarchy
 from tarmac.agent.cgroups.mounted import mounted
-from tarmac.agent.model.limits import CgroupLimits
+from tarmac.agent.model.cgrouplimits import CgroupLimits
 from tarmac.agent.stats.hostusage import MachineStats
 from tarmac.apps.cities.layout import CityLayout
 from tarmac.decide.allocatable.ledger import node_ledger, sized

@@ -11,10 +11,10 @@ from contextlib import suppress
 
 import msgspec
 
+from tarmac.agent.config.agentconfig import settle
+from tarmac.agent.config.configreader import BadConfig, stated
 from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.kubelet import KubeletConfiguration
-from tarmac.agent.config.reading import BadConfig, stated
-from tarmac.agent.config.settings import settle
 from tarmac.agent.node.certificates.cryptoprocess import CryptoError
 from tarmac.agent.node.identity import NodeIdentity
 from tarmac.api.nodetokens import NodeToken

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tarmac.agent.config.settings import settle
+from tarmac.agent.config.agentconfig import settle
 from tarmac.api.nodetokens import DELETE_DISKS, LEAVING
 from tarmac.api.status import ApiError, NotFound, Unauthorized
 from tarmac.apps.agent import told_by

@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tarmac.agent.cgroups.hierarchy import CgroupError
-from tarmac.agent.config.reading import BadConfig
-from tarmac.agent.config.settings import AgentConfig, of_own_node
+from tarmac.agent.config.agentconfig import AgentConfig, of_own_node
+from tarmac.agent.config.configreader import BadConfig
 from tarmac.agent.containers.repositories import RepositoryAccess
 from tarmac.agent.cpumanager.unpinning import Unpinning
 from tarmac.agent.disks.controller import DiskRemoval
+from tarmac.agent.model.podclasses import PodClasses
 from tarmac.agent.model.podhub import PodHub
-from tarmac.agent.model.qosclasses import PodClasses
-from tarmac.agent.network.admission import unconnected
 from tarmac.agent.network.dialing import from_the_node
-from tarmac.agent.node.addresses import node_addresses
+from tarmac.agent.network.networkadmission import unconnected
+from tarmac.agent.node.detectedaddresses import node_addresses
 from tarmac.agent.node.enforcement import Enforcement
 from tarmac.agent.node.identity import NodeIdentity
 from tarmac.agent.node.imageroot import image_root
@@ -35,7 +35,7 @@ from tarmac.agent.pods.machineshape import machine_check
 from tarmac.agent.pods.manager import PodManager, no_notes
 from tarmac.agent.sizing.periodic import PeriodicSizing
 from tarmac.agent.sizing.providers import SizingProviders
-from tarmac.agent.sources.sources import ApiSources
+from tarmac.agent.sources.apisources import ApiSources
 from tarmac.agent.sources.volumesources import VolumeSources, no_machine_images
 from tarmac.agent.stats.agent import certificate_metrics, disk_metrics
 from tarmac.agent.stats.summary import NodeStats, Sample

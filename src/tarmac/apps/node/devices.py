@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tarmac.agent.config.settings import AgentConfig
-from tarmac.agent.devices.manager import DeviceManager
+from tarmac.agent.config.agentconfig import AgentConfig
+from tarmac.agent.devices.devicemanager import DeviceManager
 from tarmac.agent.devices.registration import Registration
 from tarmac.agent.environment.variables import ConfigMissing
 from tarmac.agent.model.allotment import Refusal

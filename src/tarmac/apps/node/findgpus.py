@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tarmac.agent.config.reading import BadConfig
-from tarmac.agent.config.settings import AgentConfig
-from tarmac.agent.devices.nvidia.driver import driver_version
-from tarmac.agent.devices.nvidia.names import checked_names
+from tarmac.agent.config.agentconfig import AgentConfig
+from tarmac.agent.config.configreader import BadConfig
+from tarmac.agent.devices.nvidia.gpunames import checked_names
+from tarmac.agent.devices.nvidia.kerneldriver import driver_version
 from tarmac.base.clock import Clock
 
 if TYPE_CHECKING:

@@ -7,25 +7,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from tarmac.agent.allocation.allocationsettings import AllocationSettings
 from tarmac.agent.allocation.allocator import Allocator
-from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.cgroups.hierarchy import Hierarchy
 from tarmac.agent.cgroups.mounted import mounted
-from tarmac.agent.cgroups.pods import KubePods
+from tarmac.agent.cgroups.podcgroups import KubePods
+from tarmac.agent.config.agentconfig import AgentConfig
 from tarmac.agent.config.cpumanager import is_strict
-from tarmac.agent.config.settings import AgentConfig
 from tarmac.agent.cpumanager.manager import CPUManager, NodeCpus
 from tarmac.agent.cpumanager.placement import CpuPlacer
 from tarmac.agent.cpumanager.runtime import PinningRuntime
 from tarmac.agent.cpumanager.statefile import StateFile
 from tarmac.agent.cpumanager.unpinning import Unpinning
 from tarmac.agent.devices.checkpoint import DeviceCheckpoint
+from tarmac.agent.devices.devicemanager import DeviceManager
+from tarmac.agent.devices.devicemanager import Tell as Say
 from tarmac.agent.devices.folder import check_folder
-from tarmac.agent.devices.manager import DeviceManager
-from tarmac.agent.devices.manager import Tell as Say
 from tarmac.agent.model.podhub import PodHub
 from tarmac.agent.node.enforcement import check_reserved_groups
-from tarmac.agent.node.host import HostFacts, machine
+from tarmac.agent.node.hostfacts import HostFacts, machine
 from tarmac.agent.node.nodehub import NodeHub
 from tarmac.agent.node.observer import node_capacity
 from tarmac.agent.node.runtimehealth import RuntimeHealth

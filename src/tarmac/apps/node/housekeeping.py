@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 
-from tarmac.agent.collection.containers import DeadContainers
-from tarmac.agent.collection.images import ImageCollector
+from tarmac.agent.collection.deadcontainers import DeadContainers
 from tarmac.agent.collection.logs import LogRotation
 from tarmac.agent.collection.orphans import OrphanCollector
-from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.collection.unusedimages import ImageCollector
+from tarmac.agent.config.agentconfig import AgentConfig
+from tarmac.agent.eviction.evictionmanager import EvictionManager
 from tarmac.agent.eviction.judgement import Judgement
-from tarmac.agent.eviction.manager import EvictionManager
 from tarmac.agent.eviction.signals import EvictionSignals
 from tarmac.agent.model.podhub import PodHub
 from tarmac.agent.node.nodehub import NodeHub
 from tarmac.agent.stats.agent import pod_metrics, process_metrics
-from tarmac.agent.stats.ledger import ledger_metrics
-from tarmac.agent.stats.pods import PodStats
+from tarmac.agent.stats.ledgermetrics import ledger_metrics
+from tarmac.agent.stats.podstats import PodStats
 from tarmac.agent.stats.summary import UNLABELLED, Sample
 from tarmac.api.kubernetes.core.nodeclasses import offered_classes
 from tarmac.api.schema import JsonObject

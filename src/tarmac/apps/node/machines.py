@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from tarmac.agent.cgroups.hierarchy import Hierarchy
-from tarmac.agent.cgroups.machines import MachineGroups
-from tarmac.agent.config.settings import AgentConfig
-from tarmac.agent.model.machines import MachineState
+from tarmac.agent.cgroups.machinegroups import MachineGroups
+from tarmac.agent.config.agentconfig import AgentConfig
+from tarmac.agent.model.machinestate import MachineState
 from tarmac.agent.network.taps import MachineTaps
 from tarmac.agent.stats.summary import Sample
 from tarmac.api.compute.names import LABEL_ACCELERATOR

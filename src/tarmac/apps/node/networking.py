@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable, Collection, Set
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.config.agentconfig import AgentConfig
 from tarmac.agent.dns.informers import DnsInformers
+from tarmac.agent.dns.nameserver import NameServer
 from tarmac.agent.dns.resolver import Resolver
-from tarmac.agent.dns.server import NameServer
 from tarmac.agent.dns.upstream import PORT, Upstream
 from tarmac.agent.dns.view import DnsView
 from tarmac.agent.egress.leases.addressconfig import write_key
@@ -17,23 +17,23 @@ from tarmac.agent.egress.leases.exchange import PrivateKey
 from tarmac.agent.egress.nodefacts import private_key
 from tarmac.agent.environment.resolving import read_resolv_conf
 from tarmac.agent.http.api import ExternalConnections
-from tarmac.agent.metadata.egress import PodEgress
+from tarmac.agent.metadata.egressmetadata import PodEgress
+from tarmac.agent.metadata.metadatatokens import MetadataTokens
 from tarmac.agent.metadata.server import MetadataServer
 from tarmac.agent.metadata.service import Identify, MetadataService
-from tarmac.agent.metadata.tokens import MetadataTokens
 from tarmac.agent.model.podhub import PodHub
-from tarmac.agent.model.tunnels import TunnelState
+from tarmac.agent.model.tunnelstate import TunnelState
 from tarmac.agent.network.attaching import InterfaceAttacher
-from tarmac.agent.network.cni.files import write_files
+from tarmac.agent.network.cni.cnifiles import write_files
 from tarmac.agent.network.cni.server import CniServer
-from tarmac.agent.network.compiler.tunnels import keyless
+from tarmac.agent.network.compiler.instancetunnels import keyless
 from tarmac.agent.network.dialing import PodDialer, interfaces_of
 from tarmac.agent.network.egressconnections import LocalExternalConnections
 from tarmac.agent.network.orphanlinks import OrphanLinkSweeper
 from tarmac.agent.network.reconciler import NetworkReconciler
 from tarmac.agent.network.taps import MachineTaps
 from tarmac.agent.network.tunnels.means import TunnelMeans
-from tarmac.agent.network.tunnels.probes import TunnelProbes
+from tarmac.agent.network.tunnels.tunnelprobes import TunnelProbes
 from tarmac.agent.node.nodehub import NodeHub
 from tarmac.agent.node.underlay import UnderlayAnnotation
 from tarmac.agent.routerservices import RouterServices

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from tarmac.agent.cgroups.hierarchy import Hierarchy
-from tarmac.agent.cgroups.pods import KubePods
+from tarmac.agent.cgroups.podcgroups import KubePods
 from tarmac.agent.cgroups.v2 import V2
-from tarmac.agent.config.reading import BadConfig
-from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.config.agentconfig import AgentConfig
+from tarmac.agent.config.configreader import BadConfig
 from tarmac.agent.environment.variables import ConfigMissing
 from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.model.podhub import PodHub
 from tarmac.agent.node.runtimehealth import RuntimeHealth
 from tarmac.agent.pods.manager import PodManager
 from tarmac.agent.qosclasses.blockiofile import BadClassFile
+from tarmac.agent.qosclasses.classdiscovery import ClassDiscovery, files_behind
 from tarmac.agent.qosclasses.classevents import ClassEvents
-from tarmac.agent.qosclasses.discovery import ClassDiscovery, files_behind
 from tarmac.agent.qosclasses.keeper import ClassKeeper
 from tarmac.agent.qosclasses.kernel import KernelClasses
 from tarmac.agent.qosclasses.resource import ClassResource

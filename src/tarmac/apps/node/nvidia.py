@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final
 
-from tarmac.agent.config.settings import AgentConfig
-from tarmac.agent.devices.nvidia.metrics import InUse, gpu_metrics
+from tarmac.agent.config.agentconfig import AgentConfig
+from tarmac.agent.devices.nvidia.gpumetrics import InUse, gpu_metrics
 from tarmac.agent.devices.nvidia.supervising import NvidiaSupervisor, Tell, command
 from tarmac.agent.model.gpus import GpuSandboxState
 from tarmac.agent.stats.summary import Sample

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from tarmac.agent.cgroups.hierarchy import CgroupError
 from tarmac.agent.cgroups.mounted import mounted
-from tarmac.agent.cgroups.pods import KubePods
-from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.cgroups.podcgroups import KubePods
+from tarmac.agent.config.agentconfig import AgentConfig
 from tarmac.agent.devices.folder import leave_folder
-from tarmac.agent.network.cni.files import remove_files, written
+from tarmac.agent.network.cni.cnifiles import remove_files, written
 from tarmac.apps.node.machines import HOST_FILE, machine_folders
 from tarmac.base.clock import SystemClock
 from tarmac.datapath.linux import LinuxDatapath

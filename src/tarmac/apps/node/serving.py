@@ -6,19 +6,19 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
+from tarmac.agent.config.agentconfig import AgentConfig
 from tarmac.agent.config.configz import in_effect
-from tarmac.agent.config.settings import AgentConfig
 from tarmac.agent.http.api import ExternalConnections, NodeApi
+from tarmac.agent.http.apidependencies import Connect, NodeMetrics
 from tarmac.agent.http.auth import ReviewAuthorizer, ReviewCacheTimes
-from tarmac.agent.http.host import Connect, NodeMetrics
 from tarmac.agent.http.machines.api import ConsoleServices
 from tarmac.agent.http.machines.recordings import RecordingLimits, Recordings
 from tarmac.agent.http.machines.sessions import MachineSessions
 from tarmac.agent.http.serving import NodeListener
 from tarmac.agent.http.tunnel import ServerTunnels
-from tarmac.agent.node.certificates.files import write_private
+from tarmac.agent.node.certificates.certificatefiles import write_private
 from tarmac.agent.node.identity import NodeIdentity
-from tarmac.agent.node.serving import ServingCertificate
+from tarmac.agent.node.servingcertificate import ServingCertificate
 from tarmac.agent.pods.manager import PodManager
 from tarmac.api.schema import JsonObject
 from tarmac.client.client import Client

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tarmac.agent.config.settings import AgentConfig
-from tarmac.agent.model.settings import PodSettings
+from tarmac.agent.config.agentconfig import AgentConfig
+from tarmac.agent.model.podsettings import PodSettings
 from tarmac.api.networking.names import RESOLVERS
 
 _PULLS = 4

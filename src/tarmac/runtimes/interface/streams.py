@@ -6,7 +6,7 @@ be reported in the response to the client's request. It delivers no data before 
 from the other one. The stream ends when the command has exited and its Status was sent as JSON on the error channel
 (`tarmac.wire.channels`), or when either side disconnects.
 
-Port forwarding is not part of a runtime: the agent connects to the pod's address (`tarmac.agent.http.ports`), which
+Port forwarding is not part of a runtime: the agent connects to the pod's address (`tarmac.agent.http.podports`), which
 works the same for every driver.
 """
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from tarmac.api.decode.headers import stated_name
+from tarmac.api.decode.typemeta import stated_name
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import LAST_APPLIED

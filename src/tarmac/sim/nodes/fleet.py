@@ -18,7 +18,7 @@ from functools import partial
 
 import msgspec
 
-from tarmac.agent.containers.images import BACKOFF_STATUS_DELAY
+from tarmac.agent.containers.imagepulls import BACKOFF_STATUS_DELAY
 from tarmac.agent.model.allotment import Refusal
 from tarmac.agent.status.statusinputs import TOO_LONG
 from tarmac.api.kubernetes.core.pods.phases import TERMINAL

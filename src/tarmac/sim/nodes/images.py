@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from tarmac.api.compute.validation.images import is_reference
+from tarmac.api.compute.validation.imagereferences import is_reference
 from tarmac.api.partial import image_sources
 from tarmac.sim.nodes.settings import HOST_THAT_NEVER_ANSWERS
 

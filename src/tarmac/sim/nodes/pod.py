@@ -22,8 +22,8 @@ import msgspec
 from tarmac.agent.allocation.promises import PodPromises
 from tarmac.agent.model.allotment import Postponed
 from tarmac.agent.model.pod import AgentPod
-from tarmac.agent.status.conditions import readiness
-from tarmac.agent.status.containers import LOST_REASON
+from tarmac.agent.status.containerstatuses import LOST_REASON
+from tarmac.agent.status.podconditions import readiness
 from tarmac.api.compute.names import ANNOTATION_MACHINE_IMAGES
 from tarmac.api.kubernetes.core.pods.podclasses import Classes
 from tarmac.api.kubernetes.runtimeclasses import MACHINE_CLASS

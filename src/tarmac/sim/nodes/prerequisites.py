@@ -16,7 +16,7 @@ from tarmac.agent.environment.variables import ConfigMissing, PodEnvironment, en
 from tarmac.agent.model.allotment import Refusal
 from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.pods.predicates import handler_refusal
-from tarmac.agent.sources.sources import ApiSources
+from tarmac.agent.sources.apisources import ApiSources
 from tarmac.api.schema import JsonObject
 from tarmac.client.client import Client
 from tarmac.client.informer import Informer

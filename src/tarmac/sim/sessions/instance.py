@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from tarmac.agent.environment.variables import ConfigMissing, PodEnvironment, environment
 from tarmac.agent.model.pod import AgentPod
-from tarmac.agent.sources.sources import ApiSources
+from tarmac.agent.sources.apisources import ApiSources
 from tarmac.api.networking.interfaces import decode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.schema import JsonObject

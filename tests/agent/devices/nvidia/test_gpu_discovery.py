@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from tarmac.agent.devices._generated import deviceplugin_subset_pb2 as pb
-from tarmac.agent.devices.nvidia import messages
+from tarmac.agent.devices.nvidia import pluginmessages
 from tarmac.agent.devices.nvidia.allocation import container_settings
-from tarmac.agent.devices.nvidia.driver import driver_version, missing_node, read_gpus
 from tarmac.agent.devices.nvidia.driverfiles import driver_files, library_folder
-from tarmac.agent.devices.nvidia.messages import ContainerSettings
-from tarmac.agent.devices.nvidia.names import checked_names, resource_of
+from tarmac.agent.devices.nvidia.gpunames import checked_names, resource_of
+from tarmac.agent.devices.nvidia.kerneldriver import driver_version, missing_node, read_gpus
+from tarmac.agent.devices.nvidia.pluginmessages import ContainerSettings
 from tests.agent.devices.nvidia.fakedriver import H200, VERSION, FakeDriver
 
 
@@ -119,16 +119,16 @@ def test_the_messages_are_those_of_the_api() -> None:
         devices=[pb.DeviceSpec(container_path="/dev/x", host_path="/h/dev", permissions="rw")],
     )
     expected = pb.AllocateResponse(container_responses=[part, part])
-    assert messages.allocate_response([settings, settings]) == expected.SerializeToString()
+    assert pluginmessages.allocate_response([settings, settings]) == expected.SerializeToString()
     register = pb.RegisterRequest(version="v1beta1", endpoint="e.sock", resource_name="a/b")
-    assert messages.registration("v1beta1", "e.sock", "a/b") == register.SerializeToString()
+    assert pluginmessages.registration("v1beta1", "e.sock", "a/b") == register.SerializeToString()
     listed = pb.ListAndWatchResponse(
         devices=[pb.Device(ID="x", health="Healthy"), pb.Device(ID="y", health="Unhealthy")]
     )
-    assert messages.device_list({"x": True, "y": False}) == listed.SerializeToString()
+    assert pluginmessages.device_list({"x": True, "y": False}) == listed.SerializeToString()
     ids = [["x" * 200, "y"], []]
     asked = pb.AllocateRequest(container_requests=[pb.ContainerAllocateRequest(devices_ids=each) for each in ids])
-    assert messages.allocate_request(asked.SerializeToString()) == ids
+    assert pluginmessages.allocate_request(asked.SerializeToString()) == ids
 
 
 @pytest.mark.parametrize(
@@ -136,4 +136,4 @@ def test_the_messages_are_those_of_the_api() -> None:
 )
 def test_a_request_that_is_no_message_is_rejected(message: bytes) -> None:
     with pytest.raises(ValueError, match=r"unknown|early|end|decode"):
-        messages.allocate_request(message)
+        pluginmessages.allocate_request(message)

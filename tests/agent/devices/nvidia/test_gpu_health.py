@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.devices.nvidia.driver import read_gpus
 from tarmac.agent.devices.nvidia.gpus import QUIET, SETTLE, GpuStates
+from tarmac.agent.devices.nvidia.kerneldriver import read_gpus
 from tarmac.agent.devices.nvidia.kernellog import Slot
 from tarmac.agent.devices.nvidia.nvml import Nvml, NvmlMissing
 from tarmac.agent.devices.nvidia.report import critical_before, report, write_report

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.devices.nvidia.driver import read_gpus
+from tarmac.agent.devices.nvidia.gpumetrics import gpu_metrics
 from tarmac.agent.devices.nvidia.gpus import GpuStates
-from tarmac.agent.devices.nvidia.metrics import gpu_metrics
+from tarmac.agent.devices.nvidia.kerneldriver import read_gpus
 from tarmac.agent.devices.nvidia.report import report, write_report
 from tarmac.agent.devices.nvidia.supervising import NvidiaSupervisor
 from tarmac.agent.stats.agent import process_metrics

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.devices.nvidia.driver import read_gpus
 from tarmac.agent.devices.nvidia.heldnodes import HeldNodes
+from tarmac.agent.devices.nvidia.kerneldriver import read_gpus
 from tarmac.agent.devices.nvidia.samples import GpuSample, NvmlUnavailable, parsed
 from tarmac.agent.devices.nvidia.sampling import MAX_BYTES, NO_LIBRARY, NvmlSampler, sampling_command
 from tarmac.base.tasks import background

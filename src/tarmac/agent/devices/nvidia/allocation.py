@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tarmac.agent.devices.nvidia.driver import CONTROL_NODES, Gpu, host_path
 from tarmac.agent.devices.nvidia.driverfiles import LIBRARIES, PROGRAMS, DriverFile
-from tarmac.agent.devices.nvidia.messages import ContainerSettings
+from tarmac.agent.devices.nvidia.kerneldriver import CONTROL_NODES, Gpu, host_path
+from tarmac.agent.devices.nvidia.pluginmessages import ContainerSettings
 
 
 def container_settings(

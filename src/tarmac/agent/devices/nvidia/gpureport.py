@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from tarmac.client.events import EventType
+from tarmac.client.eventrecorder import EventType
 
 
 class GpuRow(msgspec.Struct, rename="camel"):

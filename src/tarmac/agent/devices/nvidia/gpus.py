@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tarmac.agent.devices.nvidia.driver import Gpu, missing_node
+from tarmac.agent.devices.nvidia.kerneldriver import Gpu, missing_node
 from tarmac.agent.devices.nvidia.kernellog import Slot, slot_of
 from tarmac.agent.devices.nvidia.samples import GpuSample
 from tarmac.agent.devices.nvidia.xids import is_critical, reason_of

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from tarmac.agent.devices.nvidia.driver import Gpu, host_path
+from tarmac.agent.devices.nvidia.kerneldriver import Gpu, host_path
 
 
 class HeldNodes:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tarmac.agent.devices.nvidia.gpus import GpuState
-from tarmac.agent.devices.nvidia.messages import (
+from tarmac.agent.devices.nvidia.pluginmessages import (
     OPTIONS,
     ContainerSettings,
     allocate_request,

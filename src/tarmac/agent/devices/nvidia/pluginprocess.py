@@ -8,7 +8,7 @@ import gc
 import os
 import signal
 
-from tarmac.agent.devices.nvidia.names import checked_names
+from tarmac.agent.devices.nvidia.gpunames import checked_names
 from tarmac.agent.devices.nvidia.program import NvidiaPlugin, PluginSettings, check_driver
 from tarmac.base.clock import SystemClock
 from tarmac.base.log import configure

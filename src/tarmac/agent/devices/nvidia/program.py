@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Final
 
 from tarmac.agent.devices.nvidia.allocation import container_settings
-from tarmac.agent.devices.nvidia.driver import driver_version, read_gpus
 from tarmac.agent.devices.nvidia.driverfiles import driver_files
+from tarmac.agent.devices.nvidia.gpunames import NAMES, resource_of
 from tarmac.agent.devices.nvidia.gpus import GpuState, GpuStates
 from tarmac.agent.devices.nvidia.heldnodes import HeldNodes
+from tarmac.agent.devices.nvidia.kerneldriver import driver_version, read_gpus
 from tarmac.agent.devices.nvidia.kernellog import PATH, KernelLog, Slot
-from tarmac.agent.devices.nvidia.messages import ContainerSettings
-from tarmac.agent.devices.nvidia.names import NAMES, resource_of
 from tarmac.agent.devices.nvidia.plugin import ModelPlugin
+from tarmac.agent.devices.nvidia.pluginmessages import ContainerSettings
 from tarmac.agent.devices.nvidia.report import critical_before, report, write_report
 from tarmac.agent.devices.nvidia.samples import GpuSample, NvmlUnavailable
 from tarmac.agent.devices.nvidia.sampling import NvmlSampler, sampling_command

@@ -10,8 +10,8 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
+from tarmac.agent.devices.nvidia.gpunames import resource_of
 from tarmac.agent.devices.nvidia.gpus import GpuState, GpuStates
-from tarmac.agent.devices.nvidia.names import resource_of
 from tarmac.base.statefiles import read_state, replace_state
 
 MAX_BYTES: Final = 1 << 20

@@ -18,9 +18,9 @@ from typing import Literal, Protocol, get_args
 
 import msgspec
 
-from tarmac.agent.http import commands
-from tarmac.agent.http.answers import HttpError, document
+from tarmac.agent.http import execstreams
 from tarmac.agent.http.bridging import RawClient
+from tarmac.agent.http.kubeletanswers import HttpError, document
 from tarmac.agent.http.machines.recordings import Recording, Recordings, content
 from tarmac.agent.http.machines.sessions import MachineSessions, Visitor
 from tarmac.api.kubernetes.runtimeclasses import MACHINE_CLASS
@@ -108,14 +108,14 @@ class MachineApi:
         """
         made = self._console_options(request, pod, "attach", keyboard=options.stdin)
         try:
-            return await commands.stream(request, lambda: self._runtime.console_stream(id, made), options)
+            return await execstreams.stream(request, lambda: self._runtime.console_stream(id, made), options)
         except OSError as error:
             raise HttpError(503, f"the session cannot be recorded: {error.strerror or error}") from error
 
     async def _console(self, request: Request, rest: list[str]) -> Answer:
         pod, identity = self._machine(rest)
         made = self._console_options(request, pod, "console", keyboard=_is_set(request, "stdin"))
-        return await commands.stream(request, lambda: self._runtime.console_stream(identity, made), _CHANNELS)
+        return await execstreams.stream(request, lambda: self._runtime.console_stream(identity, made), _CHANNELS)
 
     def _console_options(
         self, request: Request, pod: JsonObject, kind: Literal["console", "attach"], *, keyboard: bool

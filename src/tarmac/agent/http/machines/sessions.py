@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from tarmac.agent.http.answers import HttpError
+from tarmac.agent.http.kubeletanswers import HttpError
 from tarmac.agent.http.machines.casts import CastFacts, CastWriter
 from tarmac.agent.http.machines.recordings import Recordings
 from tarmac.api.schema import JsonObject

@@ -15,7 +15,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
-from tarmac.agent.network.cni.files import CNI_VERSION
+from tarmac.agent.network.cni.cnifiles import CNI_VERSION
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.api.schema import JsonObject
 from tarmac.base.log import log

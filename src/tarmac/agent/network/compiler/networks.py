@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from tarmac.agent.network.compiler.state import Inputs, network_state
-from tarmac.agent.network.compiler.tunnels import instance_tunnels
+from tarmac.agent.network.compiler.instancetunnels import instance_tunnels
+from tarmac.agent.network.compiler.networkstate import Inputs, network_state
 from tarmac.api.networking.names import RESOLVERS
 from tarmac.api.networking.network import Network
 from tarmac.api.networking.tunnelendpoint import TunnelEndpoint

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Set
 from math import inf
 
+from tarmac.agent.node.certificates.certificatefiles import PairFile, split_pair
+from tarmac.agent.node.certificates.certificaterequests import CertificateRefused
 from tarmac.agent.node.certificates.cryptoprocess import CryptoError, CryptoRequest, run_crypto
-from tarmac.agent.node.certificates.files import PairFile, split_pair
-from tarmac.agent.node.certificates.requests import CertificateRefused
 from tarmac.api.status import ApiError
 from tarmac.base.clock import Clock
 from tarmac.base.log import log

@@ -7,8 +7,8 @@ from tarmac.api.checks import mapping, objects
 from tarmac.api.compute.validation.attachments import Volumes, check_attachments
 from tarmac.api.compute.validation.context import Context
 from tarmac.api.compute.validation.grace import check_grace
-from tarmac.api.compute.validation.images import check_image
-from tarmac.api.compute.validation.ports import PortChecks
+from tarmac.api.compute.validation.imagereferences import check_image
+from tarmac.api.compute.validation.namedports import PortChecks
 from tarmac.api.compute.validation.probes import DEFAULT_GRACE, check_probes, forbid_probes
 from tarmac.api.schema import JsonObject
 from tarmac.base import names

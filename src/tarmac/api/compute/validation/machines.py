@@ -23,7 +23,7 @@ from tarmac.api.compute.validation.cloudinit import check_cloud_init, has_own_us
 from tarmac.api.compute.validation.context import Context
 from tarmac.api.compute.validation.grace import check_grace
 from tarmac.api.compute.validation.metadata import ssh_users
-from tarmac.api.compute.validation.ports import PortChecks
+from tarmac.api.compute.validation.namedports import PortChecks
 from tarmac.api.compute.validation.probes import PROBES, check_probes
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors

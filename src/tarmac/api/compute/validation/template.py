@@ -7,13 +7,13 @@ from tarmac.api.checks import dns_subdomain, mapping, objects
 from tarmac.api.compute.validation.attachments import volumes_by_name
 from tarmac.api.compute.validation.containers import check_sandbox
 from tarmac.api.compute.validation.context import Context
+from tarmac.api.compute.validation.instanceresources import check_runtime_resources, check_shares
 from tarmac.api.compute.validation.machines import check_machine
 from tarmac.api.compute.validation.metadata import check_template_metadata
 from tarmac.api.compute.validation.placements import check_placements
-from tarmac.api.compute.validation.resources import check_runtime_resources, check_shares
 from tarmac.api.compute.validation.rollout import check_rollout
 from tarmac.api.compute.validation.volumes import check_volumes
-from tarmac.api.networking.validation.rules import check_ingress
+from tarmac.api.networking.validation.trafficrules import check_ingress
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 

@@ -8,7 +8,7 @@ from tarmac.api import checks
 from tarmac.api.kubernetes.apps.limits import is_zero, validate_limit, validate_share
 from tarmac.api.kubernetes.apps.strategy import ControllerStrategy
 from tarmac.api.kubernetes.apps.templates import validate_counts, validate_replicated, validate_selector
-from tarmac.api.kubernetes.core.claims import ClaimStrategy
+from tarmac.api.kubernetes.core.volumeclaims import ClaimStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 

@@ -6,7 +6,7 @@ import copy
 from typing import Any, Final
 
 from tarmac.api import checks
-from tarmac.api.kubernetes.autoscaling.metrics import validate_metric
+from tarmac.api.kubernetes.autoscaling.metricspecs import validate_metric
 from tarmac.api.kubernetes.changes import keep
 from tarmac.api.kubernetes.strategy import KubernetesStrategy
 from tarmac.api.schema import JsonObject

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tarmac.api import checks
 from tarmac.api.kubernetes.changes import describe, keep
-from tarmac.api.kubernetes.core import claims, nodeselection
+from tarmac.api.kubernetes.core import nodeselection, volumeclaims
 from tarmac.api.kubernetes.resourcenames import ZERO, quantity, round_up
 from tarmac.api.kubernetes.strategy import KubernetesStrategy
 from tarmac.api.schema import JsonObject
@@ -62,7 +62,7 @@ class PersistentVolumeStrategy(KubernetesStrategy):
         modes = spec.get("accessModes") or ()
         if not modes:
             errors.required("spec.accessModes")
-        claims.validate_access_modes(modes, "spec.accessModes", errors)
+        volumeclaims.validate_access_modes(modes, "spec.accessModes", errors)
         _validate_capacity(spec.get("capacity") or {}, errors)
         policy = spec.get("persistentVolumeReclaimPolicy", "")
         if policy and policy not in _POLICIES:
@@ -72,8 +72,8 @@ class PersistentVolumeStrategy(KubernetesStrategy):
         if name := spec.get("storageClassName"):
             checks.dns_subdomain(name, "spec.storageClassName", errors)
         mode = spec.get("volumeMode")
-        if mode is not None and mode not in claims.VOLUME_MODES:
-            errors.not_supported("spec.volumeMode", mode, claims.VOLUME_MODES)
+        if mode is not None and mode not in volumeclaims.VOLUME_MODES:
+            errors.not_supported("spec.volumeMode", mode, volumeclaims.VOLUME_MODES)
 
     def validate_update(self, new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
         self.validate(new, errors)
@@ -139,6 +139,6 @@ def _validate_source(spec: JsonObject, errors: FieldErrors) -> None:
             else:
                 checks.no_backsteps(source["path"], f"spec.{kind}.path", errors)
     if (source := spec.get("csi")) is not None:
-        claims.validate_driver_name(source.get("driver", ""), "spec.csi.driver", errors)
+        volumeclaims.validate_driver_name(source.get("driver", ""), "spec.csi.driver", errors)
         if not source.get("volumeHandle"):
             errors.required("spec.csi.volumeHandle")

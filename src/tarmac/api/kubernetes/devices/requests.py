@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from tarmac.api import checks
-from tarmac.api.kubernetes.devices.names import (
+from tarmac.api.kubernetes.devices.devicenames import (
     MAX_REQUESTS,
     configuration,
     each,

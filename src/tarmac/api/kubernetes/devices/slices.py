@@ -6,9 +6,9 @@ import re
 from typing import Final
 
 from tarmac.api import checks
-from tarmac.api.kubernetes.core.claims import validate_driver_name
 from tarmac.api.kubernetes.core.nodeselection import validate_node_selector
-from tarmac.api.kubernetes.devices.names import attribute_name, name_of, pool_name, unique
+from tarmac.api.kubernetes.core.volumeclaims import validate_driver_name
+from tarmac.api.kubernetes.devices.devicenames import attribute_name, name_of, pool_name, unique
 from tarmac.api.kubernetes.strategy import KubernetesStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors

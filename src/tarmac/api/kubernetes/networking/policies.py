@@ -8,7 +8,7 @@ from typing import Final
 
 from tarmac.api import checks
 from tarmac.api.kubernetes.strategy import KubernetesStrategy
-from tarmac.api.networking.validation.rules import too_many
+from tarmac.api.networking.validation.trafficrules import too_many
 from tarmac.api.schema import JsonObject
 from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors

@@ -7,7 +7,7 @@ from typing import Final
 from tarmac.api import checks
 from tarmac.api.kubernetes.changes import keep
 from tarmac.api.kubernetes.clusterclasses import validate_parameters
-from tarmac.api.kubernetes.core.claims import validate_driver_name
+from tarmac.api.kubernetes.core.volumeclaims import validate_driver_name
 from tarmac.api.kubernetes.strategy import KubernetesStrategy
 from tarmac.api.resource import Strategy
 from tarmac.api.schema import JsonObject

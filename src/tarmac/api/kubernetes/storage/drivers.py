@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tarmac.api import checks
-from tarmac.api.kubernetes.core.claims import validate_driver_name
+from tarmac.api.kubernetes.core.volumeclaims import validate_driver_name
 from tarmac.api.kubernetes.resourcenames import ZERO, quantity
 from tarmac.api.kubernetes.strategy import KubernetesStrategy
 from tarmac.api.schema import JsonObject

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tarmac.api.kubernetes.changes import keep
-from tarmac.api.kubernetes.core.pods import status, update, validation
+from tarmac.api.kubernetes.core.pods import statusvalidation, update, validation
 from tarmac.api.kubernetes.core.pods.classfields import normalise_classes
 from tarmac.api.kubernetes.core.pods.defaults import default_pod
 from tarmac.api.kubernetes.core.pods.phases import is_terminal
@@ -84,7 +84,7 @@ class PodStrategy(Strategy):
                 current[field] = before[field]
 
     def validate_status_update(self, new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
-        status.validate_status(new, old, errors)
+        statusvalidation.validate_status(new, old, errors)
 
     def grace_period(self, obj: JsonObject, requested: int | None) -> int | None:
         spec = obj["spec"]

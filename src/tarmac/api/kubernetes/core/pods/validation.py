@@ -7,11 +7,11 @@ from tarmac.api.kubernetes.core import nodeselection
 from tarmac.api.kubernetes.core.pods import (
     classfields,
     containers,
-    network,
     placement,
+    podnetwork,
+    podvolumes,
     requirements,
     security,
-    volumes,
 )
 from tarmac.api.kubernetes.core.pods.validationcache import PassedSpecs, text_of
 from tarmac.api.mirrorpods import MIRROR, is_mirror
@@ -110,7 +110,7 @@ def _validate_spec(spec: JsonObject, pod_name: str, errors: FieldErrors) -> None
     grace = spec.get("terminationGracePeriodSeconds")
     if grace is None:
         errors.required("spec.terminationGracePeriodSeconds")
-    found = volumes.validate_volumes(spec.get("volumes") or (), pod_name, "spec.volumes", errors)
+    found = podvolumes.validate_volumes(spec.get("volumes") or (), pod_name, "spec.volumes", errors)
     context = containers.PodContext(
         volumes=found,
         claims=_validate_claims(spec, errors),
@@ -133,7 +133,7 @@ def _validate_spec(spec: JsonObject, pod_name: str, errors: FieldErrors) -> None
         classfields.validate_other_form(listed, classes, f"spec.{classfields.OTHER_FORM}", errors)
     if context.restart_policy not in _RESTART_POLICIES:
         checks.one_of(context.restart_policy, _RESTART_POLICIES, "spec.restartPolicy", errors)
-    network.validate_network(spec, errors)
+    podnetwork.validate_network(spec, errors)
     security.validate_pod_security_context(spec, "spec.securityContext", errors)
     _validate_placement(spec, errors)
     _validate_names(spec, errors)

@@ -1,6 +1,6 @@
 """The merged configuration of the agent's parts, built from flags, file and reservations.
 
-read     flags and the file (`reading`)
+read     flags and the file (`configreader`)
 size     reservations and their sources; may take time and run programs (`sizing`)
 settle   merges and validates both (here): flags over the file over defaults
 """
@@ -14,9 +14,9 @@ from typing import Literal
 
 import msgspec
 
+from tarmac.agent.config.configreader import BadConfig, StatedConfig
 from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.kubelet import KubeletConfiguration
-from tarmac.agent.config.reading import BadConfig, StatedConfig
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.base import names
 from tarmac.base.gates import FeatureGates

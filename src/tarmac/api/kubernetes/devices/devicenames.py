@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from tarmac.api import checks
-from tarmac.api.kubernetes.core.claims import validate_driver_name
+from tarmac.api.kubernetes.core.volumeclaims import validate_driver_name
 from tarmac.api.schema import JsonObject
 from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from tarmac.agent.config.reading import BadConfig
+from tarmac.agent.config.configreader import BadConfig
 from tarmac.agent.sizing.trust import Untrusted, trusted
 from tarmac.api.status import TooLarge
 

@@ -17,7 +17,7 @@ from typing import Final
 
 from tarmac.agent.cgroups.hierarchy import CgroupError, Hierarchy
 from tarmac.agent.model.allotment import PodAllotment
-from tarmac.agent.model.limits import NONE, UNLIMITED, CgroupLimits, unlike
+from tarmac.agent.model.cgrouplimits import NONE, UNLIMITED, CgroupLimits, unlike
 from tarmac.api.kubernetes.resourcenames import HUGE_PAGES
 from tarmac.base.clock import Clock
 from tarmac.base.log import log

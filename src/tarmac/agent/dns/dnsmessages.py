@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
-from tarmac.agent.dns.names import MalformedPacket, Name, read_name, write_name
+from tarmac.agent.dns.domainnames import MalformedPacket, Name, read_name, write_name
 
 A: Final = 1
 CNAME: Final = 5

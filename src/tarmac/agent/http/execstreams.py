@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from tarmac.agent.http.answers import HttpError
 from tarmac.agent.http.bridging import SpdyClient, WebSocketClient
+from tarmac.agent.http.kubeletanswers import HttpError
 from tarmac.http.messages import Answer, Request, UpgradeResponse
 from tarmac.runtimes.interface import CommandStream, StreamOptions
 from tarmac.wire.channels import PROTOCOL_VERSION, V4, V5

@@ -13,8 +13,8 @@ from contextlib import suppress
 
 import msgspec
 
+from tarmac.agent.sources.podtokens import PodTokens
 from tarmac.agent.sources.references import PodObjectReference
-from tarmac.agent.sources.tokens import PodTokens
 from tarmac.agent.sources.watched import WatchedObjects
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, NotFound

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from tarmac.api import checks
-from tarmac.api.kubernetes.core import claims
+from tarmac.api.kubernetes.core import volumeclaims
 from tarmac.api.kubernetes.core.pods import environment
 from tarmac.api.kubernetes.resourcenames import ZERO, quantity
 from tarmac.api.schema import JsonObject
@@ -190,11 +190,11 @@ def _ephemeral(source: JsonObject, path: str, errors: FieldErrors) -> None:
     if template is None:
         errors.required(f"{path}.volumeClaimTemplate")
     else:
-        claims.validate_template(template, f"{path}.volumeClaimTemplate", errors)
+        volumeclaims.validate_template(template, f"{path}.volumeClaimTemplate", errors)
 
 
 def _csi(source: JsonObject, path: str, errors: FieldErrors) -> None:
-    claims.validate_driver_name(source.get("driver", ""), f"{path}.driver", errors)
+    volumeclaims.validate_driver_name(source.get("driver", ""), f"{path}.driver", errors)
     reference = source.get("nodePublishSecretRef")
     if reference is not None:
         if not reference.get("name"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tarmac.agent.model.limits import NONE, PERIOD
+from tarmac.agent.model.cgrouplimits import NONE, PERIOD
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from tarmac.agent.http.logs.files import open_log, rotated, seek_tail
 from tarmac.agent.http.logs.lines import Formatter
+from tarmac.agent.http.logs.logfiles import open_log, rotated, seek_tail
 from tarmac.agent.http.logs.options import LogOptions
 from tarmac.base.clock import Clock
 

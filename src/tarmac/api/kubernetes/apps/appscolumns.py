@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from tarmac.api.checks import mapping, objects
 from tarmac.api.conditions import condition_of
-from tarmac.api.kubernetes.autoscaling.metrics import targets_cell
+from tarmac.api.kubernetes.autoscaling.metricspecs import targets_cell
 from tarmac.api.kubernetes.cells import AGE, NAME, NONE, UNSET, cell, field, join_labels, since
 from tarmac.api.resource import Age, Column
 from tarmac.api.schema import JsonObject

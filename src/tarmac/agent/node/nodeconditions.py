@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from tarmac.agent.model.gpus import GpuSandboxState
-from tarmac.agent.model.machines import MachineState
-from tarmac.agent.model.tunnels import TunnelState
+from tarmac.agent.model.machinestate import MachineState
+from tarmac.agent.model.tunnelstate import TunnelState
 from tarmac.api.compute.names import GPUS_SANDBOXABLE, MACHINES_READY
 from tarmac.api.networking.tunnels import TUNNELS_REACHABLE
 from tarmac.api.schema import JsonObject

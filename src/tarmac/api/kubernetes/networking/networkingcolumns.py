@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tarmac.api.checks import mapping, objects
-from tarmac.api.kubernetes.apps.columns import selector_text
+from tarmac.api.kubernetes.apps.appscolumns import selector_text
 from tarmac.api.kubernetes.cells import AGE, NAME, NONE, cell, field
 from tarmac.api.resource import Column
 from tarmac.api.schema import JsonObject

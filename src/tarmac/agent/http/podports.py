@@ -6,10 +6,10 @@ import asyncio
 import socket
 from typing import cast
 
-from tarmac.agent.http.answers import HttpError
 from tarmac.agent.http.forwarding.channels import ChannelForward
 from tarmac.agent.http.forwarding.podend import Dial
-from tarmac.agent.http.forwarding.streams import SpdyForward
+from tarmac.agent.http.forwarding.spdystreams import SpdyForward
+from tarmac.agent.http.kubeletanswers import HttpError
 from tarmac.base.digits import port_number
 from tarmac.http.messages import Answer, Request, UpgradeResponse
 from tarmac.http.splicing import splice

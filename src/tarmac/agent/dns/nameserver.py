@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Final
 
-from tarmac.agent.dns.messages import (
+from tarmac.agent.dns.dnsmessages import (
     MAX_TCP,
     NO_ERROR,
     SERVER_FAILURE,
@@ -26,7 +26,7 @@ from tarmac.agent.dns.messages import (
     relay,
     write_answer,
 )
-from tarmac.agent.dns.names import Name
+from tarmac.agent.dns.domainnames import Name
 from tarmac.agent.dns.resolver import Resolver
 from tarmac.agent.dns.upstream import Upstream
 from tarmac.agent.ingresslink import link_of_connection, link_of_message, tell_links

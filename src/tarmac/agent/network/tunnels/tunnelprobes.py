@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NoReturn
 
-from tarmac.agent.model.tunnels import TunnelState
+from tarmac.agent.model.tunnelstate import TunnelState
 from tarmac.agent.network.tunnels.losses import INTERVAL, MAX_LOST, ProbedPeer, TunnelLosses, TunnelProbe, TunnelRoute
 from tarmac.agent.routerservices import RouterService, RouterServices
 from tarmac.api.networking.ports import ENCRYPTED_PORT, PROBE_PORT, TUNNEL_PORT

@@ -7,7 +7,7 @@ from typing import Any
 from tarmac.api.checks import mapping, objects
 from tarmac.api.conditions import condition_of
 from tarmac.api.kubernetes.cells import AGE, NAME, NONE, UNKNOWN, UNSET, cell, field, join_labels, since
-from tarmac.api.kubernetes.core.pods import columns as pods
+from tarmac.api.kubernetes.core.pods import podcolumns as pods
 from tarmac.api.resource import Age, Column
 from tarmac.api.schema import JsonObject
 

@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Final, Protocol
 
-from tarmac.agent.collection.containers import DeadContainers
-from tarmac.agent.collection.images import ImageCollector
+from tarmac.agent.collection.deadcontainers import DeadContainers
+from tarmac.agent.collection.unusedimages import ImageCollector
 from tarmac.agent.eviction.judgement import Judgement, condition_of
 from tarmac.agent.eviction.ranking import is_critical, message, ranked, resource_of
 from tarmac.agent.eviction.signals import EvictionSignals
-from tarmac.agent.stats.pods import PodMetrics, PodStats
+from tarmac.agent.stats.podstats import PodMetrics, PodStats
 from tarmac.agent.stats.summary import Sample
 from tarmac.api.kubernetes.core.pods.phases import is_terminal
 from tarmac.api.kubernetes.core.pods.podresources import pod_amounts, qos_class

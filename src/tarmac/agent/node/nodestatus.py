@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tarmac.agent.model.gpus import GpuSandboxState
-from tarmac.agent.model.machines import MachineState
-from tarmac.agent.model.tunnels import TunnelState
-from tarmac.agent.node.conditions import Tell, conditions, same_conditions
-from tarmac.agent.node.host import HostFacts
+from tarmac.agent.model.machinestate import MachineState
+from tarmac.agent.model.tunnelstate import TunnelState
+from tarmac.agent.node.hostfacts import HostFacts
+from tarmac.agent.node.nodeconditions import Tell, conditions, same_conditions
 from tarmac.api.kubernetes.core.nodeclasses import CONTAINER_LEVEL, POD_LEVEL
 from tarmac.api.kubernetes.core.nodedevices import NO_DEVICES, NodeDevices
 from tarmac.api.kubernetes.version import GIT_VERSION

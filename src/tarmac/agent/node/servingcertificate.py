@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.config.agentconfig import AgentConfig
+from tarmac.agent.node.certificates.certificatefiles import PairFile, split_pair
+from tarmac.agent.node.certificates.certificaterequests import SERVING_SIGNER, NodeCertificateSubject, obtain
 from tarmac.agent.node.certificates.cryptoprocess import CryptoRequest, run_crypto
-from tarmac.agent.node.certificates.files import PairFile, split_pair
-from tarmac.agent.node.certificates.requests import SERVING_SIGNER, NodeCertificateSubject, obtain
 from tarmac.agent.node.certificates.rotation import CertificateRotation, usable_until
 from tarmac.api.schema import JsonObject
 from tarmac.base.log import log

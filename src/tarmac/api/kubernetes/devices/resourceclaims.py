@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from tarmac.api import checks
 from tarmac.api.kubernetes.changes import keep
-from tarmac.api.kubernetes.core.claims import validate_driver_name
 from tarmac.api.kubernetes.core.nodeselection import validate_node_selector
-from tarmac.api.kubernetes.devices.names import (
+from tarmac.api.kubernetes.core.volumeclaims import validate_driver_name
+from tarmac.api.kubernetes.devices.devicenames import (
     MAX_REQUESTS,
     configuration,
     each,
