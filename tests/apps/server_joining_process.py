@@ -10,9 +10,9 @@ from pathlib import Path
 from tarmac.api.nodetokens import parse_token
 from tarmac.apps.commands import parsed
 from tarmac.apps.host.hostlayout import DONE, Machine, setting_up
+from tarmac.apps.host.hostservices import Elsewhere, Foreground, Signals
 from tarmac.apps.host.joining import told_in_words
 from tarmac.apps.host.serverjoining import ServerJoining, join_server
-from tarmac.apps.host.services import Elsewhere, Foreground, Signals
 from tarmac.base.clock import SystemClock
 from tarmac.base.log import configure
 

@@ -13,8 +13,8 @@ import pytest
 
 from tarmac.api.nodetokens import AUTHORITIES_PATH, NodeToken
 from tarmac.apps.host.checks import server_obstacles
-from tarmac.apps.host.discovery import FoundServer, WrongAuthority, discover, url_of
 from tarmac.apps.host.hostlayout import Machine, SetupFailed, setting_up
+from tarmac.apps.host.serverdiscovery import FoundServer, WrongAuthority, discover, url_of
 from tarmac.apps.main import main
 from tarmac.base.clock import SystemClock
 from tarmac.http.authorities import key_hash

@@ -15,7 +15,7 @@ import pytest
 from tarmac.agent.config.agentconfig import Flags
 from tarmac.apps import agent, layout
 from tarmac.apps.commands import COMMANDS, parser
-from tarmac.apps.settings import gates_of, settings_of
+from tarmac.apps.controllersettings import gates_of, settings_of
 from tarmac.controllers.context import Settings
 
 OF_CONTROLLERS = (

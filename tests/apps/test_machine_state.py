@@ -11,7 +11,7 @@ import pytest
 from tarmac.agent.cgroups.hierarchy import Hierarchy
 from tarmac.agent.model.machinestate import MachineState
 from tarmac.agent.network.taps import MachineTaps
-from tarmac.apps.node.machines import NodeMachines, running
+from tarmac.apps.node.nodemachines import NodeMachines, running
 from tarmac.base.clock import ManualClock
 from tarmac.client.client import Client
 from tarmac.client.events import Recorder

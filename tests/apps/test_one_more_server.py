@@ -22,8 +22,8 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists, ApiError, Conflict, Forbidden
 from tarmac.apps.host.configuration import documents_in
 from tarmac.apps.host.hostlayout import SetupFailed
+from tarmac.apps.host.hostservices import running
 from tarmac.apps.host.serverjoining import store_keys
-from tarmac.apps.host.services import running
 from tarmac.apps.processes import end
 from tarmac.base.clock import SystemClock, rfc3339
 from tarmac.cli.verbs.tokens import create_token

@@ -18,7 +18,7 @@ import pytest
 
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Forbidden, NotFound, Unauthorized
-from tarmac.apps.host.services import running
+from tarmac.apps.host.hostservices import running
 from tarmac.apps.processes import end
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError

@@ -18,7 +18,7 @@ from tarmac.api.status import NotFound
 from tarmac.apps.main import main
 from tarmac.cli.egress import checking
 from tarmac.cli.egress.check import egress_check
-from tarmac.cli.egress.sources import sources_of
+from tarmac.cli.egress.sourcepods import sources_of
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.objectnames import BadObject
 from tarmac.client.client import Client

@@ -15,7 +15,7 @@ from tarmac.api.compute.workload import (
 )
 from tarmac.api.shared import ObjectMeta
 from tarmac.cli.rendering.explanation import explanation_text
-from tarmac.cli.rendering.plan import plan_text
+from tarmac.cli.rendering.plantext import plan_text
 from tarmac.cli.rendering.rollout import CityProgress, incomplete_line, progress_line, progress_of, progress_table
 from tarmac.cli.rendering.text import table
 

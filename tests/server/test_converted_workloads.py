@@ -12,7 +12,7 @@ import yaml
 from tarmac.api.schema import JsonObject
 from tarmac.apps.convert import convert
 from tarmac.apps.main import main
-from tarmac.cli.converting.containers import qualified
+from tarmac.cli.converting.convertedcontainers import qualified
 from tests.server.conftest import Client
 
 WORKLOADS = "/apis/compute.datumapis.com/v1alpha/namespaces/default/workloads"

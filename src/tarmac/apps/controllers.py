@@ -20,9 +20,9 @@ from tarmac.agent.node.rotatingtransport import RotatingTransport
 from tarmac.api.identities import BOOTSTRAP, controller_user
 from tarmac.api.status import ApiError
 from tarmac.apps.bootstrap import ensure_initial_objects, ensure_objects_of_workloads
+from tarmac.apps.controllersettings import gates_of, names_of, settings_of
 from tarmac.apps.leaderelection import elector
 from tarmac.apps.serverfiles import follow_all, follow_credentials
-from tarmac.apps.settings import gates_of, names_of, settings_of
 from tarmac.base.clock import SystemClock
 from tarmac.base.gates import BadGate, FeatureGates
 from tarmac.base.log import configure, log

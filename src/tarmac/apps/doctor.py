@@ -21,7 +21,7 @@ from tarmac.apps.backups.hoststores import layout_named
 from tarmac.apps.configcheck import clashes_of, documents_of
 from tarmac.apps.host.checks import MAX_SKEW, Obstacle, local_obstacles
 from tarmac.apps.host.hostlayout import Machine
-from tarmac.apps.host.services import running
+from tarmac.apps.host.hostservices import running
 from tarmac.apps.upgradecheck import upgrade_obstacles
 from tarmac.base.clock import SystemClock
 from tarmac.base.duration import human_duration

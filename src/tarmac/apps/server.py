@@ -17,8 +17,8 @@ import uvloop
 
 from tarmac.apps.authentication import Authentication, authentication_of
 from tarmac.apps.control_plane import Address, Chosen, Running, address_url, control_plane, distinct
+from tarmac.apps.controllersettings import gates_of, names_of, settings_of
 from tarmac.apps.layout import Layout, make_layout
-from tarmac.apps.settings import gates_of, names_of, settings_of
 from tarmac.apps.workers.parent import Parent, SharedFlag, reserved
 from tarmac.apps.workers.seat import Seat, meeting_folder
 from tarmac.base.clock import SystemClock

@@ -16,7 +16,7 @@ from tarmac.agent.config.configreader import API_VERSION, IGNORED, KIND, BadConf
 from tarmac.agent.config.configz import in_effect
 from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.kubelet import KubeletConfiguration
-from tarmac.apps.node.settings import pod_settings
+from tarmac.apps.node.partsettings import pod_settings
 from tarmac.base.log import configure
 from tests.agent.node.settings import agent_config
 

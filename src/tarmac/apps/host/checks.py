@@ -15,8 +15,8 @@ from typing import NamedTuple
 from tarmac import __version__
 from tarmac.agent.cgroups.hierarchy import CgroupError
 from tarmac.agent.cgroups.mounted import mounted
-from tarmac.apps.host.discovery import FoundServer
 from tarmac.apps.host.hostlayout import Machine
+from tarmac.apps.host.serverdiscovery import FoundServer
 from tarmac.decide.versions import joins
 from tarmac.runtimes.parts import PartMissing, find_parts
 

@@ -20,8 +20,8 @@ from tarmac.agent.node.identity import NodeIdentity
 from tarmac.api.nodetokens import NodeToken
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, NotFound, Unauthorized
-from tarmac.apps.host.discovery import FoundServer
 from tarmac.apps.host.hostlayout import Machine, SetupFailed
+from tarmac.apps.host.serverdiscovery import FoundServer
 from tarmac.base.clock import Clock
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client

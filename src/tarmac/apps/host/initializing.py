@@ -26,8 +26,8 @@ from tarmac.apps.host.configuration import documents_in, have_document
 from tarmac.apps.host.etcdcluster import start_first_member
 from tarmac.apps.host.etcdmember import etcd_obstacles, member_file, place_of, store_url
 from tarmac.apps.host.hostlayout import DONE, Machine, SetupFailed, setting_up, tell
+from tarmac.apps.host.hostservices import Services, Signals, running, services
 from tarmac.apps.host.joining import Blocked, Joining, join, told_in_words
-from tarmac.apps.host.services import Services, Signals, running, services
 from tarmac.apps.serverleases import reached_at
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.log import configure

@@ -22,8 +22,8 @@ from tarmac.api.nodetokens import BadToken, NodeToken
 from tarmac.api.status import ApiError
 from tarmac.apps.host.checks import Obstacle, local_obstacles, server_obstacles
 from tarmac.apps.host.configuration import documents_in, drop_document, have_document
-from tarmac.apps.host.discovery import FoundServer, WrongAuthority, discover
 from tarmac.apps.host.hostlayout import DONE, FAILED, OBSTACLES, USAGE, Machine, SetupFailed, setting_up, tell
+from tarmac.apps.host.hostservices import Services, Signals, running, services
 from tarmac.apps.host.identity import (
     CertificateDenied,
     authorities_of_node,
@@ -33,7 +33,7 @@ from tarmac.apps.host.identity import (
     obtain_certificate,
     own_node,
 )
-from tarmac.apps.host.services import Services, Signals, running, services
+from tarmac.apps.host.serverdiscovery import FoundServer, WrongAuthority, discover
 from tarmac.apps.host.tokens import joining_token
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.log import configure

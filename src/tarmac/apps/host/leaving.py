@@ -25,9 +25,9 @@ from tarmac.apps.host.checks import Obstacle
 from tarmac.apps.host.configuration import documents_in, drop_document
 from tarmac.apps.host.etcdverbs import leave_etcd
 from tarmac.apps.host.hostlayout import Machine, SetupFailed, setting_up, tell
+from tarmac.apps.host.hostservices import stop_all
 from tarmac.apps.host.identity import node_client
 from tarmac.apps.host.joining import KIND, Blocked, told_in_words
-from tarmac.apps.host.services import stop_all
 from tarmac.apps.node.removing import remove_agent
 from tarmac.base.clock import SystemClock, rfc3339
 from tarmac.base.log import configure

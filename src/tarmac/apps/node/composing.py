@@ -46,10 +46,10 @@ from tarmac.apps.node.devices import NodeDeviceService
 from tarmac.apps.node.findgpus import find_gpus
 from tarmac.apps.node.foundations import Surveyed, containerd_tool, machinery, survey
 from tarmac.apps.node.housekeeping import Housekeeping
-from tarmac.apps.node.machines import NodeMachines
 from tarmac.apps.node.networking import Networking
-from tarmac.apps.node.serving import Serving
-from tarmac.apps.node.settings import pod_settings
+from tarmac.apps.node.nodemachines import NodeMachines
+from tarmac.apps.node.nodeserving import Serving
+from tarmac.apps.node.partsettings import pod_settings
 from tarmac.base.clock import SystemClock
 from tarmac.base.log import log
 from tarmac.base.randomness import Randomness

@@ -20,7 +20,7 @@ from tarmac.agent.cgroups.podcgroups import KubePods
 from tarmac.agent.config.agentconfig import AgentConfig
 from tarmac.agent.devices.folder import leave_folder
 from tarmac.agent.network.cni.cnifiles import remove_files, written
-from tarmac.apps.node.machines import HOST_FILE, machine_folders
+from tarmac.apps.node.nodemachines import HOST_FILE, machine_folders
 from tarmac.base.clock import SystemClock
 from tarmac.datapath.linux import LinuxDatapath
 from tarmac.runtimes.containerd.orphans import unmount_below

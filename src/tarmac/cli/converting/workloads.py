@@ -7,7 +7,7 @@ from typing import Final
 
 from tarmac.api.compute.names import API_VERSION
 from tarmac.api.schema import JsonObject
-from tarmac.cli.converting.containers import amounts, container, disk, volume
+from tarmac.cli.converting.convertedcontainers import amounts, container, disk, volume
 from tarmac.cli.converting.notes import Notes
 
 CONVERTED: Final = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController")

@@ -16,7 +16,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, NotFound
 from tarmac.cli.egress.checking import CheckResult, Dialled, SourceChecker
 from tarmac.cli.egress.commands import RemoteCommand, start_command
-from tarmac.cli.egress.sources import CheckedSource, sources_of
+from tarmac.cli.egress.sourcepods import CheckedSource, sources_of
 from tarmac.cli.rendering.text import paragraph, table
 from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console

@@ -19,7 +19,7 @@ from tarmac.api.status import ApiError
 from tarmac.base.clock import Clock
 from tarmac.base.tasks import background
 from tarmac.cli.egress.commands import Ended, RemoteCommand
-from tarmac.cli.egress.sources import CheckedSource, PodOnNode
+from tarmac.cli.egress.sourcepods import CheckedSource, PodOnNode
 from tarmac.client.errors import ClientError
 
 TIMEOUT: Final = 8.0  # for a connection to appear

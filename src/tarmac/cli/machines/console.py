@@ -11,8 +11,8 @@ import msgspec
 from tarmac.api.status import BadRequest, NotFound
 from tarmac.base.clock import Clock
 from tarmac.base.randomness import Randomness
+from tarmac.cli.machines.consolesession import ConsoleClient
 from tarmac.cli.machines.instanceendpoint import InstanceEndpoint, find_instance
-from tarmac.cli.machines.session import ConsoleClient
 from tarmac.cli.rendering.text import table
 from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console

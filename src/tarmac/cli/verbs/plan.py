@@ -17,7 +17,7 @@ from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, MethodNotAllowed, NotFound
 from tarmac.cli.rendering.egressplan import external_plan_text
-from tarmac.cli.rendering.plan import plan_text
+from tarmac.cli.rendering.plantext import plan_text
 from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.manifests import BadManifest, read_manifests

@@ -17,7 +17,7 @@ from tarmac.cli.rendering.rollout import history_table, images_of
 from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.objectnames import parse_object
-from tarmac.cli.verbs.status import follow
+from tarmac.cli.verbs.rolloutstatus import follow
 from tarmac.client.client import Client
 from tarmac.client.targets.typed import WORKLOADS
 from tarmac.client.targets.untyped import CONTROLLER_REVISIONS
