@@ -49,7 +49,7 @@ from tarmac.base.heap import share_one_heap
 from tarmac.base.tasks import Tasks
 from tarmac.client.acting import ActingAs
 from tarmac.client.client import Client
-from tarmac.client.events import Recorder
+from tarmac.client.eventrecorder import Recorder
 from tarmac.client.http import HttpTransport
 from tarmac.client.informer import Informers
 from tarmac.client.kubeconfig import load

@@ -14,7 +14,7 @@ from tarmac.agent.network.taps import MachineTaps
 from tarmac.apps.node.nodemachines import NodeMachines, running
 from tarmac.base.clock import ManualClock
 from tarmac.client.client import Client
-from tarmac.client.events import Recorder
+from tarmac.client.eventrecorder import Recorder
 from tarmac.runtimes.interface import RuntimeRefused
 from tarmac.runtimes.parts import MachineParts
 from tarmac.runtimes.qemu.accelerator import AcceleratorProbe

@@ -16,7 +16,7 @@ from tarmac.client.errors import ClientError
 from tarmac.client.http import HttpConfig, HttpTransport
 from tarmac.client.informer import Informers
 from tarmac.client.kubeconfig import load
-from tarmac.client.resources import ResourceClient
+from tarmac.client.resourceclient import ResourceClient
 from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import CONFIG_MAPS
 from tests.support.peer import Peer, running_peer

@@ -15,10 +15,10 @@ from tarmac.client.client import Client
 from tarmac.client.discovery import discover
 from tarmac.client.envelope import EnvelopeMetadata
 from tarmac.client.errors import NotLeader
-from tarmac.client.events import Recorder
+from tarmac.client.eventrecorder import Recorder
 from tarmac.client.informer import Informers
 from tarmac.client.leader import Elector, FencedTransport, Leadership
-from tarmac.client.resources import ResourceClient
+from tarmac.client.resourceclient import ResourceClient
 from tarmac.client.targets.target import declared
 from tarmac.client.targets.untyped import CONFIG_MAPS, EVENTS, LEASES, NAMESPACES, PODS, SERVICE_ACCOUNTS
 from tests.client.conftest import WHOLE_SERVERS

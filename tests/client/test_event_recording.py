@@ -8,7 +8,7 @@ from tarmac.api.status import ServiceUnavailable
 from tarmac.base.clock import ManualClock
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
-from tarmac.client.events import BURST, MAX_BUFFERED, InvolvedObject, Recorder
+from tarmac.client.eventrecorder import BURST, MAX_BUFFERED, InvolvedObject, Recorder
 from tests.client.model_server import ModelServer
 
 POD = InvolvedObject("v1", "Pod", "p", "default", "uid-1")

@@ -16,7 +16,7 @@ from tarmac.apps.up import NODES
 from tarmac.base.randomness import Randomness
 from tarmac.base.tasks import background
 from tarmac.client.client import Client
-from tarmac.client.resources import ResourceClient
+from tarmac.client.resourceclient import ResourceClient
 from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import LOCATIONS, PODS
 from tarmac.client.targets.untyped import NODES as NODE_OBJECTS

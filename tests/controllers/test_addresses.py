@@ -11,14 +11,14 @@ from tarmac.api.networking.interfaces import AttachedInterface, decode_interface
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.shared import LocationReference
 from tarmac.client.cache import Cache
+from tarmac.client.clientmetrics import ClientMetrics
 from tarmac.client.envelope import metadata_of
-from tarmac.client.metrics import ClientMetrics
 from tarmac.client.targets.target import encode
 from tarmac.client.targets.typed import INSTANCES
 from tarmac.client.targets.untyped import PODS
 from tarmac.client.watch import Change
 from tarmac.controllers.context import ControllerContext
-from tarmac.controllers.deployment.instances import InstanceWriter
+from tarmac.controllers.deployment.instancewriter import InstanceWriter
 from tarmac.controllers.ipam import AddressBook, Attachment
 from tests.controllers.harness import Stage
 

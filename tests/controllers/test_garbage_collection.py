@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.client.events import Recorder
+from tarmac.client.eventrecorder import Recorder
 from tarmac.controllers.garbage.collector import GarbageCollector
 from tests.controllers.harness import Stage, playing
 

@@ -11,7 +11,7 @@ from cryptography import x509
 
 from tarmac.api.status import NotFound
 from tarmac.client.client import Client
-from tarmac.client.resources import ResourceClient
+from tarmac.client.resourceclient import ResourceClient
 from tarmac.client.targets.untyped import (
     CERTIFICATE_REQUESTS,
     CONFIG_MAPS,

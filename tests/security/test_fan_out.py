@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.base.gates import WAY_IN
-from tarmac.client.events import BURST
+from tarmac.client.eventrecorder import BURST
 from tarmac.client.targets.untyped import NAMESPACES
 from tests.security.tenants import ready_nodes
 from tests.security.wire import Json, Wire, serving

@@ -20,7 +20,7 @@ from tarmac.base.tasks import background
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.why import explain
 from tarmac.client.client import Client
-from tarmac.client.resources import ResourceClient
+from tarmac.client.resourceclient import ResourceClient
 from tarmac.client.targets.target import Target
 from tarmac.client.targets.typed import MACHINE_IMAGES
 from tarmac.client.targets.untyped import (

@@ -38,7 +38,7 @@ from tarmac.base.clock import parse_rfc3339, rfc3339
 from tarmac.base.log import log
 from tarmac.base.names import dns1123_subdomain
 from tarmac.client.client import Client
-from tarmac.client.events import Recorder, reference
+from tarmac.client.eventrecorder import Recorder, reference
 from tarmac.client.targets.untyped import SECRETS
 from tarmac.http.messages import Request, Response
 from tarmac.server.security.keys.handover import KEY_SIZE, Purpose, seal

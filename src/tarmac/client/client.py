@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from tarmac.client.requests import RequestClient
-from tarmac.client.resources import ResourceClient
+from tarmac.client.resourceclient import ResourceClient
 from tarmac.client.targets.target import Target
 
 T = TypeVar("T")

@@ -28,7 +28,7 @@ from tarmac.client.client import Client
 from tarmac.client.envelope import envelope_of, is_newer
 from tarmac.client.errors import ClientError, Disconnected, GarbledReply
 from tarmac.client.requests import Query
-from tarmac.client.resources import PAGE, ResourceClient
+from tarmac.client.resourceclient import PAGE, ResourceClient
 from tarmac.client.targets.target import Target
 from tarmac.client.watch import Change, Watch, watch
 

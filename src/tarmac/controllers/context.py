@@ -15,10 +15,10 @@ from typing import Final
 from tarmac.api.identities import PROCESS, TokenHolder, controller_user
 from tarmac.client.acting import ActingAs
 from tarmac.client.client import Client
+from tarmac.client.clientmetrics import ClientMetrics
 from tarmac.client.controller import Controller, Reconcile
-from tarmac.client.events import Recorder
+from tarmac.client.eventrecorder import Recorder
 from tarmac.client.informer import Informers
-from tarmac.client.metrics import ClientMetrics
 from tarmac.controllers.ipam import AddressBook
 from tarmac.controllers.metricsources import MetricsSource
 

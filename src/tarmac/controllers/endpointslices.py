@@ -15,7 +15,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.cooperative import CooperativeRunner, CooperativeWork
 from tarmac.base.digits import whole_number
 from tarmac.client.cache import Item
-from tarmac.client.resources import ResourceClient
+from tarmac.client.resourceclient import ResourceClient
 from tarmac.controllers.writes import create_if_absent, delete_same
 from tarmac.decide.endpoints import Endpoint, EndpointGroup, ServiceFacts, shared_out
 

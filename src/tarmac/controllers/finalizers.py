@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tarmac.api.shared import ObjectMeta
-from tarmac.client.resources import ResourceClient
+from tarmac.client.resourceclient import ResourceClient
 from tarmac.controllers.writes import release, set_finalizers
 
 

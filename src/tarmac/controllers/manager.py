@@ -18,10 +18,10 @@ from functools import cache, partial
 from typing import Final, Protocol
 
 from tarmac.client.client import Client
-from tarmac.client.events import Recorder
+from tarmac.client.clientmetrics import ClientMetrics
+from tarmac.client.eventrecorder import Recorder
 from tarmac.client.informer import Informers
 from tarmac.client.leader import Elector, FencedTransport, Leadership
-from tarmac.client.metrics import ClientMetrics
 from tarmac.controllers.autoscaler.controller import AutoscalerController
 from tarmac.controllers.catalogue.controller import InstanceTypeController, MachineImageController
 from tarmac.controllers.certificates.controller import CertificateController

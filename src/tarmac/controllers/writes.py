@@ -19,7 +19,7 @@ from tarmac.api.shared import ObjectMeta
 from tarmac.api.status import NAMESPACE_TERMINATING, AlreadyExists, Conflict, Forbidden, NotFound
 from tarmac.base.clock import Clock
 from tarmac.client.envelope import EnvelopeMetadata
-from tarmac.client.resources import ResourceClient
+from tarmac.client.resourceclient import ResourceClient
 from tarmac.client.turns import loop_budget
 
 T = TypeVar("T")

@@ -19,7 +19,7 @@ from tarmac.api.status import AlreadyExists, ApiError, Conflict, NotFound
 from tarmac.base.clock import Clock
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
-from tarmac.client.resources import Propagation
+from tarmac.client.resourceclient import Propagation
 from tarmac.client.targets.typed import MACHINE_IMAGES
 from tarmac.client.targets.untyped import DEPLOYMENTS, INSTANCES, PODS, RESOURCE_QUOTAS, WORKLOADS
 from tarmac.sim.nodes.draws import PLENTY, RARE, SCARCE

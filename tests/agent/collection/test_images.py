@@ -11,7 +11,7 @@ from tarmac.agent.collection import unusedimages as collecting
 from tarmac.agent.collection.unusedimages import ImageCollector, missing_bytes
 from tarmac.agent.config.configreader import API_VERSION, KIND, decode
 from tarmac.agent.stats.hostusage import FileSystem
-from tarmac.client.events import InvolvedObject, Recorder
+from tarmac.client.eventrecorder import InvolvedObject, Recorder
 from tarmac.runtimes.interface import Image, Runtime, RuntimeRefused
 from tests.agent.stats.scene import Scene
 

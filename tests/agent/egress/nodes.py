@@ -27,7 +27,7 @@ from tarmac.apps.node.nodeegress import NodeExternal
 from tarmac.base.tasks import Tasks
 from tarmac.client.client import Client
 from tarmac.client.errors import Disconnected
-from tarmac.client.events import Recorder
+from tarmac.client.eventrecorder import Recorder
 from tarmac.client.informer import Informers
 from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import EVENTS, NODES, PODS, SERVICE_ACCOUNTS, SERVICES

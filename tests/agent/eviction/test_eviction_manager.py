@@ -12,7 +12,7 @@ from tarmac.agent.collection.unusedimages import ImageCollector
 from tarmac.agent.eviction.evictionmanager import EvictionManager
 from tarmac.agent.eviction.judgement import Judgement
 from tarmac.agent.eviction.signals import EvictionSignals, Reading
-from tarmac.client.events import InvolvedObject, Recorder
+from tarmac.client.eventrecorder import InvolvedObject, Recorder
 from tarmac.decide.allocatable.thresholds import thresholds
 from tests.agent.stats.scene import Scene, asks, pod, volume
 

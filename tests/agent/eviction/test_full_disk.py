@@ -18,7 +18,7 @@ from tarmac.agent.eviction.signals import EvictionSignals
 from tarmac.agent.stats.hostusage import MachineStats
 from tarmac.agent.stats.podstats import PodStats
 from tarmac.api.schema import JsonObject
-from tarmac.client.events import InvolvedObject, Recorder
+from tarmac.client.eventrecorder import InvolvedObject, Recorder
 from tarmac.decide.allocatable.thresholds import thresholds
 from tarmac.volumes.interface import MountedVolume, VolumeUsage
 from tests.agent.pods.machine import Machine, PlainVolumes, play

@@ -20,7 +20,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
 from tarmac.apps.control_plane import local_transport
 from tarmac.client.client import Client
-from tarmac.client.events import Recorder
+from tarmac.client.eventrecorder import Recorder
 from tarmac.client.informer import Informers
 from tarmac.client.targets.untyped import (
     ENDPOINT_SLICES,

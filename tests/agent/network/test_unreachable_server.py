@@ -18,7 +18,7 @@ from tarmac.api.networking.interfaces import AttachedInterface, encode_interface
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.schema import JsonObject
 from tarmac.client.client import Client
-from tarmac.client.events import Recorder
+from tarmac.client.eventrecorder import Recorder
 from tarmac.client.informer import Informers
 from tarmac.datapath.fake import FakeDatapath
 from tarmac.datapath.interface import Datapath, NetworkState

@@ -27,7 +27,7 @@ from tarmac.base.clock import SystemClock
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.nodereport import node_report
 from tarmac.client.client import Client
-from tarmac.client.events import Recorder
+from tarmac.client.eventrecorder import Recorder
 from tarmac.client.http import HttpTransport
 from tarmac.client.informer import Informers
 from tarmac.client.kubeconfig import load

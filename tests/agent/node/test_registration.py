@@ -17,7 +17,7 @@ from tarmac.agent.node.lease import Heartbeat
 from tarmac.agent.node.nodestatus import NodeStatusFacts
 from tarmac.agent.node.reporter import NodeReporter
 from tarmac.client.client import Client
-from tarmac.client.events import Recorder
+from tarmac.client.eventrecorder import Recorder
 from tarmac.client.informer import Informers
 from tarmac.client.targets.untyped import LEASES, NODES
 from tests.agent.node.settings import agent_config

@@ -28,7 +28,7 @@ from tarmac.api.status import NotFound
 from tarmac.apps.simworld import SimWorld, world
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
-from tarmac.client.events import Recorder
+from tarmac.client.eventrecorder import Recorder
 from tarmac.client.informer import Informers
 from tarmac.client.targets.untyped import EVENTS, NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
 from tarmac.runtimes.fake import FakeRuntime

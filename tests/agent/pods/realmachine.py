@@ -18,7 +18,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists
 from tarmac.apps.control_plane import Running, local_transport
 from tarmac.client.client import Client
-from tarmac.client.events import Recorder
+from tarmac.client.eventrecorder import Recorder
 from tarmac.client.informer import Informers
 from tarmac.client.targets.untyped import NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
 from tarmac.runtimes.cri.driver import CriRuntime

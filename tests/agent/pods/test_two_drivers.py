@@ -8,7 +8,7 @@ from tarmac.agent.collection.unusedimages import ImageCollector
 from tarmac.agent.config.kubelet import KubeletConfiguration
 from tarmac.agent.pods.manager import RUNTIME_CLASSES
 from tarmac.agent.stats.podstats import PodStats
-from tarmac.client.events import InvolvedObject, Recorder
+from tarmac.client.eventrecorder import InvolvedObject, Recorder
 from tarmac.runtimes.fake import FakeProgram, FakeRuntime, RegistryImage
 from tarmac.runtimes.interface import NO_EXEC, Handler
 from tarmac.runtimes.routed import RoutedDriver, RoutedRuntime

@@ -23,7 +23,7 @@ from tarmac.agent.qosclasses.kernel import KernelClasses
 from tarmac.agent.qosclasses.resctrl import Resctrl
 from tarmac.agent.qosclasses.resource import ClassResource
 from tarmac.agent.qosclasses.runtimefiles import RuntimeFiles
-from tarmac.client.events import Recorder
+from tarmac.client.eventrecorder import Recorder
 from tarmac.decide.qosclasses.blockio import NO_CLASS, BlockioParameters
 from tarmac.runtimes.fake import FakeRuntime
 from tarmac.runtimes.interface import Resources, RuntimeStatus

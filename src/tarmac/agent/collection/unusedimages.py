@@ -15,7 +15,7 @@ from tarmac.agent.config.kubelet import KubeletConfiguration
 from tarmac.agent.stats.hostusage import FileSystem, file_system
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
-from tarmac.client.events import InvolvedObject, Recorder
+from tarmac.client.eventrecorder import InvolvedObject, Recorder
 from tarmac.runtimes.interface import Image, Runtime, RuntimeFault
 
 INTERVAL: Final = 300.0

@@ -25,7 +25,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock
 from tarmac.base.duration import format_duration
 from tarmac.base.tasks import Tasks
-from tarmac.client.events import Recorder
+from tarmac.client.eventrecorder import Recorder
 from tarmac.runtimes.interface import Image, ImageMismatch, Progress, Runtime, RuntimeFault
 from tarmac.volumes.interface import SourceUnavailable
 

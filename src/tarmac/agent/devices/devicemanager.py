@@ -39,7 +39,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.base.tasks import Tasks
-from tarmac.client.events import EventType
+from tarmac.client.eventrecorder import EventType
 
 MAX_KINDS: Final = 64
 """Maximum number of resources that plugins may register."""

@@ -23,7 +23,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.base.quantity import Quantity
-from tarmac.client.events import InvolvedObject, Recorder
+from tarmac.client.eventrecorder import InvolvedObject, Recorder
 from tarmac.decide.allocatable.reservations import STORAGE
 from tarmac.decide.allocatable.thresholds import Threshold
 from tarmac.runtimes.interface import RuntimeFault

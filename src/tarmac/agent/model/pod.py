@@ -12,7 +12,7 @@ from functools import cached_property
 from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.schema import JsonObject
 from tarmac.base.duration import MAX_SECONDS
-from tarmac.client.events import InvolvedObject
+from tarmac.client.eventrecorder import InvolvedObject
 
 CONFIG_SOURCE = "kubernetes.io/config.source"
 CONFIG_HASH = "kubernetes.io/config.hash"

@@ -15,7 +15,7 @@ from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.base.randomness import Randomness
 from tarmac.client.backoff import Backoff
-from tarmac.client.events import InvolvedObject, Recorder
+from tarmac.client.eventrecorder import InvolvedObject, Recorder
 from tarmac.datapath.interface import NetworkState
 from tarmac.decide.reach.policies import DENIED
 

@@ -26,7 +26,7 @@ from tarmac.agent.network.failures import FailureEvents, NetworkFailures
 from tarmac.agent.network.informers import NetworkInformers
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.api.networking.tunnelendpoint import TunnelEndpoint
-from tarmac.client.events import Recorder
+from tarmac.client.eventrecorder import Recorder
 from tarmac.client.informer import Informers
 from tarmac.datapath.interface import HOST, Datapath, NetworkState, NodeNetworks
 from tarmac.decide.reach.members import NetworkPod

@@ -19,7 +19,7 @@ from tarmac.agent.model.cgrouplimits import CgroupLimits
 from tarmac.agent.node.sizes import NodeSizes
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
-from tarmac.client.events import EventType
+from tarmac.client.eventrecorder import EventType
 from tarmac.decide.allocatable.nodestatus import three_decimals
 from tarmac.decide.allocatable.reservations import PID, Reservations
 from tarmac.decide.allocatable.weights import shares

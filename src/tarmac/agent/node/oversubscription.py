@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.client.events import EventType
+from tarmac.client.eventrecorder import EventType
 from tarmac.decide.allocatable.accounts import NodeLedger
 from tarmac.decide.allocatable.nodestatus import three_decimals
 from tarmac.decide.allocatable.reservations import KUBE, SYSTEM

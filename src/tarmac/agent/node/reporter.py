@@ -25,7 +25,7 @@ from tarmac.base.tasks import first
 from tarmac.client.client import Client
 from tarmac.client.envelope import is_newer
 from tarmac.client.errors import ClientError
-from tarmac.client.events import InvolvedObject, Recorder
+from tarmac.client.eventrecorder import InvolvedObject, Recorder
 from tarmac.client.informer import Informers
 from tarmac.client.targets.untyped import NODES
 from tarmac.decide import reasons

@@ -21,7 +21,7 @@ from tarmac.agent.status.podstatus import in_order
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock
 from tarmac.base.randomness import Randomness
-from tarmac.client.events import Recorder
+from tarmac.client.eventrecorder import Recorder
 from tarmac.runtimes.interface import Runtime, RuntimeSandbox
 from tarmac.volumes.interface import Volumes
 

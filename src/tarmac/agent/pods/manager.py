@@ -45,7 +45,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.log import log
 from tarmac.client.cache import Item
 from tarmac.client.client import Client
-from tarmac.client.events import Recorder
+from tarmac.client.eventrecorder import Recorder
 from tarmac.client.informer import Informers
 from tarmac.client.targets.untyped import PODS, RUNTIME_CLASSES, SERVICES
 from tarmac.runtimes.interface import Runtime, RuntimeContainer, RuntimeFault

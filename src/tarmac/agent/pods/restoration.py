@@ -30,7 +30,7 @@ from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError, Disconnected
-from tarmac.client.resources import JSON_BODY
+from tarmac.client.resourceclient import JSON_BODY
 from tarmac.client.targets.untyped import NODES
 
 RUNNING_REPORT_INTERVAL = 2.0

@@ -21,7 +21,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock
 from tarmac.base.randomness import Randomness
 from tarmac.base.tasks import Tasks
-from tarmac.client.events import Recorder
+from tarmac.client.eventrecorder import Recorder
 from tarmac.runtimes.interface import RuntimeContainer
 
 Kind = Literal["startup", "liveness", "readiness"]

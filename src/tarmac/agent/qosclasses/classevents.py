@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tarmac.agent.model.pod import AgentPod
 from tarmac.agent.stats.summary import Sample
-from tarmac.client.events import Recorder
+from tarmac.client.eventrecorder import Recorder
 
 
 class ClassEvents:

@@ -14,7 +14,7 @@ from tarmac.agent.config.configreader import BadConfig
 from tarmac.agent.sizing.providers import ProviderFailed
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
-from tarmac.client.events import EventType
+from tarmac.client.eventrecorder import EventType
 from tarmac.decide.allocatable.reservations import NOTHING, Reservations, Reserved
 from tarmac.decide.amounts import CPU, shown
 

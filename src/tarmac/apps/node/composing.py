@@ -56,7 +56,7 @@ from tarmac.base.randomness import Randomness
 from tarmac.base.tasks import supervise
 from tarmac.client.cache import Item
 from tarmac.client.client import Client
-from tarmac.client.events import EventType, InvolvedObject, Recorder
+from tarmac.client.eventrecorder import EventType, InvolvedObject, Recorder
 from tarmac.client.informer import Informers
 from tarmac.client.targets.untyped import PODS
 from tarmac.decide.allocatable.nodestatus import sizes_in_status

@@ -22,7 +22,7 @@ from tarmac.api.kubernetes.core.nodeclasses import offered_classes
 from tarmac.api.schema import JsonObject
 from tarmac.apps.node.foundations import Machinery
 from tarmac.base.clock import Clock
-from tarmac.client.events import InvolvedObject, Recorder
+from tarmac.client.eventrecorder import InvolvedObject, Recorder
 from tarmac.decide.allocatable.accounts import NodeLedger
 from tarmac.decide.allocatable.podentries import pod_entries
 from tarmac.decide.amounts import MEMORY

@@ -42,7 +42,7 @@ from tarmac.api.networking.tunnels import MAX_NAMED
 from tarmac.api.schema import JsonObject
 from tarmac.apps.node.nodeegress import PRIVATE_KEY, NodeExternal
 from tarmac.apps.node.nodeingress import NodeIngress
-from tarmac.client.events import Recorder
+from tarmac.client.eventrecorder import Recorder
 from tarmac.client.informer import Informers
 from tarmac.datapath.interface import NodeNetworks
 from tarmac.datapath.linux import LinuxDatapath

@@ -22,7 +22,7 @@ from tarmac.api.egress.nodefacts import Encryption, NodeFacts, OutsideInterface
 from tarmac.base.gates import EXTERNAL_SERVICES
 from tarmac.base.log import log
 from tarmac.client.client import Client
-from tarmac.client.events import InvolvedObject, Recorder
+from tarmac.client.eventrecorder import InvolvedObject, Recorder
 from tarmac.client.informer import Informers
 from tarmac.datapath.egress import EgressDatapath
 from tarmac.decide import reasons

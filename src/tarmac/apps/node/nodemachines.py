@@ -27,7 +27,7 @@ from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
-from tarmac.client.events import EventType, InvolvedObject, Recorder
+from tarmac.client.eventrecorder import EventType, InvolvedObject, Recorder
 from tarmac.client.targets.untyped import NODES
 from tarmac.datapath.interface import ROUTER
 from tarmac.decide import reasons

@@ -24,7 +24,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock
 from tarmac.base.gates import CLASS_RESOURCES
 from tarmac.base.signals import Signal
-from tarmac.client.events import Recorder
+from tarmac.client.eventrecorder import Recorder
 from tarmac.decide.qosclasses.offers import published
 from tarmac.runtimes.interface import Runtime, RuntimeStatus
 

@@ -22,7 +22,7 @@ from tarmac.agent.node.servingcertificate import ServingCertificate
 from tarmac.agent.pods.manager import PodManager
 from tarmac.api.schema import JsonObject
 from tarmac.client.client import Client
-from tarmac.client.events import InvolvedObject, Recorder
+from tarmac.client.eventrecorder import InvolvedObject, Recorder
 from tarmac.client.serverlist import KnownServers
 from tarmac.runtimes.interface import Runtime
 

@@ -15,7 +15,7 @@ from tarmac.api.resource import Resource
 from tarmac.api.status import Forbidden, NotFound
 from tarmac.client.client import Client
 from tarmac.client.envelope import metadata_of
-from tarmac.client.resources import PAGE
+from tarmac.client.resourceclient import PAGE
 from tarmac.client.targets.target import Target, dynamic
 from tarmac.decide.snapshot.snapshot import EVERYTHING, Encoded, Objects, ResourceSource
 

@@ -20,7 +20,7 @@ from tarmac.client.targets.typed import DEPLOYMENTS, INSTANCES
 from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.deployment.bindings import DeploymentBindings
 from tarmac.controllers.deployment.fleets import Fleets
-from tarmac.controllers.deployment.instances import InstanceRefused, InstanceWriter
+from tarmac.controllers.deployment.instancewriter import InstanceRefused, InstanceWriter
 from tarmac.controllers.deployment.network import DeploymentNetworks
 from tarmac.controllers.ipam import Attachment
 from tarmac.controllers.ownerlabels import named_by

@@ -19,7 +19,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.selectors import LabelMatcher
 from tarmac.client.cache import Item, by_namespace
 from tarmac.client.controller import RetryAfter
-from tarmac.client.events import InvolvedObject, reference
+from tarmac.client.eventrecorder import InvolvedObject, reference
 from tarmac.client.targets.untyped import BUDGETS, PODS
 from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.disruption.owners import AT_ONCE, NoController, Owners

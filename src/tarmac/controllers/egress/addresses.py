@@ -13,7 +13,7 @@ from tarmac.api.egress.sourceip import AddressOwner, ClaimReference, SourceIP, S
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
 from tarmac.client.controller import RetryAfter
-from tarmac.client.events import EventType, InvolvedObject
+from tarmac.client.eventrecorder import EventType, InvolvedObject
 from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.egress.caches import MANAGER, EgressCaches
 from tarmac.controllers.writes import delete_same, release, set_finalizers, write_status

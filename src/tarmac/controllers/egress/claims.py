@@ -19,7 +19,7 @@ from tarmac.api.status import ApiError, Conflict, NotFound
 from tarmac.base.clock import parse_rfc3339
 from tarmac.base.metrics import Histogram
 from tarmac.client.controller import RetryAfter
-from tarmac.client.events import InvolvedObject
+from tarmac.client.eventrecorder import InvolvedObject
 from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.egress.binder import SourceIPBinder
 from tarmac.controllers.egress.cachedmodel import CachedEgressModel

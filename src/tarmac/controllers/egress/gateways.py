@@ -16,7 +16,7 @@ from tarmac.api.egress.sourceip import SourceIP
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists, Conflict, NotFound
 from tarmac.client.controller import RetryAfter
-from tarmac.client.events import InvolvedObject
+from tarmac.client.eventrecorder import InvolvedObject
 from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.egress.cachedmodel import CachedEgressModel
 from tarmac.controllers.egress.caches import BY_HOLDER, MANAGER, EgressCaches, owner_of_rule

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tarmac.api.egress.externalservice import ExternalServiceStatus
 from tarmac.api.egress.forwarding import Forwarder
 from tarmac.api.egress.names import API_VERSION
-from tarmac.client.events import InvolvedObject
+from tarmac.client.eventrecorder import InvolvedObject
 from tarmac.controllers.egress.cachedmodel import CachedEgressModel
 from tarmac.controllers.egress.caches import MANAGER, EgressCaches
 from tarmac.controllers.writes import write_status

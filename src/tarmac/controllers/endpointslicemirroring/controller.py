@@ -18,7 +18,7 @@ from tarmac.api.status import Invalid
 from tarmac.client.cache import Item
 from tarmac.client.controller import TerminalError
 from tarmac.client.envelope import reference_to
-from tarmac.client.events import InvolvedObject
+from tarmac.client.eventrecorder import InvolvedObject
 from tarmac.client.targets.untyped import ENDPOINT_SLICES, ENDPOINTS, SERVICES
 from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.endpointslices import (

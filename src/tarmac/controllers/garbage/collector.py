@@ -30,9 +30,9 @@ from tarmac.base.log import log
 from tarmac.client.client import Client
 from tarmac.client.controller import Controller, RetryAfter, TerminalError
 from tarmac.client.envelope import EnvelopeMetadata, EnvelopeOwner, metadata_of
-from tarmac.client.events import InvolvedObject, Recorder
+from tarmac.client.eventrecorder import InvolvedObject, Recorder
 from tarmac.client.reflector import METADATA_FORM
-from tarmac.client.resources import Propagation
+from tarmac.client.resourceclient import Propagation
 from tarmac.client.targets.target import Target
 from tarmac.controllers.garbage.graph import FOREGROUND, ORPHAN, Graph, GraphNode
 from tarmac.controllers.garbage.monitors import REFRESH_SECONDS, Monitors

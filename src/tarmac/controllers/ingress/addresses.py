@@ -17,7 +17,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
 from tarmac.client.cache import Item
 from tarmac.client.controller import RetryAfter
-from tarmac.client.events import EventType, InvolvedObject
+from tarmac.client.eventrecorder import EventType, InvolvedObject
 from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.ingress.caches import BY_HOLDER, MANAGER, IngressCaches
 from tarmac.controllers.writes import delete_same, release, set_finalizers, write_status

@@ -9,9 +9,9 @@ from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.ingress.addresses import PublicAddressLoop
 from tarmac.controllers.ingress.caches import IngressCaches
 from tarmac.controllers.ingress.claims import IngressClaimLoop
-from tarmac.controllers.ingress.members import MemberLoop
+from tarmac.controllers.ingress.leasemembers import MemberLoop
+from tarmac.controllers.ingress.loadbalancerstatus import ServiceStatusLoop
 from tarmac.controllers.ingress.pools import AddressPoolLoop, PeerLoop
-from tarmac.controllers.ingress.services import ServiceStatusLoop
 from tarmac.controllers.ingress.workloads import WorkloadStatusLoop
 
 

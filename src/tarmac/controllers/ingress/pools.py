@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tarmac.api.ingress.addresspool import AddressPoolStatus
 from tarmac.api.ingress.bgppeer import BGPPeerStatus
 from tarmac.api.ingress.names import API_VERSION, POOL_FINALIZER
-from tarmac.client.events import InvolvedObject
+from tarmac.client.eventrecorder import InvolvedObject
 from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.finalizers import hold
 from tarmac.controllers.ingress.caches import BY_POOL, MANAGER, IngressCaches

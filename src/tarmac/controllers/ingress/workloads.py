@@ -20,7 +20,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.shared import IPFamily
 from tarmac.base.clock import rfc3339
 from tarmac.client.cache import Item
-from tarmac.client.events import InvolvedObject
+from tarmac.client.eventrecorder import InvolvedObject
 from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.endpointslices import LABEL_MANAGED_BY, DesiredSlice, is_managed, write_slices
 from tarmac.controllers.ingress.caches import BY_WORKLOAD, MANAGER, IngressCaches

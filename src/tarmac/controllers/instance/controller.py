@@ -32,12 +32,12 @@ from tarmac.client.targets.typed import INSTANCE_TYPES, INSTANCES
 from tarmac.client.targets.untyped import PODS, VOLUME_CLAIMS
 from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.instance.blocks import InstanceBlocks
+from tarmac.controllers.instance.catalogueimages import KnownImages
 from tarmac.controllers.instance.dependents import DependentIndex
 from tarmac.controllers.instance.endings import RULE as BACKOFF
 from tarmac.controllers.instance.endings import PodEndings
-from tarmac.controllers.instance.events import announce, reference
-from tarmac.controllers.instance.images import KnownImages
-from tarmac.controllers.instance.interfaces import interfaces_of
+from tarmac.controllers.instance.instanceevents import announce, reference
+from tarmac.controllers.instance.statusinterfaces import interfaces_of
 from tarmac.controllers.nameconflict import name_taken
 from tarmac.controllers.writes import delete_same, release, write_status
 from tarmac.decide import reasons

@@ -21,7 +21,7 @@ from tarmac.client.errors import ClientError
 from tarmac.client.reflector import METADATA_LIST_FORM
 from tarmac.client.targets.untyped import NAMESPACES
 from tarmac.controllers.context import ControllerContext
-from tarmac.controllers.namespace.conditions import NamespaceFindings, conditions
+from tarmac.controllers.namespace.namespaceconditions import NamespaceFindings, conditions
 
 FINALIZER = "kubernetes"
 RETRY_SECONDS = 2.0

@@ -25,7 +25,7 @@ from tarmac.api.shared import Condition
 from tarmac.api.status import NotFound
 from tarmac.client.cache import Item, by_owner
 from tarmac.client.controller import controller_key
-from tarmac.client.events import InvolvedObject, Recorder
+from tarmac.client.eventrecorder import InvolvedObject, Recorder
 from tarmac.client.informer import Informer
 from tarmac.client.targets.typed import NETWORK_BINDINGS, NETWORK_CONTEXTS, NETWORKS
 from tarmac.client.targets.untyped import NODES

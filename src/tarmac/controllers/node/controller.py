@@ -13,7 +13,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.clock import rfc3339
 from tarmac.client.cache import Item
 from tarmac.client.controller import RetryAfter
-from tarmac.client.events import InvolvedObject
+from tarmac.client.eventrecorder import InvolvedObject
 from tarmac.client.targets.untyped import NODES
 from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.node.decommission import Decommission

@@ -13,11 +13,11 @@ from tarmac.client.cache import Item
 from tarmac.client.controller import RetryAfter
 from tarmac.client.targets.untyped import NODES, PODS
 from tarmac.controllers.context import ControllerContext
-from tarmac.controllers.scheduler.deployments import DeploymentScheduler
-from tarmac.controllers.scheduler.interfaces import MANAGER, PodInterfaceAssigner
+from tarmac.controllers.scheduler.deploymentscheduler import DeploymentScheduler
+from tarmac.controllers.scheduler.interfaceassigner import MANAGER, PodInterfaceAssigner
 from tarmac.controllers.scheduler.podfacts import read_facts
-from tarmac.controllers.scheduler.pods import PodScheduler
-from tarmac.controllers.scheduler.state import SchedulerState
+from tarmac.controllers.scheduler.podscheduler import PodScheduler
+from tarmac.controllers.scheduler.schedulerstate import SchedulerState
 from tarmac.decide import reasons
 
 RETRY_SECONDS = 2.0

@@ -29,13 +29,13 @@ from tarmac.base.clock import rfc3339
 from tarmac.base.log import log
 from tarmac.client.cache import Item
 from tarmac.client.errors import ClientError, NotLeader
-from tarmac.client.events import InvolvedObject
+from tarmac.client.eventrecorder import InvolvedObject
 from tarmac.client.informer import Informer
 from tarmac.client.targets.untyped import BUDGETS, PODS
 from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.scheduler.backlog import Waiter
 from tarmac.controllers.scheduler.podfacts import read_facts
-from tarmac.controllers.scheduler.state import SchedulerState
+from tarmac.controllers.scheduler.schedulerstate import SchedulerState
 from tarmac.decide import reasons
 from tarmac.decide.scheduling import (
     BY_SCHEDULER,

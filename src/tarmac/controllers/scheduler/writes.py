@@ -24,7 +24,7 @@ from tarmac.client.errors import ClientError, NotLeader
 from tarmac.client.targets.target import encode
 from tarmac.client.targets.untyped import PODS
 from tarmac.controllers.scheduler.backlog import Waiter
-from tarmac.controllers.scheduler.state import SchedulerState
+from tarmac.controllers.scheduler.schedulerstate import SchedulerState
 from tarmac.decide.scheduling import Pod
 
 WORKERS = 128

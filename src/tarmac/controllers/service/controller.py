@@ -21,7 +21,7 @@ from tarmac.api.status import NotFound
 from tarmac.base.cooperative import CooperativeWork
 from tarmac.client.cache import Item, by_namespace
 from tarmac.client.envelope import split_key
-from tarmac.client.events import InvolvedObject
+from tarmac.client.eventrecorder import InvolvedObject
 from tarmac.client.informer import Informer
 from tarmac.client.targets.untyped import ENDPOINT_SLICES, ENDPOINTS, NODES, PODS, SERVICES
 from tarmac.controllers.context import ControllerContext

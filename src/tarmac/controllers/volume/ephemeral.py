@@ -14,7 +14,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists
 from tarmac.client.cache import Item
 from tarmac.client.envelope import reference_to, split_key
-from tarmac.client.events import InvolvedObject
+from tarmac.client.eventrecorder import InvolvedObject
 from tarmac.client.targets.untyped import PODS, VOLUME_CLAIMS
 from tarmac.controllers.context import ControllerContext
 

@@ -15,7 +15,7 @@ from tarmac.api.conditions import replaced, stated
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists, NotFound
 from tarmac.client.cache import Item, by_label
-from tarmac.client.events import InvolvedObject
+from tarmac.client.eventrecorder import InvolvedObject
 from tarmac.client.targets.untyped import NODES, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
 from tarmac.controllers.context import ControllerContext
 from tarmac.decide.disks import (

@@ -10,11 +10,11 @@ from tarmac.api.compute.workload import Workload, WorkloadDeployment
 from tarmac.api.schema import Json
 from tarmac.api.status import AlreadyExists, Conflict, Invalid
 from tarmac.client.client import Client
-from tarmac.client.events import Recorder
+from tarmac.client.eventrecorder import Recorder
 from tarmac.client.informer import Informer
 from tarmac.client.targets.typed import DEPLOYMENTS
 from tarmac.controllers.nameconflict import name_taken
-from tarmac.controllers.workload.events import announce_move, announce_return
+from tarmac.controllers.workload.workloadevents import announce_move, announce_return
 from tarmac.controllers.writes import delete_same, in_batches
 from tarmac.decide.derived.deployments import Child, changes, document
 from tarmac.decide.derived.goal import WorkloadGoal

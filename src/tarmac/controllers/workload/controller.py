@@ -28,11 +28,11 @@ from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.ownerlabels import named_by
 from tarmac.controllers.places import Places
 from tarmac.controllers.workload.children import DeploymentWriter
-from tarmac.controllers.workload.deployments import DeploymentsByWorkload
-from tarmac.controllers.workload.events import announce
+from tarmac.controllers.workload.deploymentcache import DeploymentsByWorkload
 from tarmac.controllers.workload.progressclock import ProgressTimer
 from tarmac.controllers.workload.revisions import Revisions
 from tarmac.controllers.workload.rollups import PassDecisions, Rollup
+from tarmac.controllers.workload.workloadevents import announce
 from tarmac.controllers.writes import set_finalizers, write_status
 from tarmac.decide import reasons
 from tarmac.decide.addresses import overlap

@@ -29,7 +29,7 @@ from tarmac.base.cooperative import CooperativeWork
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
 from tarmac.client.controller import Controller
-from tarmac.client.events import Recorder
+from tarmac.client.eventrecorder import Recorder
 from tarmac.client.reflector import Reflector
 from tarmac.client.targets.target import encode
 from tarmac.client.targets.untyped import PODS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tarmac.client.events import EventType, InvolvedObject, Recorder
+from tarmac.client.eventrecorder import EventType, InvolvedObject, Recorder
 from tarmac.sim.nodes.pod import SimulatedPod
 from tarmac.sim.nodes.probes import OUTPUT, FailingProbe
 

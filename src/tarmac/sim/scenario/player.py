@@ -15,7 +15,7 @@ from tarmac.api.schema import Json, JsonObject
 from tarmac.api.status import ApiError, NotFound
 from tarmac.base.clock import Clock
 from tarmac.client.client import Client
-from tarmac.client.resources import ResourceClient
+from tarmac.client.resourceclient import ResourceClient
 from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import NODES
 from tarmac.sim.faults.replica import Replica

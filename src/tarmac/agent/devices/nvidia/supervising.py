@@ -23,7 +23,7 @@ from tarmac.agent.devices.nvidia.report import MAX_BYTES
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.base.statefiles import read_state
-from tarmac.client.events import EventType
+from tarmac.client.eventrecorder import EventType
 
 INTERVAL: Final = 5.0
 """Seconds between two readings of the report."""

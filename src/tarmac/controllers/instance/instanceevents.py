@@ -5,7 +5,7 @@ from __future__ import annotations
 from tarmac.api.compute.instance import Instance, InstanceStatus
 from tarmac.api.compute.names import API_VERSION
 from tarmac.api.conditions import find
-from tarmac.client.events import InvolvedObject, Recorder
+from tarmac.client.eventrecorder import InvolvedObject, Recorder
 from tarmac.decide import reasons
 from tarmac.decide.rollup.conditions import is_blocking
 

@@ -17,12 +17,12 @@ from tarmac.api.compute.workload import Placement, WorkloadDeployment, WorkloadD
 from tarmac.api.conditions import with_condition
 from tarmac.api.shared import Condition, LocationReference
 from tarmac.client.cache import Item
-from tarmac.client.events import InvolvedObject
+from tarmac.client.eventrecorder import InvolvedObject
 from tarmac.client.targets.typed import DEPLOYMENTS, LOCATIONS, WORKLOADS
 from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.indexes import BY_LOCATION, assigned_location
 from tarmac.controllers.places import Places
-from tarmac.controllers.scheduler.state import SchedulerState
+from tarmac.controllers.scheduler.schedulerstate import SchedulerState
 from tarmac.controllers.writes import write_status
 from tarmac.decide import reasons
 from tarmac.decide.placement import LocationView, location_for

@@ -9,7 +9,7 @@ from tarmac.api.ingress.publicaddress import PublicAddress
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import Condition
 from tarmac.client.cache import Item
-from tarmac.client.events import InvolvedObject
+from tarmac.client.eventrecorder import InvolvedObject
 from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.endpointslices import BY_SERVICE, service_of
 from tarmac.controllers.ingress.caches import MANAGER, IngressCaches

@@ -15,12 +15,12 @@ from typing import NoReturn
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.base.exhaustion import end_if_out_of_memory
 from tarmac.base.log import log
-from tarmac.client.events import EventType, InvolvedObject, Recorder
+from tarmac.client.eventrecorder import EventType, InvolvedObject, Recorder
 from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.scheduler.backlog import Waiter
-from tarmac.controllers.scheduler.interfaces import PodInterfaceAssigner
+from tarmac.controllers.scheduler.interfaceassigner import PodInterfaceAssigner
 from tarmac.controllers.scheduler.preemptions import Preemptions
-from tarmac.controllers.scheduler.state import SchedulerState
+from tarmac.controllers.scheduler.schedulerstate import SchedulerState
 from tarmac.controllers.scheduler.writes import Bind, Explain, SchedulerWrites
 from tarmac.decide import reasons
 from tarmac.decide.scheduling import Pod, Scheduler

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from tarmac.api.compute.names import API_VERSION, LABEL_MOVED_FROM
 from tarmac.api.compute.workload import RevisionRecord, Workload, WorkloadDeployment, WorkloadStatus
-from tarmac.client.events import EventType, InvolvedObject, Recorder
+from tarmac.client.eventrecorder import EventType, InvolvedObject, Recorder
 from tarmac.decide import reasons
 from tarmac.decide.derived.deployments import Child
 from tarmac.decide.derived.goal import WorkloadGoal
