@@ -10,7 +10,7 @@ from tarmac.api.compute.names import DISK_FINALIZER, LABEL_DISK_NODE
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
 from tarmac.client.targets.untyped import VOLUME_CLAIMS, VOLUMES
-from tarmac.decide.scheduling.claims import SELECTED_NODE
+from tarmac.decide.scheduling.diskconstraints import SELECTED_NODE
 from tests.controllers.cities import Cities, condition, play, pod
 
 NAMES = "volume"

@@ -23,7 +23,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.shared import Condition
 from tarmac.base.quantity import Quantity
 from tarmac.controllers.networkaddresses import NetworkAddresses
-from tarmac.decide.addresses.interfaces import Pools, SubnetPool, assign
+from tarmac.decide.addresses.interfaceaddresses import Pools, SubnetPool, assign
 from tarmac.decide.addresses.subnets import carve
 from tarmac.decide.derived.goal import goal_of
 from tarmac.decide.endpoints import EndpointsBuilder, EndpointsFacts, mirrors

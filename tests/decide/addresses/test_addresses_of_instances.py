@@ -13,7 +13,7 @@ from tarmac.api.compute.instance import InterfaceAddress
 from tarmac.api.shared import IPFamily
 from tarmac.decide import reasons
 from tarmac.decide.addresses import Assignment, SubnetPool, assign, mac_address, release
-from tarmac.decide.addresses.interfaces import Pools
+from tarmac.decide.addresses.interfaceaddresses import Pools
 from tarmac.decide.verdict import Verdict
 
 BOTH: Pools = {"IPv4": [SubnetPool.of("10.128.0.0/28")], "IPv6": [SubnetPool.of("fd20:0:1::/64")]}

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.decide import reasons
-from tarmac.decide.addresses import allocate_vni, carve, default_range, interfaces, subnet_prefix, vni_numbers
-from tarmac.decide.addresses.interfaces import FIRST_VNI, LAST_VNI
+from tarmac.decide.addresses import allocate_vni, carve, default_range, interfaceaddresses, subnet_prefix, vni_numbers
+from tarmac.decide.addresses.interfaceaddresses import FIRST_VNI, LAST_VNI
 
 
 def test_the_default_ranges() -> None:
@@ -99,7 +99,7 @@ def test_a_network_number_is_the_lowest_that_is_free(taken: set[int]) -> None:
 
 def test_numbers_can_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last one is used, then the refusal says so."""
-    monkeypatch.setattr(interfaces, "LAST_VNI", FIRST_VNI + 2)
+    monkeypatch.setattr(interfaceaddresses, "LAST_VNI", FIRST_VNI + 2)
     assert allocate_vni(vni_numbers([FIRST_VNI, FIRST_VNI + 1])).value == FIRST_VNI + 2
     (refusal,) = allocate_vni(vni_numbers(range(FIRST_VNI, FIRST_VNI + 3))).refusals
     assert refusal.reason == reasons.NETWORK_IDS_EXHAUSTED

@@ -9,7 +9,7 @@ from tarmac.api.declare import decode
 from tarmac.api.schema import JsonObject
 from tarmac.base.quantity import Quantity
 from tarmac.decide.derived.pods import pod_of
-from tarmac.decide.derived.sources import ObjectSource, sources
+from tarmac.decide.derived.requiredsources import ObjectSource, sources
 from tarmac.decide.derived.volumes import claims
 
 WHOLE = {"cpu": Quantity.parse("2"), "memory": Quantity.parse("2Gi")}

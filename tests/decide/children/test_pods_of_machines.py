@@ -13,7 +13,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.base.quantity import Quantity
 from tarmac.decide.derived.pods import pod_of
-from tarmac.decide.derived.sources import ObjectSource, sources
+from tarmac.decide.derived.requiredsources import ObjectSource, sources
 from tarmac.decide.derived.volumes import claims
 from tarmac.decide.machineimages import images_of
 from tests.decide.children.test_pods_of_instances import WHOLE, container, instance

@@ -15,10 +15,10 @@ from tarmac.api.declare import decode, encode
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import LocationReference
 from tarmac.base.clock import rfc3339
+from tarmac.decide.derived.containershares import instance_amounts
 from tarmac.decide.derived.deployments import document, own_children
 from tarmac.decide.derived.instances import instance_document
 from tarmac.decide.derived.pods import pod_of
-from tarmac.decide.derived.resources import instance_amounts
 from tarmac.decide.rollout import CityGoal
 from tarmac.decide.snapshot.snapshot import (
     CLAIMS,

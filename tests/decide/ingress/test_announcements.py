@@ -13,6 +13,7 @@ from tarmac.api.ingress.addresspool import AddressPool
 from tarmac.api.ingress.bgppeer import BGPPeer
 from tarmac.api.ingress.publicaddress import PublicAddress
 from tarmac.decide import reasons
+from tarmac.decide.ingress.addressclaims import IngressClaim
 from tarmac.decide.ingress.announcing import (
     address_finding,
     anycast_cities,
@@ -22,7 +23,6 @@ from tarmac.decide.ingress.announcing import (
     reports,
     service_finding,
 )
-from tarmac.decide.ingress.claims import IngressClaim
 from tarmac.decide.ingress.pools import current_sessions, peer_finding, pool_findings, speakers
 from tarmac.decide.pooled.nodeview import NodeView
 from tarmac.decide.verdict import Refusal

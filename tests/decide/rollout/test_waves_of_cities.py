@@ -15,7 +15,7 @@ from tarmac.decide import reasons
 from tarmac.decide.derived.goal import WorkloadGoal
 from tarmac.decide.rollout.city import WaveCity
 from tarmac.decide.rollout.history import Revision
-from tarmac.decide.rollout.messages import wave_progress
+from tarmac.decide.rollout.wavemessages import wave_progress
 from tarmac.decide.rollout.waves import RolloutFacts, Waves, waves, waves_to_come
 
 NOW = 1_000_000.0

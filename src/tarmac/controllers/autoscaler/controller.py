@@ -26,7 +26,7 @@ from tarmac.controllers.autoscaler.readings import Readings
 from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.writes import write_status
 from tarmac.decide import reasons
-from tarmac.decide.derived.resources import instance_amounts
+from tarmac.decide.derived.containershares import instance_amounts
 from tarmac.decide.instances import read_instance
 from tarmac.decide.powerstate import is_stopped
 from tarmac.decide.scaling import History, Reading, ScaleDecision, scale

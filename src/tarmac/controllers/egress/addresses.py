@@ -18,9 +18,9 @@ from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.egress.caches import MANAGER, EgressCaches
 from tarmac.controllers.writes import delete_same, release, set_finalizers, write_status
 from tarmac.decide import reasons
+from tarmac.decide.egress.addressownership import last_failover, owned, owner_changed, phase_with
 from tarmac.decide.egress.claims import holders, phase_of
 from tarmac.decide.egress.numbers import next_id
-from tarmac.decide.egress.ownership import last_failover, owned, owner_changed, phase_with
 from tarmac.decide.egress.releasing import SourceIPRelease, next_step
 from tarmac.decide.egress.status import conflicts, owner_of
 from tarmac.decide.pooled.releasing import hold_down

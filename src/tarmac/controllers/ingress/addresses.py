@@ -22,9 +22,9 @@ from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.ingress.caches import BY_HOLDER, MANAGER, IngressCaches
 from tarmac.controllers.writes import delete_same, release, set_finalizers, write_status
 from tarmac.decide import reasons
+from tarmac.decide.ingress.addressclaims import IngressClaim, key_of, service_claim, workload_claim
 from tarmac.decide.ingress.announcing import address_finding, has_conflict, reports
 from tarmac.decide.ingress.binding import holders, phase_of
-from tarmac.decide.ingress.claims import IngressClaim, key_of, service_claim, workload_claim
 from tarmac.decide.ingress.releasing import AddressStep, next_step
 from tarmac.decide.pooled.releasing import hold_down
 from tarmac.decide.rollup import merge

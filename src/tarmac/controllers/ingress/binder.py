@@ -13,8 +13,8 @@ from tarmac.api.ingress.publicaddress import PublicAddress
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists, Conflict, NotFound
 from tarmac.controllers.ingress.caches import MANAGER, IngressCaches
+from tarmac.decide.ingress.addressclaims import IngressClaim
 from tarmac.decide.ingress.binding import Binding, PoolBook, Take, holders, phase_of
-from tarmac.decide.ingress.claims import IngressClaim
 from tarmac.decide.pooled.pool import RESTING
 from tarmac.decide.verdict import Verdict
 

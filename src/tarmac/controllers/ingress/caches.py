@@ -27,8 +27,8 @@ from tarmac.client.targets.untyped import ENDPOINT_SLICES, NAMESPACES, NODES, PO
 from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.endpointslices import BY_SERVICE, service_of
 from tarmac.controllers.nodeviews import NodeViews
+from tarmac.decide.ingress.addressclaims import IngressClaim, holder_key, service_claim, workload_claim
 from tarmac.decide.ingress.binding import holders
-from tarmac.decide.ingress.claims import IngressClaim, holder_key, service_claim, workload_claim
 from tarmac.decide.pooled.permissions import allows_namespace
 
 BY_POOL, BY_HOLDER, BY_WORKLOAD = "pool", "holder", "workload"

@@ -16,8 +16,8 @@ from tarmac.client.controller import RetryAfter
 from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.ingress.binder import PublicAddressBinder
 from tarmac.controllers.ingress.caches import IngressCaches
+from tarmac.decide.ingress.addressclaims import IngressClaim
 from tarmac.decide.ingress.binding import PoolBook, holders, phase_of
-from tarmac.decide.ingress.claims import IngressClaim
 from tarmac.decide.pooled.overlap import RangeOwner
 from tarmac.decide.verdict import Refusal
 

@@ -16,9 +16,9 @@ from tarmac.controllers.ingress.caches import MANAGER, IngressCaches
 from tarmac.controllers.ingress.claims import IngressClaimLoop
 from tarmac.controllers.writes import difference
 from tarmac.decide import reasons
+from tarmac.decide.ingress.addressclaims import IngressClaim, holder_key
 from tarmac.decide.ingress.announcing import gateways, ingress_status, reports, service_finding
 from tarmac.decide.ingress.binding import holders, phase_of
-from tarmac.decide.ingress.claims import IngressClaim, holder_key
 from tarmac.decide.pooled.pool import RESTING
 from tarmac.decide.rollup import Finding, merge
 

@@ -29,9 +29,9 @@ from tarmac.controllers.writes import write_status
 from tarmac.decide import reasons
 from tarmac.decide.endpoints import EndpointPod, Grouping, ServiceFacts
 from tarmac.decide.endpoints.servicefacts import SelectedPort, ServiceSpec
+from tarmac.decide.ingress.addressclaims import IngressClaim, declared_ports, holder_key
 from tarmac.decide.ingress.announcing import Report, anycast_cities, anycast_finding, reports
 from tarmac.decide.ingress.binding import holders, phase_of
-from tarmac.decide.ingress.claims import IngressClaim, declared_ports, holder_key
 from tarmac.decide.ingress.pools import speakers
 from tarmac.decide.pooled.pool import RESTING
 from tarmac.decide.rollup import Finding, merge

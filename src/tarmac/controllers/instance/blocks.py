@@ -20,7 +20,7 @@ from tarmac.client.targets.untyped import CONFIG_MAPS, SECRETS
 from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.instance.dependents import DependentIndex
 from tarmac.decide.addresses import overlap
-from tarmac.decide.derived.sources import CONFIG_MAP, SECRET, ObjectSource, sources, sources_missing
+from tarmac.decide.derived.requiredsources import CONFIG_MAP, SECRET, ObjectSource, sources, sources_missing
 from tarmac.decide.verdict import Refusal
 
 _BINDING = "NetworkBinding"

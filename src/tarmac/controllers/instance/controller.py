@@ -42,8 +42,8 @@ from tarmac.controllers.nameconflict import name_taken
 from tarmac.controllers.writes import delete_same, release, write_status
 from tarmac.decide import reasons
 from tarmac.decide.bootdisks import KEPT, REPLACED, boot_volume, described, is_of_another_image, is_retained
+from tarmac.decide.derived.containershares import instance_amounts
 from tarmac.decide.derived.pods import pod_of
-from tarmac.decide.derived.resources import instance_amounts
 from tarmac.decide.derived.volumes import claims
 from tarmac.decide.machineimages import Images
 from tarmac.decide.powerstate import is_stopped

@@ -20,9 +20,9 @@ from tarmac.base.clock import parse_rfc3339
 from tarmac.base.quantity import Quantity
 from tarmac.client.cache import Item
 from tarmac.client.envelope import EnvelopeMetadata
+from tarmac.decide.derived.containershares import instance_amounts
 from tarmac.decide.derived.overhead import charged, runtime_class_of
 from tarmac.decide.derived.qosclasses import instance_places
-from tarmac.decide.derived.resources import instance_amounts
 from tarmac.decide.quota import Claim, charges
 
 

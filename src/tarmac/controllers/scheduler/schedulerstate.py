@@ -20,7 +20,7 @@ from tarmac.client.targets.untyped import NODES, PODS, RUNTIME_CLASSES, VOLUME_C
 from tarmac.controllers.scheduler.backlog import Backlog, Waiter
 from tarmac.controllers.scheduler.podfacts import SchedulingPod, read_facts
 from tarmac.decide.scheduling import Cluster, Demands, Disk, Pod, node_of
-from tarmac.decide.scheduling.claims import SELECTED_NODE, claim_names, disks_of
+from tarmac.decide.scheduling.diskconstraints import SELECTED_NODE, claim_names, disks_of
 from tarmac.decide.verdict import Verdict
 
 # Volumes of pods, and the node selected for each new one.

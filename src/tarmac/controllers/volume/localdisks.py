@@ -29,7 +29,7 @@ from tarmac.decide.disks import (
     volume_name,
     volume_of,
 )
-from tarmac.decide.scheduling.claims import SELECTED_NODE
+from tarmac.decide.scheduling.diskconstraints import SELECTED_NODE
 
 MANAGER = "tarmac-volume"
 BY_NODE = "node"

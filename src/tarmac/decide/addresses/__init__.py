@@ -8,7 +8,7 @@ none at all. The refusal of an exhausted range names the range and a remedy.
 
 from __future__ import annotations
 
-from tarmac.decide.addresses.interfaces import (
+from tarmac.decide.addresses.interfaceaddresses import (
     FIRST_VNI,
     Assignment,
     Numbers,
@@ -20,7 +20,7 @@ from tarmac.decide.addresses.interfaces import (
     vni_numbers,
 )
 from tarmac.decide.addresses.mtu import packet_size, underlay_objection
-from tarmac.decide.addresses.nodes import NodeAddresses
+from tarmac.decide.addresses.nodeindex import NodeAddresses
 from tarmac.decide.addresses.overlaps import Overlap, overlap
 from tarmac.decide.addresses.rangerefusals import keeps_range, range_refusal, refused_range
 from tarmac.decide.addresses.routes import routes_of

@@ -20,8 +20,8 @@ from tarmac.api.declare import encode
 from tarmac.api.kubernetes.runtimeclasses import MACHINE_CLASS
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import ResourceList
-from tarmac.decide.derived.containers import DEFAULT_FILTER, pod_port, probes_of, security_of, stated
-from tarmac.decide.derived.resources import everything
+from tarmac.decide.derived.containerparts import DEFAULT_FILTER, pod_port, probes_of, security_of, stated
+from tarmac.decide.derived.containershares import everything
 from tarmac.decide.derived.volumes import attachments, device_names
 from tarmac.decide.machineimages import Images
 

@@ -17,10 +17,10 @@ from tarmac.api.declare import encode
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import ResourceList
-from tarmac.decide.derived.containers import DEFAULT_FILTER, pod_port, probes_of, security_of, stated
+from tarmac.decide.derived.containerparts import DEFAULT_FILTER, pod_port, probes_of, security_of, stated
+from tarmac.decide.derived.containershares import everything, of_container, of_pod
 from tarmac.decide.derived.machines import machine_annotations, machine_content, machine_volumes
 from tarmac.decide.derived.overhead import runtime_class_of
-from tarmac.decide.derived.resources import everything, of_container, of_pod
 from tarmac.decide.derived.volumes import attachments, pod_volumes
 from tarmac.decide.machineimages import NO_IMAGES, Images
 

@@ -15,7 +15,7 @@ from tarmac.decide import reasons
 from tarmac.decide.explain.allotments import given_lines
 from tarmac.decide.explain.answer import explanation, told, yes
 from tarmac.decide.explain.budgets import drain_lines
-from tarmac.decide.explain.machines import RULE as MACHINE_RULE
+from tarmac.decide.explain.machineobstacles import RULE as MACHINE_RULE
 from tarmac.decide.explain.pods import pod_lines
 from tarmac.decide.machineimages import images_of
 from tarmac.decide.powerstate import STOPPED_TEXT, is_stopped

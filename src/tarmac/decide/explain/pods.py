@@ -15,14 +15,14 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.clock import parse_rfc3339
 from tarmac.base.duration import format_duration
 from tarmac.decide import reasons
-from tarmac.decide.derived.sources import CONFIG_MAP, SECRET, ObjectSource, sources_missing
+from tarmac.decide.derived.requiredsources import CONFIG_MAP, SECRET, ObjectSource, sources_missing
 from tarmac.decide.explain.allotments import given_lines
 from tarmac.decide.explain.answer import explanation, found, told, yes
 from tarmac.decide.explain.budgets import drain_lines
-from tarmac.decide.explain.machines import of_machine
+from tarmac.decide.explain.machineobstacles import of_machine
 from tarmac.decide.explain.podowners import owner_lines
 from tarmac.decide.nodes import NO_EXECUTE, TaintToleration, stays
-from tarmac.decide.rollup.pods import InstancePod, PodProgress
+from tarmac.decide.rollup.podprogress import InstancePod, PodProgress
 from tarmac.decide.scheduling import Pod, named
 from tarmac.decide.snapshot.cachedreads import CachedReads
 from tarmac.decide.snapshot.candidates import CandidateNodes

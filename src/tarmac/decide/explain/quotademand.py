@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from tarmac.api.compute.names import instance_name
 from tarmac.api.compute.workload import WorkloadDeployment
 from tarmac.decide import rollout
+from tarmac.decide.derived.containershares import instance_amounts
 from tarmac.decide.derived.qosclasses import template_places
-from tarmac.decide.derived.resources import instance_amounts
 from tarmac.decide.quota import Claim
 from tarmac.decide.snapshot.cachedreads import CachedReads
 from tarmac.decide.snapshot.quotas import charged_at

@@ -14,9 +14,9 @@ from tarmac.decide import reasons
 from tarmac.decide.egress.reading import node_addresses, node_view
 from tarmac.decide.egress.views import NodeView
 from tarmac.decide.explain.answer import explanation, found, told, yes
+from tarmac.decide.ingress.addressclaims import IngressClaim, service_claim
 from tarmac.decide.ingress.announcing import address_finding, reports
 from tarmac.decide.ingress.binding import PoolBook
-from tarmac.decide.ingress.claims import IngressClaim, service_claim
 from tarmac.decide.ingress.members import candidates, owner_of
 from tarmac.decide.ingress.targets import ingress_endpoints, usable
 from tarmac.decide.pooled.overlap import RangeOwner

@@ -16,11 +16,11 @@ from tarmac.decide.explain.answer import explanation, told
 from tarmac.decide.explain.deployments import deployment_lines
 from tarmac.decide.explain.quotademand import limits_to_raise
 from tarmac.decide.instancetypes import retirement
-from tarmac.decide.rollout.messages import rollout_failure, wave_progress
 from tarmac.decide.rollout.stored import history_now
+from tarmac.decide.rollout.wavemessages import rollout_failure, wave_progress
 from tarmac.decide.rollout.waves import Waves, waves
 from tarmac.decide.snapshot.cachedreads import CachedReads
-from tarmac.decide.snapshot.deployments import deployments_of
+from tarmac.decide.snapshot.deploymentlookup import deployments_of
 from tarmac.decide.snapshot.networks import unusable_networks
 from tarmac.decide.snapshot.snapshot import INSTANCE_TYPES, PRIORITY_CLASSES, WORKLOADS, Snapshot
 from tarmac.decide.verdict import Refusal

@@ -14,8 +14,8 @@ from tarmac.api.declare import Time
 from tarmac.api.ingress.addresspool import AddressPool
 from tarmac.api.ingress.publicaddress import AnnouncingNode, PublicAddress
 from tarmac.decide import reasons
+from tarmac.decide.ingress.addressclaims import IngressClaim
 from tarmac.decide.ingress.binding import phase_of
-from tarmac.decide.ingress.claims import IngressClaim
 from tarmac.decide.ingress.selecting import is_gateway
 from tarmac.decide.pooled.nodeview import NodeView
 from tarmac.decide.pooled.pool import RESTING

@@ -14,7 +14,7 @@ from tarmac.api.egress.names import Address
 from tarmac.api.ingress.addresspool import AddressPool
 from tarmac.api.ingress.publicaddress import MAX_SHARED, HolderReference, LastHolder, PublicAddress
 from tarmac.decide import reasons
-from tarmac.decide.ingress.claims import IngressClaim
+from tarmac.decide.ingress.addressclaims import IngressClaim
 from tarmac.decide.pooled.overlap import RangeOwner, overlapped_by_older
 from tarmac.decide.pooled.pool import (
     RESTING,

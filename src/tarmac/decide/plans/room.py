@@ -10,9 +10,9 @@ from tarmac.api.kubernetes.runtimeclasses import overhead_of
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import LocationReference, ResourceList
 from tarmac.decide import reasons
+from tarmac.decide.derived.containershares import instance_amounts
 from tarmac.decide.derived.instances import instance_document
 from tarmac.decide.derived.pods import pod_of
-from tarmac.decide.derived.resources import instance_amounts
 from tarmac.decide.instances import InstanceView
 from tarmac.decide.plans.difference import Difference, planned_uid
 from tarmac.decide.plans.priorities import Rank, rank_of

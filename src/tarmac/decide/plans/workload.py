@@ -30,7 +30,7 @@ from tarmac.decide.rollout.stored import history_now
 from tarmac.decide.rollout.waves import waves_to_come
 from tarmac.decide.snapshot.cachedreads import CachedReads
 from tarmac.decide.snapshot.candidates import CandidateNodes
-from tarmac.decide.snapshot.deployments import deployments_of
+from tarmac.decide.snapshot.deploymentlookup import deployments_of
 from tarmac.decide.snapshot.networks import unusable_networks
 from tarmac.decide.snapshot.places import in_cities, places_of
 from tarmac.decide.snapshot.snapshot import CLAIMS, LOCAL_MACHINE_IMAGES, LOCATIONS, MACHINE_IMAGES, Snapshot

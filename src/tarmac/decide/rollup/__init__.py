@@ -13,7 +13,7 @@ from __future__ import annotations
 from tarmac.decide.rollup.conditions import Finding, merge
 from tarmac.decide.rollup.deployment import DeploymentFacts, deployment_status
 from tarmac.decide.rollup.instance import InstanceInput, instance_status
-from tarmac.decide.rollup.pods import InstancePod, PodProgress, read_pod
+from tarmac.decide.rollup.podprogress import InstancePod, PodProgress, read_pod
 from tarmac.decide.rollup.tally import DeploymentTally
 from tarmac.decide.rollup.view import DeploymentView
 from tarmac.decide.rollup.workload import PlacementFacts, WorkloadFacts, workload_status

@@ -10,7 +10,7 @@ from tarmac.api.shared import Summary
 from tarmac.decide import reasons
 from tarmac.decide.powerstate import STOPPED_TEXT
 from tarmac.decide.rollup.conditions import Finding, merge, most_actionable
-from tarmac.decide.rollup.pods import PodProgress
+from tarmac.decide.rollup.podprogress import PodProgress
 from tarmac.decide.verdict import Refusal
 
 

@@ -10,7 +10,7 @@ from tarmac.api.compute.workload import Counters, PlacementStatus, WorkloadStatu
 from tarmac.api.conditions import find
 from tarmac.api.shared import Condition
 from tarmac.decide import reasons
-from tarmac.decide.rollout.messages import rollout_failure
+from tarmac.decide.rollout.wavemessages import rollout_failure
 from tarmac.decide.rollout.waves import Waves
 from tarmac.decide.rollup.conditions import Finding, is_blocking, is_telling, merge, most_actionable
 from tarmac.decide.rollup.progress import listed, progressing, readiness, summary, worst

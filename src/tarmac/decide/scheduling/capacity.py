@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 
 from tarmac.decide.amounts import PODS, Amounts
 from tarmac.decide.exclusivecpus import CPU_EXCLUSIVE
+from tarmac.decide.scheduling.classdemand import ClassDemand
 from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.filters.taints import KEEPS_OFF
 from tarmac.decide.scheduling.nodeinfo import NodeInfo
-from tarmac.decide.scheduling.qosclasses import ClassDemand
 
 
 def free_at(cluster: Cluster, location: str) -> Amounts:

@@ -21,9 +21,9 @@ from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
 from tarmac.decide.amounts import CPU, MEMORY, PODS, Amounts, amounts_of, whole_amounts
 from tarmac.decide.exclusivecpus import CPU_EXCLUSIVE, exclusive_peak
+from tarmac.decide.scheduling.classdemand import ClassDemand, class_demand, class_key
 from tarmac.decide.scheduling.nodeterms import NodeChoice, any_of, choice_of
 from tarmac.decide.scheduling.podterms import PodTerm, Spread, pod_term, spread_of
-from tarmac.decide.scheduling.qosclasses import ClassDemand, class_demand, class_key
 
 # A pod without requests still has a weight when nodes are scored, as in Kubernetes.
 _ASSUMED_CPU: Final = 100

@@ -18,9 +18,9 @@ from tarmac.base.quantity import Quantity
 from tarmac.decide.amounts import CPU, MEMORY, PODS, Amounts, amounts_of, whole
 from tarmac.decide.exclusivecpus import CPU_EXCLUSIVE
 from tarmac.decide.qosclasses.counting import Place
+from tarmac.decide.scheduling.classdemand import NO_CLASSES, ClassDemand, ClassOffer, offer_of
 from tarmac.decide.scheduling.demand import Pod, Port
 from tarmac.decide.scheduling.levels import FULL, UNLIMITED, level_of
-from tarmac.decide.scheduling.qosclasses import NO_CLASSES, ClassDemand, ClassOffer, offer_of
 
 
 @dataclass(frozen=True, slots=True)

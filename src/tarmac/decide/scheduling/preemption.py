@@ -22,11 +22,11 @@ from typing import Final
 
 from tarmac.api.schema import JsonObject
 from tarmac.base.selectors import LabelMatcher
+from tarmac.decide.scheduling.classdemand import ClassDemand
 from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.demand import Pod
 from tarmac.decide.scheduling.filters import LABELS, POD_FILTERS, POOL_FILTERS, Check, Filter
 from tarmac.decide.scheduling.nodeinfo import NodeInfo
-from tarmac.decide.scheduling.qosclasses import ClassDemand
 
 ENOUGH: Final = 32  # candidates after which the search ends, if one of them breaks no budget
 MAX_TRIED: Final = 1000  # limit of tried nodes

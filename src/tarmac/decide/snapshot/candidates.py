@@ -26,7 +26,7 @@ from tarmac.decide.scheduling import (
     node_of,
     spent,
 )
-from tarmac.decide.scheduling.claims import disks_of
+from tarmac.decide.scheduling.diskconstraints import disks_of
 from tarmac.decide.snapshot.snapshot import BUDGETS, CLAIMS, NODES, PODS, RUNTIME_CLASSES, VOLUMES, Snapshot
 from tarmac.decide.verdict import Refusal, Verdict
 

@@ -10,9 +10,9 @@ from tarmac.api.compute.names import GATE_QUOTA, LABEL_CITY_CODE, LABEL_INSTANCE
 from tarmac.api.kubernetes.core.pods.podresources import add
 from tarmac.api.shared import ObjectMeta, ResourceList
 from tarmac.base.clock import parse_rfc3339
+from tarmac.decide.derived.containershares import instance_amounts
 from tarmac.decide.derived.overhead import charged, runtime_class_of
 from tarmac.decide.derived.qosclasses import instance_places
-from tarmac.decide.derived.resources import instance_amounts
 from tarmac.decide.quota import Admission, Claim, Quota, admit, charges, permissions, quotas_of, used_by
 from tarmac.decide.snapshot.snapshot import INSTANCE_TYPES, INSTANCES, PODS, QUOTAS, RUNTIME_CLASSES, Snapshot
 

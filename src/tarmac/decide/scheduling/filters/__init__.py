@@ -13,7 +13,7 @@ from tarmac.decide.scheduling.filters.location import InLocation
 from tarmac.decide.scheduling.filters.podaffinity import NearAndApart
 from tarmac.decide.scheduling.filters.ports import HostPortFilter
 from tarmac.decide.scheduling.filters.qosclasses import ClassOffered, ClassPlaces
-from tarmac.decide.scheduling.filters.resources import ResourceFilter
+from tarmac.decide.scheduling.filters.resourcefit import ResourceFilter
 from tarmac.decide.scheduling.filters.rule import Brief, Check, Filter, Why
 from tarmac.decide.scheduling.filters.runtime import RuntimeHandler
 from tarmac.decide.scheduling.filters.spread import TopologySpread

@@ -12,11 +12,11 @@ from tarmac.api.kubernetes.runtimeclasses import HOST_CLASS
 from tarmac.decide import reasons
 from tarmac.decide.qosclasses import refusals
 from tarmac.decide.qosclasses.counting import Place
+from tarmac.decide.scheduling.classdemand import ClassDemand, ClassOffer
 from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.demand import Pod
 from tarmac.decide.scheduling.filters.rule import Brief, Check, Why
 from tarmac.decide.scheduling.nodeinfo import NodeInfo
-from tarmac.decide.scheduling.qosclasses import ClassDemand, ClassOffer
 
 _FEW: Final = 5  # limit of classes listed in a message
 
