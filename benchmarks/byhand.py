@@ -27,7 +27,7 @@ from tarmac.runtimes.qemu.machine import Accelerator, DirectKernel, DiskImage, M
 from tarmac.runtimes.qemu.seed.documents import MAX_BYTES, Seed, documents
 from tarmac.runtimes.qemu.seed.network import GuestNetwork
 from tarmac.runtimes.qemu.seed.vendor import GuestDisk
-from tarmac.volumes.linux.disks import copy_disk
+from tarmac.volumes.linux.diskimages import copy_disk
 from tests.datapath.lab import Lab
 
 MEMORY_MIB = 256

@@ -28,9 +28,9 @@ from tarmac.client.targets.untyped import NODES, WORKLOADS
 from tarmac.client.websockets import open_websocket
 from tarmac.runtimes.interface import ConsoleOptions
 from tarmac.runtimes.parts import find_machine_parts
-from tarmac.runtimes.qemu.driver import QemuRuntime
 from tarmac.runtimes.qemu.machine import Accelerator
-from tarmac.volumes.linux.disks import copy_disk
+from tarmac.runtimes.qemu.qemuruntime import QemuRuntime
+from tarmac.volumes.linux.diskimages import copy_disk
 from tarmac.wire.channels import V5, Channel
 from tests.node.planet import machine_processes
 from tests.runtimes.consoles.people import Person

@@ -30,7 +30,7 @@ from tarmac.client.http import HttpTransport
 from tarmac.client.informer import Informer, Informers
 from tarmac.client.kubeconfig import load
 from tarmac.client.targets.untyped import PODS
-from tarmac.runtimes.cri.driver import CriRuntime
+from tarmac.runtimes.cri.criruntime import CriRuntime
 from tarmac.runtimes.interface import ContainerConfig, PodIdentity, SandboxConfig
 from tarmac.runtimes.parts import find_parts, parts_folder
 from tests.node.planet import busybox, down, pod

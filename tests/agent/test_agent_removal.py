@@ -11,7 +11,7 @@ import pytest
 
 from tarmac.agent.cgroups.mounted import mounted
 from tarmac.base.randomness import Randomness
-from tarmac.runtimes.cri.driver import CriRuntime
+from tarmac.runtimes.cri.criruntime import CriRuntime
 from tarmac.volumes.linux.mountinfo import mounts
 from tests.support.agent_process import AgentProcess, until
 from tests.support.containerd import BUSYBOX, ContainerdNode

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tarmac.base.randomness import Randomness
-from tarmac.runtimes.cri.driver import CriRuntime
+from tarmac.runtimes.cri.criruntime import CriRuntime
 from tests.support.agent_process import AgentProcess, until
 from tests.support.containerd import BUSYBOX, ContainerdNode
 from tests.support.kubectl import Kubectl

@@ -20,7 +20,7 @@ from tarmac.datapath.linux import namespaces
 from tarmac.runtimes import containerd
 from tarmac.runtimes.cri._generated import cri_subset_pb2 as pb
 from tarmac.runtimes.cri.channel import CriChannel
-from tarmac.runtimes.cri.driver import CriRuntime
+from tarmac.runtimes.cri.criruntime import CriRuntime
 from tarmac.runtimes.parts import find_parts
 from tests.node.planet import Json, Planet, busybox, eventually, pod
 

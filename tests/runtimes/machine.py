@@ -31,7 +31,7 @@ from tarmac.runtimes.interface import (
     RuntimeContainer,
     SandboxConfig,
 )
-from tarmac.runtimes.qemu.driver import QemuRuntime
+from tarmac.runtimes.qemu.qemuruntime import QemuRuntime
 from tarmac.runtimes.routed import RoutedDriver, RoutedRuntime
 from tests.agent.cpumanager.kernel import Kernel
 from tests.agent.cpumanager.scene import CPUS, manager

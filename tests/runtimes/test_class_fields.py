@@ -12,7 +12,7 @@ import pytest
 
 from tarmac.runtimes.cri import decode, encode
 from tarmac.runtimes.cri._generated import cri_subset_pb2 as pb
-from tarmac.runtimes.cri.driver import CriRuntime
+from tarmac.runtimes.cri.criruntime import CriRuntime
 from tarmac.runtimes.cri.specs import merged
 from tarmac.runtimes.interface import (
     ContainerConfig,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.runtimes.containerd.orphans import _parent, _with_descendants
-from tarmac.runtimes.cri.driver import MAX_EXEC_OUTPUT, CriRuntime
+from tarmac.runtimes.cri.criruntime import MAX_EXEC_OUTPUT, CriRuntime
 from tarmac.runtimes.interface import RuntimeRefused
 from tests.support.cri_server import CriServer
 

@@ -17,7 +17,7 @@ from tarmac.base.randomness import Randomness
 from tarmac.server.security.keys.encryption import SecretSealer, follow_keys, read_keys
 from tarmac.server.security.keys.encryptionrotation import EncryptionRotation
 from tarmac.store.backups.etcdplace import EtcdPlace
-from tarmac.store.backups.sources import copy_store
+from tarmac.store.backups.storecopies import copy_store
 from tarmac.store.interface import Store, Unavailable
 from tarmac.store.open import open_store
 from tarmac.store.sqlite.sums import LogRow

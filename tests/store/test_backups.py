@@ -14,7 +14,7 @@ from tarmac.base.randomness import Randomness
 from tarmac.server.security.keys.backupkeys import KeysChanged, WrongPassphrase, open_keys, seal_keys
 from tarmac.store.backups.errors import BackupCutOff, BackupDamaged, BackupError, NotABackup
 from tarmac.store.backups.file import BackupHead, BackupWriter, is_backup, read_backup
-from tarmac.store.backups.sources import copy_sqlite, copy_store
+from tarmac.store.backups.storecopies import copy_sqlite, copy_store
 from tarmac.store.interface import Damaged, Store, Unavailable
 from tarmac.store.sqlite.marker import marker_path
 from tarmac.store.sqlite.sums import LogRow, row_sum

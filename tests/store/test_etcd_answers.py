@@ -26,7 +26,7 @@ from tarmac.http.grpc.calls import prefixed
 from tarmac.store.etcd._generated import etcd_subset_pb2 as pb
 from tarmac.store.etcd.client import AnswerTooLong, EtcdClient, Lost
 from tarmac.store.etcd.loading import pages
-from tarmac.store.etcd.members import ConnectionUse
+from tarmac.store.etcd.memberconnections import ConnectionUse
 from tarmac.store.etcd.records import EtcdLayout
 from tarmac.store.etcd.settings import EtcdSettings
 from tarmac.store.interface import Compacted, Unavailable

@@ -30,7 +30,7 @@ from tarmac.runtimes.interface import (
 )
 from tarmac.runtimes.qemu.accelerator import AcceleratorProbe
 from tarmac.runtimes.qemu.dependencies import BootFiles
-from tarmac.runtimes.qemu.driver import QemuRuntime
+from tarmac.runtimes.qemu.qemuruntime import QemuRuntime
 from tarmac.runtimes.qemu.records import MachineFolders
 from tests.support.bootsector import Behaviour, boot_sector
 from tests.support.containerd import BUSYBOX

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tarmac.base.randomness import Randomness
-from tarmac.runtimes.cri.driver import CriRuntime
+from tarmac.runtimes.cri.criruntime import CriRuntime
 from tests.apps.test_backups import tarmac
 from tests.support.agent_process import AgentProcess, until
 from tests.support.containerd import BUSYBOX, ContainerdNode

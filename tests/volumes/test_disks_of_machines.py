@@ -11,8 +11,8 @@ import pytest
 from tarmac.runtimes.qemu.launching import variables_of
 from tarmac.volumes.interface import Unusable, VolumeNotReady
 from tarmac.volumes.layout import VolumeLayout
-from tarmac.volumes.linux import disks
-from tarmac.volumes.linux.disks import copy_disk
+from tarmac.volumes.linux import diskimages
+from tarmac.volumes.linux.diskimages import copy_disk
 from tarmac.volumes.linux.loops import loops
 from tarmac.volumes.linux.medium import LinuxMedium
 from tarmac.volumes.medium import MediumFault
@@ -149,7 +149,7 @@ def test_copying_leaves_holes_as_they_are(tmp_path: Path, monkeypatch: pytest.Mo
         raise OSError(18, "Invalid cross-device link")
 
     if not kernel_copies:
-        monkeypatch.setattr(disks.os, "copy_file_range", refused)
+        monkeypatch.setattr(diskimages.os, "copy_file_range", refused)
     source = sparse(tmp_path / "source", 64 * MIB, at0=b"boot", at41943040=b"x" * 3 * MIB)
     target = sparse(tmp_path / "target", 80 * MIB)
     copy_disk(str(source), str(target))

@@ -17,7 +17,7 @@ from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.base.quantity import Quantity
 from tarmac.volumes import hostpaths
-from tarmac.volumes.claims import ClaimedStorage, is_machine, resolve
+from tarmac.volumes.claimeddisks import ClaimedStorage, is_machine, resolve
 from tarmac.volumes.content.collect import Collector, fs_group
 from tarmac.volumes.content.files import ContentMissing, ContentUnsupported, Payload
 from tarmac.volumes.interface import (

@@ -24,7 +24,7 @@ from tarmac.datapath.interface import NetworkState, NodeNetworks
 from tarmac.decide.reach.policyrules import Rules, ServiceFrontend
 from tarmac.runtimes import containerd
 from tarmac.runtimes.containerd import ContainerdSettings
-from tarmac.runtimes.cri.driver import CriRuntime
+from tarmac.runtimes.cri.criruntime import CriRuntime
 from tarmac.runtimes.interface import ContainerConfig, PodIdentity, RuntimeRefused, SandboxConfig
 from tarmac.runtimes.parts import PartMissing, find_parts
 from tests.datapath.conftest import real as real

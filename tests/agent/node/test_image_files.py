@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.agent.node.imageroot import image_root
-from tarmac.runtimes.cri.driver import CriRuntime
+from tarmac.runtimes.cri.criruntime import CriRuntime
 from tarmac.volumes.interface import SourceUnavailable
 from tests.support.access import no_registry
 from tests.support.containerd import BUSYBOX, ContainerdNode

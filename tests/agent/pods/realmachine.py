@@ -21,7 +21,7 @@ from tarmac.client.client import Client
 from tarmac.client.eventrecorder import Recorder
 from tarmac.client.informer import Informers
 from tarmac.client.targets.untyped import NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
-from tarmac.runtimes.cri.driver import CriRuntime
+from tarmac.runtimes.cri.criruntime import CriRuntime
 from tarmac.volumes.fake import FakeSources
 from tests.agent.pods.machine import AGENT, NODE, Cgroups, PlainVolumes
 from tests.client.backends import ADMIN, our_server

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tarmac.base.clock import ManualClock
 from tarmac.base.tasks import Tasks
 from tarmac.runtimes.consoles.session import EscapeSequence
-from tarmac.runtimes.fake.machines import FakeMachine
+from tarmac.runtimes.fake.fakemachines import FakeMachine
 from tarmac.runtimes.interface import TerminalSize, TooManyStreams
 from tests.runtimes.consoles.people import Notes, Person, come
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.runtimes.interface import RuntimeRefused
-from tarmac.runtimes.qemu import accelerator, machines, process
+from tarmac.runtimes.qemu import accelerator, machineregistry, process
 from tarmac.runtimes.qemu.records import MachineFolders, MachineRecord
 from tests.runtimes.machine import QemuMachine, Running
 
@@ -29,7 +29,7 @@ async def started(qemu: QemuMachine) -> tuple[Running, MachineRecord]:
 async def test_a_machine_whose_monitor_never_answers_is_killed_and_its_start_refused(
     qemu: QemuMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machines, "ANSWER_TIMEOUT", 1.0)
+    monkeypatch.setattr(machineregistry, "ANSWER_TIMEOUT", 1.0)
     monkeypatch.setattr(MachineFolders, "socket", lambda self, record, name: Path("/run/no-such-monitor"))
     sandbox = qemu.sandbox()
     sandbox_id = await qemu.runtime.run_sandbox(sandbox, "vm")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tarmac.runtimes.interface import RuntimeRefused
+from tarmac.runtimes.qemu.filedisks import VOLUME_BYTES, volume_files, volume_label
 from tarmac.runtimes.qemu.iso import SECTOR, IsoFile, IsoTooLarge, iso_image
-from tarmac.runtimes.qemu.volumes import VOLUME_BYTES, volume_files, volume_label
 
 LARGEST = 1 << 20
 

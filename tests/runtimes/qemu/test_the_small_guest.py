@@ -19,7 +19,7 @@ from tarmac.runtimes.qemu.seed.documents import Seed, documents
 from tarmac.runtimes.qemu.seed.network import GuestNetwork
 from tarmac.runtimes.qemu.seed.vendor import GuestDisk
 from tarmac.volumes.linux import ext4
-from tarmac.volumes.linux.disks import copy_disk
+from tarmac.volumes.linux.diskimages import copy_disk
 
 pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(240)]
 PATIENCE = 100.0

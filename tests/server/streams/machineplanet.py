@@ -26,7 +26,7 @@ from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import NAMESPACES, PODS
 from tarmac.client.websockets import WebSocket, open_websocket
 from tarmac.runtimes.fake import FakeRuntime
-from tarmac.runtimes.fake.machines import FakeMachine
+from tarmac.runtimes.fake.fakemachines import FakeMachine
 from tarmac.runtimes.interface import ContainerConfig, Handler, PodIdentity, SandboxConfig
 from tarmac.server.security.certificates.pki import Pki
 from tarmac.server.security.users import User

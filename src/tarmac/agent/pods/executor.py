@@ -42,7 +42,7 @@ from tarmac.runtimes.interface import (
     RuntimeSandbox,
     SandboxConfig,
 )
-from tarmac.volumes.claims import is_machine
+from tarmac.volumes.claimeddisks import is_machine
 from tarmac.volumes.interface import MountedVolume, VolumeError
 
 _log = log("pods")

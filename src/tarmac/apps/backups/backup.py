@@ -37,7 +37,7 @@ from tarmac.server.security.keys.backupkeys import KeysChanged, WrongPassphrase,
 from tarmac.server.security.keys.backuptags import TagMismatch, is_tagged, tags_of
 from tarmac.store.backups.errors import BackupError
 from tarmac.store.backups.file import BackupHead, BackupWriter, is_backup, read_backup
-from tarmac.store.backups.sources import copy_store
+from tarmac.store.backups.storecopies import copy_store
 from tarmac.store.interface import StoreError
 from tarmac.store.sqlite.disk import sync_directory
 

@@ -62,7 +62,7 @@ from tarmac.client.targets.untyped import PODS
 from tarmac.decide.allocatable.nodestatus import sizes_in_status
 from tarmac.decide.allocatable.reservations import Reservations
 from tarmac.runtimes.interface import RuntimeStatus, RuntimeUnreachable
-from tarmac.runtimes.qemu.driver import HANDLER
+from tarmac.runtimes.qemu.qemuruntime import HANDLER
 from tarmac.volumes.driver import PodVolumes
 from tarmac.volumes.interface import no_machines
 from tarmac.volumes.layout import VolumeLayout

@@ -36,9 +36,9 @@ from tarmac.runtimes.parts import MachineParts, PartMissing, find_machine_parts
 from tarmac.runtimes.qemu import vhost
 from tarmac.runtimes.qemu.accelerator import AcceleratorProbe, probe
 from tarmac.runtimes.qemu.dependencies import BootFiles
-from tarmac.runtimes.qemu.driver import HANDLER, QemuRuntime
 from tarmac.runtimes.qemu.images.guard import TenantNetworks
 from tarmac.runtimes.qemu.images.store import NodeMachineImages
+from tarmac.runtimes.qemu.qemuruntime import HANDLER, QemuRuntime
 from tarmac.runtimes.qemu.records import PREFIX, MachineFolders, SandboxRecord
 from tarmac.runtimes.routed import RoutedDriver
 from tarmac.volumes.interface import VolumeNotReady

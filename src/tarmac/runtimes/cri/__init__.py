@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tarmac.runtimes.cri.driver import CriRuntime
+from tarmac.runtimes.cri.criruntime import CriRuntime
 
 __all__ = ["CriRuntime"]

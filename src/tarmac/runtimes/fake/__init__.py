@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.runtimes.fake.driver import FakeRuntime
+from tarmac.runtimes.fake.fakeruntime import FakeRuntime
 from tarmac.runtimes.fake.programs import FakeProgram, RegistryImage
 
 __all__ = ["FakeProgram", "FakeRuntime", "RegistryImage"]

@@ -1,11 +1,11 @@
 """The runtime's contract, as the agent uses it and the contract suite checks it, one module for each role.
 
-    sandboxes    the environment shared by a pod's containers   streams   commands in containers, and streams to them
-    containers   processes that run an image in a sandbox       usage     usage of sandboxes and containers
-    images       the images of containers                       events    notifications of changes
-    machines     consoles, displays and power actions of virtual machines
+    sandboxes       the environment shared by a pod's containers   streams   commands in containers, and streams to them
+    containers      processes that run an image in a sandbox       usage     usage of sandboxes and containers
+    images          the images of containers                       events    notifications of changes
+    machineaccess   consoles, displays and power actions of virtual machines
 
-`networks` is the opposite direction: interfaces that the agent provides to a driver without CNI.
+`sandboxnetworks` is the opposite direction: interfaces that the agent provides to a driver without CNI.
 
 The model is CRI's. Every call is idempotent where CRI's is: stopping or removing a sandbox or container that is gone
 succeeds. Ids are the runtime's own. A user of one role depends on that role's protocol; `Runtime` combines all of them.
@@ -37,7 +37,7 @@ from tarmac.runtimes.interface.errors import (
 )
 from tarmac.runtimes.interface.events import EventSource, RuntimeEvent
 from tarmac.runtimes.interface.images import Credentials, Image, Images, Progress
-from tarmac.runtimes.interface.machines import (
+from tarmac.runtimes.interface.machineaccess import (
     NO_EXEC,
     NOT_A_MACHINE,
     ConsoleOptions,
@@ -46,8 +46,8 @@ from tarmac.runtimes.interface.machines import (
     SessionOptions,
     SessionRecorder,
 )
-from tarmac.runtimes.interface.networks import Interfaces, NotConnected, WhyNotConnected
 from tarmac.runtimes.interface.sandboxes import PodIdentity, PortMapping, RuntimeSandbox, SandboxConfig, Sandboxes
+from tarmac.runtimes.interface.sandboxnetworks import Interfaces, NotConnected, WhyNotConnected
 from tarmac.runtimes.interface.security import LinuxSecurity
 from tarmac.runtimes.interface.status import Handler, RuntimeClasses, RuntimeClassType, RuntimeStatus
 from tarmac.runtimes.interface.streams import (

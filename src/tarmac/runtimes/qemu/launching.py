@@ -27,6 +27,7 @@ from tarmac.runtimes.interface.errors import RuntimeRefused
 from tarmac.runtimes.qemu.accelerator import AcceleratorProbe
 from tarmac.runtimes.qemu.commandline import command_line
 from tarmac.runtimes.qemu.dependencies import MachineCgroups, MachineImages, Taps
+from tarmac.runtimes.qemu.filedisks import VOLUME_BYTES, volume_files, volume_label
 from tarmac.runtimes.qemu.iso import IsoFile, IsoTooLarge, iso_image
 from tarmac.runtimes.qemu.jail import Jail
 from tarmac.runtimes.qemu.logtail import log_tail
@@ -44,7 +45,6 @@ from tarmac.runtimes.qemu.records import MachineFolders, MachineRecord, SandboxR
 from tarmac.runtimes.qemu.seed.documents import MAX_BYTES, SeedTooLarge, documents
 from tarmac.runtimes.qemu.seeding import seed_of, volume_folders
 from tarmac.runtimes.qemu.serial import KEYS
-from tarmac.runtimes.qemu.volumes import VOLUME_BYTES, volume_files, volume_label
 
 _POLL_SECONDS = 0.01
 _START_TIMEOUT = 30.0

@@ -9,7 +9,7 @@ from typing import Final
 
 from tarmac.base.clock import Clock
 from tarmac.runtimes.interface import PodIdentity, RuntimeObjectNotFound, RuntimeRefused, RuntimeSandbox, SandboxConfig
-from tarmac.runtimes.interface.networks import NotConnected
+from tarmac.runtimes.interface.sandboxnetworks import NotConnected
 from tarmac.runtimes.labels import sandbox_labels
 from tarmac.runtimes.qemu.dependencies import Taps
 from tarmac.runtimes.qemu.process import users_of_processes

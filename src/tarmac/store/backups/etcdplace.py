@@ -14,7 +14,7 @@ import msgspec
 
 from tarmac.base.clock import Clock
 from tarmac.store.backups.restoring import Changed, StoreContents, replaced_rows
-from tarmac.store.backups.sources import copy_store
+from tarmac.store.backups.storecopies import copy_store
 from tarmac.store.etcd.client import EtcdClient
 from tarmac.store.etcd.questions import newest
 from tarmac.store.etcd.records import EtcdLayout

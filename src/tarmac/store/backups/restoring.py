@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from tarmac.store.backups.sources import copy_sqlite
+from tarmac.store.backups.storecopies import copy_sqlite
 from tarmac.store.interface import FLOOR_STEP, Damaged, Unavailable
 from tarmac.store.sqlite.disk import take_lock
 from tarmac.store.sqlite.marker import marker_path, read_marker

@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 from tarmac.base.clock import Clock
 from tarmac.http.grpc import Code, GrpcConnection, GrpcError, GrpcStream, MessageTooLong
 from tarmac.store.etcd._generated import etcd_subset_pb2 as pb
-from tarmac.store.etcd.members import ConnectionUse, MemberConnections
+from tarmac.store.etcd.memberconnections import ConnectionUse, MemberConnections
 from tarmac.store.etcd.settings import EtcdSettings
 from tarmac.store.interface import Compacted, Unavailable
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 
 from tarmac.volumes.layout import VolumeLayout
-from tarmac.volumes.linux.disks import LinuxDisks
+from tarmac.volumes.linux.diskimages import LinuxDisks
 from tarmac.volumes.linux.mountinfo import holder_of, mount_at, mounts
 from tarmac.volumes.linux.syscalls import MS_BIND, MS_RDONLY, MS_REC, MS_REMOUNT, MS_SHARED, mount, umount
 from tarmac.volumes.medium import StoredDisk

@@ -29,9 +29,7 @@ from tarmac.runtimes.interface.images import Credentials
 from tarmac.runtimes.qemu.images.convert import ExpectedFile, check_raw, write_raw
 from tarmac.runtimes.qemu.images.fetch import HostUnreachable, Report, TenantLimits, fetch, fetch_uploaded, room
 from tarmac.runtimes.qemu.images.guard import TenantNetworks
-from tarmac.runtimes.qemu.images.records import ImageRecord, StoredFile
-from tarmac.runtimes.qemu.images.registry import find_uploaded
-from tarmac.runtimes.qemu.images.sources import (
+from tarmac.runtimes.qemu.images.imagesources import (
     checksum_of,
     file_of,
     identity_of,
@@ -39,6 +37,8 @@ from tarmac.runtimes.qemu.images.sources import (
     local_file,
     verify_checksum,
 )
+from tarmac.runtimes.qemu.images.records import ImageRecord, StoredFile
+from tarmac.runtimes.qemu.images.registry import find_uploaded
 
 _MAX_BOOT_FILE = 1 << 30
 _EVERYBODY = 0o004

@@ -22,7 +22,7 @@ import msgspec
 from tarmac.api.compute.machineimage import MachineImageSpec
 from tarmac.api.declare import decode, encode
 from tarmac.api.schema import JsonObject
-from tarmac.runtimes.qemu.images.sources import FileIdentity, is_unchanged
+from tarmac.runtimes.qemu.images.imagesources import FileIdentity, is_unchanged
 
 _MATTERS = ("checksum", "format", "compression", "size", "boot", "accepts", "firmware")
 _PREFIX = "sha256:"

@@ -45,7 +45,7 @@ from tarmac.runtimes.qemu.access import MachineAccess, power
 from tarmac.runtimes.qemu.dependencies import MachineCgroups, MachineImages, Taps
 from tarmac.runtimes.qemu.launching import Launcher, TapGone
 from tarmac.runtimes.qemu.machinemetrics import MachineMetrics, Sample
-from tarmac.runtimes.qemu.machines import MachineRegistry
+from tarmac.runtimes.qemu.machineregistry import MachineRegistry
 from tarmac.runtimes.qemu.records import MachineFolders, SandboxRecord
 from tarmac.runtimes.qemu.sandboxes import SandboxStore, shown
 from tarmac.runtimes.qemu.serial import SerialLogs

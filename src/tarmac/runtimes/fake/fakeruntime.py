@@ -21,10 +21,10 @@ from typing import Literal
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.tasks import Tasks
-from tarmac.runtimes.fake.machines import FakeMachine, FakeMachines
+from tarmac.runtimes.fake.fakemachines import FakeMachine, FakeMachines
+from tarmac.runtimes.fake.fakestate import KILLED, FakeContainer, FakeSandbox, live
+from tarmac.runtimes.fake.fakestreams import FakeStream
 from tarmac.runtimes.fake.programs import FakeProgram, InjectedFault, RegistryImage
-from tarmac.runtimes.fake.state import KILLED, FakeContainer, FakeSandbox, live
-from tarmac.runtimes.fake.streams import FakeStream
 from tarmac.runtimes.interface import (
     NO_EXEC,
     CommandStream,

@@ -9,7 +9,7 @@ from tarmac.base.clock import Clock
 from tarmac.base.tasks import Tasks
 from tarmac.runtimes.consoles import Display, MachineConsole
 from tarmac.runtimes.interface import NotOffered, PowerAction, WrongState
-from tarmac.runtimes.interface.machines import NOT_A_MACHINE
+from tarmac.runtimes.interface.machineaccess import NOT_A_MACHINE
 
 
 class FakeGuest:
