@@ -17,7 +17,7 @@ from tarmac.base.randomness import Randomness
 from tarmac.server.admission.chain import AdmissionChain
 from tarmac.server.app import RequestGates
 from tarmac.server.assembly import ServerParts, assemble
-from tarmac.server.subresources.connections import NoNodes
+from tarmac.server.subresources.nodestreams import NoNodes
 from tarmac.store.memory import MemoryStore
 from tests.server.conftest import Client, OpenGates
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from tarmac.server.security.authentication.openid.configuration import BadConfiguration, read_configuration
 from tarmac.server.security.authentication.openid.following import read_limited
+from tarmac.server.security.authentication.openid.issuerchecks import authorities, url_mistakes
 from tarmac.server.security.authentication.openid.issuers import IssuerSettings
 from tarmac.server.security.authentication.openid.mapping import Mapping, groups_claim, required_claim, username_claim
-from tarmac.server.security.authentication.openid.settings import authorities, url_mistakes
 from tarmac.server.security.tokens.signatures import ALGORITHMS
 
 _EMAIL = "email"

@@ -52,9 +52,9 @@ from tarmac.server.endpoints.scrapetargets import PREFIX as TARGETS_PATH
 from tarmac.server.endpoints.scrapetargets import ScrapeTargets
 from tarmac.server.lookup import StoreLookup
 from tarmac.server.metrics import Metrics, health_metrics
-from tarmac.server.nodes.connections import NodeProxy
 from tarmac.server.nodes.localnodes import LocalNodes
 from tarmac.server.nodes.nodeendpoints import NodeRoutes, NodeTls
+from tarmac.server.nodes.nodeproxy import NodeProxy
 from tarmac.server.nodes.scraping import Scraper
 from tarmac.server.nodes.tunnels import PREFIX as TUNNELS_PATH
 from tarmac.server.nodes.tunnels import NodeTunnels
@@ -81,7 +81,7 @@ from tarmac.server.security.tokens.serviceaccounts import ServiceAccountTokens
 from tarmac.server.security.tokens.tokenrequests import TokenIssuer
 from tarmac.server.security.tokens.tokenuses import TokenUses
 from tarmac.server.security.users import User, account_groups
-from tarmac.server.subresources.metrics import Metering, NoUsage
+from tarmac.server.subresources.usagemetrics import Metering, NoUsage
 from tarmac.server.usagehistory import UsageHistory
 from tarmac.server.workers.peers import WorkerPeers
 from tarmac.store.interface import Store

@@ -21,17 +21,17 @@ from tarmac.server.endpoints.documents import Documents, Endpoint
 from tarmac.server.endpoints.health import Check, HealthEndpoint
 from tarmac.server.endpoints.openapi import OpenApiEndpoint
 from tarmac.server.metrics import Metrics
-from tarmac.server.nodes.restored import RestoredPods
+from tarmac.server.nodes.restoredendpoints import RestoredPods
 from tarmac.server.reader import Reader
 from tarmac.server.routes import Answering, Routes
 from tarmac.server.storage.eventttl import EventExpiry
 from tarmac.server.storage.listcache import ListCache
 from tarmac.server.storage.resourcestorage import StorageServices
 from tarmac.server.storage.watchgroups import Hub
-from tarmac.server.subresources.connections import NodeForwarder, NoNodes
-from tarmac.server.subresources.metrics import NoPastUsage, NoUsage, PastUsage, UsageSource
+from tarmac.server.subresources.nodestreams import NodeForwarder, NoNodes
 from tarmac.server.subresources.registry import special_routes
 from tarmac.server.subresources.reviews import ReviewEndpoint, TokenEndpoint
+from tarmac.server.subresources.usagemetrics import NoPastUsage, NoUsage, PastUsage, UsageSource
 from tarmac.store.interface import Store
 
 

@@ -16,7 +16,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock, rfc3339
 from tarmac.base.cooperative import CooperativeRunner, CooperativeWork
 from tarmac.base.quantity import Quantity
-from tarmac.server.subresources.metrics import UsageSource
+from tarmac.server.subresources.usagemetrics import UsageSource
 
 INTERVAL: Final = 60.0
 SAMPLES: Final = 30

@@ -13,7 +13,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.clock import SystemClock, rfc3339_micro
 from tarmac.client.targets.untyped import PODS
 from tarmac.server.nodes.scraping import Scraper, samples
-from tarmac.server.subresources.metrics import UsageSource
+from tarmac.server.subresources.usagemetrics import UsageSource
 from tests.cost.measuring import ADMIN, ALLOWED, Server, at_best, longest_turn
 from tests.server.streams.planet import Planet
 

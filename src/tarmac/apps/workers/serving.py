@@ -21,7 +21,7 @@ from tarmac.server.endpoints.health import Check
 from tarmac.server.metrics import Metrics, exposition
 from tarmac.server.nodes.scraping import Scraper
 from tarmac.server.nodes.tunnels import NodeTunnels
-from tarmac.server.subresources.metrics import Metering, Usage
+from tarmac.server.subresources.usagemetrics import Metering, Usage
 from tarmac.server.workers.peers import WorkerPeers
 from tarmac.server.workers.workermetrics import encode_families, merged_families
 from tarmac.server.workers.workerservice import WorkerService

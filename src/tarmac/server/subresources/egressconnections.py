@@ -18,7 +18,7 @@ from tarmac.server.printing.answers import document
 from tarmac.server.reader import Reader
 from tarmac.server.routes import Route
 from tarmac.server.storage.resourcestorage import ResourceStorage
-from tarmac.server.subresources.connections import NodeForwarder
+from tarmac.server.subresources.nodestreams import NodeForwarder
 
 _FORWARDERS, _GATEWAYS = "submariner.io/forwarders", "submariner.io/gateways"
 _MAX_REPORT = 2 * 1024 * 1024  # bytes of a node's response

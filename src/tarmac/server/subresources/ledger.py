@@ -17,8 +17,8 @@ from tarmac.http.messages import Request, Response
 from tarmac.server.printing.answers import document
 from tarmac.server.routes import Route
 from tarmac.server.storage.resourcestorage import ResourceStorage
-from tarmac.server.subresources.metrics import UsageSource
 from tarmac.server.subresources.offloading import run_in_thread, snapshot
+from tarmac.server.subresources.usagemetrics import UsageSource
 from tarmac.server.subresources.userqueue import UserQueue
 
 _plain = msgspec.json.Decoder(dict[str, Any]).decode

@@ -10,7 +10,12 @@ from tarmac.api.egress.names import GROUP as SUBMARINER
 from tarmac.server.routes import ANY_SCALE, Answering, Route, Routes
 from tarmac.server.storage.resourcestorage import ResourceStorage
 from tarmac.server.subresources.binding import binding_route, bindings_route
-from tarmac.server.subresources.connections import (
+from tarmac.server.subresources.egressconnections import external_connections_route
+from tarmac.server.subresources.egressplan import external_plan_route
+from tarmac.server.subresources.eviction import eviction_route
+from tarmac.server.subresources.ledger import ledger_route
+from tarmac.server.subresources.machinesubresources import PARAMETERS, machine_route
+from tarmac.server.subresources.nodestreams import (
     NodeForwarder,
     log_route,
     node_proxy_route,
@@ -18,12 +23,6 @@ from tarmac.server.subresources.connections import (
     service_proxy_route,
     stream_route,
 )
-from tarmac.server.subresources.egressconnections import external_connections_route
-from tarmac.server.subresources.egressplan import external_plan_route
-from tarmac.server.subresources.eviction import eviction_route
-from tarmac.server.subresources.ledger import ledger_route
-from tarmac.server.subresources.machines import PARAMETERS, machine_route
-from tarmac.server.subresources.metrics import PastUsage, UsageSource, usage_route
 from tarmac.server.subresources.offloading import MAX_THREADS
 from tarmac.server.subresources.partialupdates import (
     approval_route,
@@ -35,6 +34,7 @@ from tarmac.server.subresources.plan import plan_route
 from tarmac.server.subresources.reaching import Refuses
 from tarmac.server.subresources.reviews import REVIEWS, ReviewEndpoint, TokenEndpoint, review_route, token_route
 from tarmac.server.subresources.scale import scale_route
+from tarmac.server.subresources.usagemetrics import PastUsage, UsageSource, usage_route
 from tarmac.server.subresources.userqueue import UserQueue
 from tarmac.server.subresources.why import why_route
 

@@ -17,8 +17,8 @@ from tarmac.api.status import TooLarge
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.server.security.authentication.openid import expressions, mapping
 from tarmac.server.security.authentication.openid.expressions import BadExpression
+from tarmac.server.security.authentication.openid.issuerchecks import authorities, url_mistakes
 from tarmac.server.security.authentication.openid.issuers import IssuerSettings
-from tarmac.server.security.authentication.openid.settings import authorities, url_mistakes
 
 API_VERSION: Final = "apiserver.config.k8s.io/v1"
 KIND: Final = "AuthenticationConfiguration"

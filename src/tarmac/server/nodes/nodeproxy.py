@@ -16,7 +16,7 @@ from tarmac.server.nodes.isolation import SANDBOX
 from tarmac.server.nodes.localnodes import LocalNodes
 from tarmac.server.nodes.nodeendpoints import NodeRoute, NodeRoutes
 from tarmac.server.nodes.proxying import forward, forwarded_headers, response_of, route_through, send
-from tarmac.server.subresources.connections import PodPort
+from tarmac.server.subresources.nodestreams import PodPort
 from tarmac.wire.visitors import NOT_RECORDED, RECORD_HEADER, USER_HEADER, encode_user
 
 _MAX_ERROR = 50_000

@@ -24,7 +24,7 @@ from tarmac.server.routes import Route
 from tarmac.server.storage.options import write_options
 from tarmac.server.storage.resourcestorage import ResourceStorage, WriteCall
 from tarmac.server.storage.updating import rewrite, rules_of
-from tarmac.server.subresources.connections import NodeForwarder, find_object, is_recorded, reached
+from tarmac.server.subresources.nodestreams import NodeForwarder, find_object, is_recorded, reached
 from tarmac.store.interface import Entry
 
 PARAMETERS: Final = {
