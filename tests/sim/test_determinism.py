@@ -16,10 +16,10 @@ from tarmac.client.informer import Informers
 from tarmac.client.targets.untyped import PODS
 from tarmac.sim.faults.draws import FaultInjector
 from tarmac.sim.loop import VirtualLoop, run
-from tarmac.sim.metrics import SimulatedMetrics
 from tarmac.sim.nodes.fleet import SimulatedNodes
 from tarmac.sim.nodes.settings import Behaviour, SimLocation
 from tarmac.sim.seeds import stream
+from tarmac.sim.simulatedload import SimulatedMetrics
 
 HOUSE_KEEPING = "garbage,namespace,serviceaccount"
 

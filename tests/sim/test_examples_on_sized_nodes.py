@@ -24,11 +24,11 @@ from tarmac.cli.verbs.why import why
 from tarmac.client.targets.untyped import LOCATIONS, NETWORKS, PODS, RESOURCE_QUOTAS, WORKLOADS
 from tarmac.sim.faults.draws import FaultInjector
 from tarmac.sim.loop import VirtualLoop, run
-from tarmac.sim.metrics import SimulatedMetrics
 from tarmac.sim.nodes.configuration import model_of, read_config
 from tarmac.sim.nodes.fleet import SimulatedNodes
 from tarmac.sim.nodes.locationobjects import location
 from tarmac.sim.nodes.settings import SimLocation
+from tarmac.sim.simulatedload import SimulatedMetrics
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PLACES = tuple(SimLocation(city.lower(), city, 3) for city in ("DFW", "SEA", "LHR"))

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import cast
 
 from tarmac.base.clock import SystemClock
-from tarmac.sim.metrics import SimulatedMetrics
 from tarmac.sim.nodes.fleet import SimulatedNodes
+from tarmac.sim.simulatedload import SimulatedMetrics
 
 PODS = 30_000  # far more than one slice of the loop can add up
 

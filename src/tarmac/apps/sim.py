@@ -27,7 +27,6 @@ from tarmac.sim.checker.replay import Checker, RuleViolation
 from tarmac.sim.checker.safety import safety
 from tarmac.sim.faults.draws import KINDS, FaultInjector
 from tarmac.sim.loop import VirtualLoop, run
-from tarmac.sim.metrics import SimulatedMetrics
 from tarmac.sim.nodes.fleet import SimulatedNodes
 from tarmac.sim.nodes.locationobjects import location
 from tarmac.sim.nodes.settings import SimLocation
@@ -35,6 +34,7 @@ from tarmac.sim.scenario.player import Player, ScenarioStage, Unmet, label_gatew
 from tarmac.sim.scenario.script import Scenario, ScenarioError, read
 from tarmac.sim.scenario.timeline import Timeline, stamp
 from tarmac.sim.seeds import stream
+from tarmac.sim.simulatedload import SimulatedMetrics
 
 _MIN_SEEDS = 50  # number of seeds that should meet every fault
 _PROGRESS_INTERVAL = 500  # seeds between two progress lines

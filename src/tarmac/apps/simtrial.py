@@ -26,12 +26,12 @@ from tarmac.sim.faults.director import Director
 from tarmac.sim.faults.draws import FaultInjector, FaultRates
 from tarmac.sim.history import Moment
 from tarmac.sim.loop import VirtualLoop, run
-from tarmac.sim.metrics import SimulatedMetrics
 from tarmac.sim.nodes.draws import drawn_model
 from tarmac.sim.nodes.fleet import SimulatedNodes
 from tarmac.sim.nodes.locationobjects import location
 from tarmac.sim.nodes.settings import Behaviour, SimLocation
 from tarmac.sim.seeds import stream
+from tarmac.sim.simulatedload import SimulatedMetrics
 from tarmac.sim.users import Somebody
 
 PLACES = (SimLocation("dfw", "DFW", 2), SimLocation("sea", "SEA", 2), SimLocation("lhr", "LHR", 2))

@@ -38,14 +38,14 @@ from tarmac.client.targets.untyped import LOCATIONS
 from tarmac.runtimes.parts import NodeParts, PartMissing
 from tarmac.server.security.authorization.policy import SIMULATED_NODES
 from tarmac.server.security.users import User
-from tarmac.sim.metrics import SimulatedMetrics
 from tarmac.sim.nodes.configuration import BadNodeConfig, model_of, read_config
 from tarmac.sim.nodes.fleet import SimulatedNodes
 from tarmac.sim.nodes.locationobjects import location
 from tarmac.sim.nodes.model import NodeModel
 from tarmac.sim.nodes.settings import HeartbeatSettings, SimLocation
 from tarmac.sim.sessions.api import SimulatedNodeApi
-from tarmac.sim.sessions.connections import connections
+from tarmac.sim.sessions.simulatedconnections import connections
+from tarmac.sim.simulatedload import SimulatedMetrics
 
 NODES = User(SIMULATED_NODES, groups=("system:authenticated",))
 _FIELD_MANAGER = "tarmac-up"

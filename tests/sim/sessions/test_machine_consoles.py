@@ -17,7 +17,7 @@ from tarmac.runtimes.interface import (
     WrongState,
 )
 from tarmac.sim.sessions.api import SimulatedNodeApi
-from tarmac.sim.sessions.machines import SimulatedMachines
+from tarmac.sim.sessions.simulatedconsoles import SimulatedMachines
 from tarmac.wire.channels import Channel
 from tests.sim.stage import Stage, play
 

@@ -36,7 +36,7 @@ from tarmac.client.targets.untyped import PODS
 from tarmac.client.watch import Change
 from tarmac.decide.reasons import GUEST_PANICKED
 from tarmac.sim.nodes.deadlines import Deadlines
-from tarmac.sim.nodes.disks import SimDisks
+from tarmac.sim.nodes.failingprobes import FailingProbe
 from tarmac.sim.nodes.heartbeat import Keeper
 from tarmac.sim.nodes.model import NodeModel
 from tarmac.sim.nodes.nodeegress import SimRelays
@@ -44,7 +44,6 @@ from tarmac.sim.nodes.pod import PodStage, SimulatedPod
 from tarmac.sim.nodes.podevents import PodEvents
 from tarmac.sim.nodes.podview import SimPod, loops, view_of
 from tarmac.sim.nodes.prerequisites import Needs, Unready, refers
-from tarmac.sim.nodes.probes import FailingProbe
 from tarmac.sim.nodes.resizing import resize
 from tarmac.sim.nodes.settings import (
     BOOT,
@@ -58,6 +57,7 @@ from tarmac.sim.nodes.settings import (
     duration_of,
     ending_of,
 )
+from tarmac.sim.nodes.simulateddisks import SimDisks
 from tarmac.sim.nodes.simulatednode import SimulatedNode
 
 REPORTERS = 32

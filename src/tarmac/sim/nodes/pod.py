@@ -31,10 +31,10 @@ from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import parse_rfc3339
 from tarmac.decide.allocatable.podentries import CPUS_ANNOTATION
-from tarmac.sim.nodes.images import machine_faults, pull_faults
+from tarmac.sim.nodes.failingprobes import FailingProbe, failing_probes
 from tarmac.sim.nodes.podview import CRASH_LOOP, SimPod, SimPodStatus, addresses_of, asked_by, spec_of
-from tarmac.sim.nodes.probes import FailingProbe, failing_probes
 from tarmac.sim.nodes.settings import BACKOFF_RESET_SECONDS, OWN_ANNOTATIONS
+from tarmac.sim.nodes.unpullableimages import machine_faults, pull_faults
 
 
 class PodStage(Enum):

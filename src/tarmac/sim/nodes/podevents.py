@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tarmac.client.eventrecorder import EventType, InvolvedObject, Recorder
+from tarmac.sim.nodes.failingprobes import OUTPUT, FailingProbe
 from tarmac.sim.nodes.pod import SimulatedPod
-from tarmac.sim.nodes.probes import OUTPUT, FailingProbe
 
 
 class PodEvents:

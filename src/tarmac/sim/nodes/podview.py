@@ -9,7 +9,7 @@ import msgspec
 from tarmac.api.networking.interfaces import decode_interfaces
 from tarmac.api.partial import Partial, PartialMetadata, PartialStatus
 from tarmac.api.schema import JsonObject
-from tarmac.sim.nodes.probes import Probes
+from tarmac.sim.nodes.failingprobes import Probes
 
 CRASH_LOOP = "CrashLoopBackOff"
 _EMPTY = msgspec.Raw(b"{}")

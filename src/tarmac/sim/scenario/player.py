@@ -20,10 +20,10 @@ from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import NODES
 from tarmac.sim.faults.replica import Replica
 from tarmac.sim.loop import VirtualClock
-from tarmac.sim.metrics import SimulatedMetrics
 from tarmac.sim.nodes.fleet import SimulatedNodes
 from tarmac.sim.nodes.settings import SimLocation
 from tarmac.sim.scenario.script import Dial, Scenario, ScenarioError, ScenarioStep, Until, manifests, seconds
+from tarmac.sim.simulatedload import SimulatedMetrics
 
 T = TypeVar("T")
 

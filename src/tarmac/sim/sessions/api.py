@@ -48,10 +48,10 @@ from tarmac.sim.sessions import page
 from tarmac.sim.sessions.commands import NAMES, PROGRAMS
 from tarmac.sim.sessions.instance import enter
 from tarmac.sim.sessions.lines import SimulatedLog
-from tarmac.sim.sessions.machines import SimulatedMachines
 from tarmac.sim.sessions.peers import SessionPeers
 from tarmac.sim.sessions.shell import Session, Shell
-from tarmac.sim.sessions.streams import SimulatedStream, Work
+from tarmac.sim.sessions.simulatedconsoles import SimulatedMachines
+from tarmac.sim.sessions.simulatedstreams import SimulatedStream, Work
 from tarmac.sim.sessions.terminal import Terminal
 
 _CODES = ((NotOffered, 400), (WrongState, 409), (TooManyStreams, 429))

@@ -20,7 +20,7 @@ from tarmac.runtimes.interface import (
 from tarmac.sim.nodes.fleet import SimulatedNodes
 from tarmac.sim.nodes.pod import PodStage, SimulatedPod
 from tarmac.sim.sessions.instance import RELEASE
-from tarmac.sim.sessions.streams import Work
+from tarmac.sim.sessions.simulatedstreams import Work
 from tarmac.sim.sessions.terminal import Terminal
 
 KEPT = 64 * 1024
