@@ -17,9 +17,11 @@ from tarmac.api.compute.names import API_VERSION
 from tarmac.api.compute.strategies import WorkloadStrategy
 from tarmac.api.compute.workload import Workload
 from tarmac.api.declare import decode
+from tarmac.api.egress.names import EGRESS_API_VERSION
+from tarmac.api.egress.plans import ExternalPlan
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, Forbidden, Invalid
-from tarmac.decide.plans import carried_out, laid_over, plan_workload, read_workloads
+from tarmac.decide.plans import carried_out, laid_over, plan_external, plan_workload, read_workloads
 from tarmac.decide.snapshot.lookup import SnapshotLookup
 from tarmac.decide.snapshot.snapshot import Objects
 from tarmac.http.messages import Request, Response
@@ -110,3 +112,24 @@ def causes_of(error: ApiError) -> list[Cause]:
         Cause(each.get("field", ""), each.get("reason", error.status_reason), each.get("message", ""))
         for each in causes
     ]
+
+
+def external_plan_route(storage: ResourceStorage, queue: UserQueue) -> Route:
+    """POST of `NAME/plan` with an ExternalService or a SourceIPClaim."""
+    return {"create": queue.route(partial(_plan_external, storage))}
+
+
+async def _plan_external(storage: ResourceStorage, request: Request) -> Response:
+    options = write_options("CreateOptions", request)._replace(dry_run=True)
+    call, catalog, resource = WriteCall(storage, request, options), storage.services.catalog, storage.resource
+    world, others = snapshot(storage), list[JsonObject]()
+    try:
+        file = read_file(request.body, resource.group, resource.kind, call.info.name)
+        if file is not None:
+            request.body, others = file.planned, file.others
+        obj = storage.load(await dry_run(call))
+        plan = await run_in_thread(world, lambda _: plan_external(world, resource.bucket, obj, others, catalog), PLANS)
+    except (Invalid, Forbidden) as error:
+        plan = ExternalPlan(accepted=False, causes=causes_of(error))
+    body: JsonObject = {"kind": "ExternalPlan", "apiVersion": EGRESS_API_VERSION, **msgspec.to_builtins(plan)}
+    return document(request, body, 200, call.warnings)

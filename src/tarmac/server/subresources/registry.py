@@ -11,7 +11,6 @@ from tarmac.server.routes import ANY_SCALE, Answering, Route, Routes
 from tarmac.server.storage.resourcestorage import ResourceStorage
 from tarmac.server.subresources.binding import binding_route, bindings_route
 from tarmac.server.subresources.egressconnections import external_connections_route
-from tarmac.server.subresources.egressplan import external_plan_route
 from tarmac.server.subresources.eviction import eviction_route
 from tarmac.server.subresources.ledger import ledger_route
 from tarmac.server.subresources.machinesubresources import PARAMETERS, machine_route
@@ -30,7 +29,7 @@ from tarmac.server.subresources.partialupdates import (
     finalize_route,
     resize_route,
 )
-from tarmac.server.subresources.plan import plan_route
+from tarmac.server.subresources.plan import external_plan_route, plan_route
 from tarmac.server.subresources.reaching import Refuses
 from tarmac.server.subresources.reviews import REVIEWS, ReviewEndpoint, TokenEndpoint, review_route, token_route
 from tarmac.server.subresources.scale import scale_route

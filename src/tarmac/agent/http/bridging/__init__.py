@@ -8,8 +8,7 @@ session ends when the command has exited or the runtime's end is closed; a disco
 end.
 """
 
-from tarmac.agent.http.bridging.rawclient import RawClient
 from tarmac.agent.http.bridging.spdyclient import SpdyClient
-from tarmac.agent.http.bridging.websocketclient import WebSocketClient
+from tarmac.agent.http.bridging.websocketclient import RawClient, WebSocketClient
 
 __all__ = ["RawClient", "SpdyClient", "WebSocketClient"]

@@ -1,8 +1,10 @@
-"""A WebSocket client: the first byte of each message is its channel."""
+"""WebSocket clients: with the channel in the first byte of each message, or of raw bytes."""
 
 from __future__ import annotations
 
 import asyncio
+
+import msgspec
 
 from tarmac.agent.http.bridging.commandclient import CommandClient
 from tarmac.agent.http.channelmessages import ChannelMessages
@@ -47,3 +49,34 @@ class WebSocketClient(CommandClient):
     def _close(self, channel: int) -> None:
         if self._half_close and channel in _KNOWN:
             self.said(Channel(channel), b"", fin=True)
+
+
+class RawClient(CommandClient):
+    """Input and output only: message boundaries have no meaning.
+
+    The exit reason is sent as the close reason of the WebSocket.
+    """
+
+    def __init__(self, transport: asyncio.Transport, command: CommandStream) -> None:
+        super().__init__(transport, command, tunnelled=True)
+        self._why = ""
+
+    def start(self, rest: bytes) -> None:
+        super().start(rest)
+        self._command.begin()
+
+    def output(self, channel: Channel, data: bytes) -> None:
+        if channel is Channel.STDOUT:
+            self.queue(data)
+        elif channel is Channel.ERROR:
+            self._why = msgspec.json.decode(data).get("message", "")
+
+    def finish(self, channel: Channel) -> None:
+        """Send nothing: the output ends with the connection."""
+
+    def end(self) -> None:
+        self.close(1008 if self._why else 1000, self._why)
+
+    def carried(self, piece: MessageChunk) -> None:
+        if piece.data:
+            self.said(Channel.STDIN, piece.data)
