@@ -1,4 +1,4 @@
-"""`workloads/NAME/plan`: the effects of a manifest, computed without storing anything.
+"""`NAME/plan` of Workloads and of external services: the effects of a manifest, computed without storing anything.
 
 The manifest passes a dry run of the write (decoding, defaults, admission, validation), and the resulting object is
 planned on the store's state. `?without=LHR,SEA` plans as if those cities were lost. A List plans the Workload in it as
@@ -17,7 +17,7 @@ from tarmac.api.compute.names import API_VERSION
 from tarmac.api.compute.strategies import WorkloadStrategy
 from tarmac.api.compute.workload import Workload
 from tarmac.api.declare import decode
-from tarmac.api.egress.names import EGRESS_API_VERSION
+from tarmac.api.egress.names import API_VERSION as EGRESS_API_VERSION
 from tarmac.api.egress.plans import ExternalPlan
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, Forbidden, Invalid
@@ -115,7 +115,10 @@ def causes_of(error: ApiError) -> list[Cause]:
 
 
 def external_plan_route(storage: ResourceStorage, queue: UserQueue) -> Route:
-    """POST of `NAME/plan` with an ExternalService or a SourceIPClaim."""
+    """POST of `NAME/plan` with an ExternalService or a SourceIPClaim.
+
+    A List plans the object in it as if its other objects existed, with its claims bound.
+    """
     return {"create": queue.route(partial(_plan_external, storage))}
 
 
