@@ -18,4 +18,4 @@ elif "server" in sys.orig_argv:
     from tarmac.server.security.keys import rotation as rotations
 
     rotating.__dict__.update(INTERVAL=0.5)
-    rotations.__dict__.update(UNSEEN=3.0)
+    rotations.__dict__.update(MIN_STAGE_SECONDS=3.0)
