@@ -22,10 +22,10 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 import yaml
 
+from tarmac.agent.config.configreader import API_VERSION, KIND, BadConfig, StatedConfig, decode, stated
 from tarmac.agent.config.cpumanager import check_cpus
 from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.kubelet import KubeletConfiguration
-from tarmac.agent.config.reading import API_VERSION, KIND, BadConfig, StatedConfig, decode, stated
 from tarmac.agent.devices.nvidia.xids import is_critical
 from tarmac.agent.sizing.reservations import stated_reservations
 from tarmac.api.kubernetes.core.nodeclasses import OfferedClasses, OfferedType

@@ -22,7 +22,7 @@ from tarmac.base.log import log
 from tarmac.client.client import Client
 from tarmac.client.controller import Controller, RetryAfter
 from tarmac.client.errors import ClientError
-from tarmac.client.events import Recorder
+from tarmac.client.eventrecorder import Recorder
 from tarmac.client.reflector import Reflector
 from tarmac.client.targets.untyped import LEASES, NODES
 from tarmac.client.watch import Change

@@ -11,14 +11,14 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from tarmac.agent.devices.nvidia.gpumetrics import gpu_metrics
 from tarmac.agent.devices.nvidia.gpureport import GpuReport, GpuRow, gpu_events
-from tarmac.agent.devices.nvidia.metrics import gpu_metrics
 from tarmac.agent.devices.nvidia.xids import reason_of
 from tarmac.agent.stats.summary import Sample
 from tarmac.api.compute.names import LABEL_WORKLOAD_NAME
 from tarmac.api.kubernetes.runtimeclasses import PROXIED_PREFIX
 from tarmac.api.schema import JsonObject
-from tarmac.client.events import InvolvedObject, Recorder
+from tarmac.client.eventrecorder import InvolvedObject, Recorder
 from tarmac.sim.nodes.locationobjects import SIMULATED_DRIVER
 from tarmac.sim.nodes.model import FALLEN_OFF, NodeModel
 from tarmac.sim.nodes.pod import SimulatedPod

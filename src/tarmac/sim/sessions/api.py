@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
-from tarmac.agent.http import commands, ports
-from tarmac.agent.http.answers import METRICS, HttpError, refusal, text
+from tarmac.agent.http import execstreams, podports
+from tarmac.agent.http.kubeletanswers import METRICS, HttpError, refusal, text
 from tarmac.agent.http.logs.options import LogOptions
 from tarmac.agent.http.machines.api import PLACES, ConsoleServices, MachineApi, is_machine
 from tarmac.agent.http.machines.recordings import Recordings
@@ -136,7 +136,7 @@ class SimulatedNodeApi:
         return lambda: pod.runs and pod.started == started and self._fleet.find(pod.uid) is pod
 
     async def _exec(self, request: Request, rest: list[str]) -> Answer:
-        options = commands.read_options(request.params())
+        options = execstreams.read_options(request.params())
         words = request.params().get("command")
         if not words:
             raise HttpError(400, "you must specify at least 1 command")
@@ -147,7 +147,7 @@ class SimulatedNodeApi:
             known_words = ", ".join(NAMES)
             raise HttpError(500, f'exec: "{words[0][:64]}" is not simulated; a simulated instance has {known_words}')
         work = await self._shell(pod, known, name, words)
-        return await commands.stream(request, lambda: self._open(options, work), options)
+        return await execstreams.stream(request, lambda: self._open(options, work), options)
 
     async def _open(self, options: StreamOptions, work: Work) -> CommandStream:
         return SimulatedStream(options, work, self._tasks)
@@ -169,7 +169,7 @@ class SimulatedNodeApi:
         return await self._shell(pod, known, known.containers[0][0], ["sh"])
 
     async def _attach(self, request: Request, rest: list[str]) -> Answer:
-        asked = commands.read_options(request.params())
+        asked = execstreams.read_options(request.params())
         pod, known, name = await self._running(rest)
         spec = next(each for each in pod["spec"]["containers"] if each["name"] == name)
         # The terminal of a running process is fixed by its spec.
@@ -185,14 +185,14 @@ class SimulatedNodeApi:
                 await terminal.write(chunk)
             return 0
 
-        return await commands.stream(request, lambda: self._open(options, work), options)
+        return await execstreams.stream(request, lambda: self._open(options, work), options)
 
     async def _port_forward(self, request: Request, rest: list[str]) -> Answer:
         if len(rest) not in (2, 3):
             raise HttpError(404, "404 page not found")
-        return ports.forward(request, self._dialler(*await self._find(*rest)))
+        return podports.forward(request, self._dialler(*await self._find(*rest)))
 
-    def _dialler(self, pod: JsonObject, known: SimulatedPod) -> ports.Dial:
+    def _dialler(self, pod: JsonObject, known: SimulatedPod) -> podports.Dial:
         node = self._fleet.nodes[known.node]
         if not known.runs:
             raise HttpError(500, f"pod {known.name} does not run")
@@ -204,7 +204,7 @@ class SimulatedNodeApi:
         if version == "v1" and place == "dial" and len(about) == 4:
             port = port_number(about[3])
             if port is not None:
-                return await ports.connect(request, self._dialler(*await self._find(*about[:3])), port)
+                return await podports.connect(request, self._dialler(*await self._find(*about[:3])), port)
         if version == "v1" and place in PLACES and len(about) == 3:
             if place == "recordings":  # they outlive the machine
                 return await MachineApi(self.machines, _nothing, self._consoles).answer(place, request, about)
