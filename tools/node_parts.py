@@ -61,12 +61,30 @@ CONNTRACKD = (
     Deb(*_CONNTRACKD, "1:1.4.7-1+b2", "usr/sbin/conntrackd", also=_NETFILTER),
     Deb(*_CONNTRACKD, NEWEST, "usr/sbin/conntrackd", ": the pinned version is gone from the mirror", _NETFILTER),
 )
+# Announces public addresses to routers by BGP.
+_BIRD = ("bird", "bird2", "bookworm")
+_SSH = (
+    "libcom-err2",
+    "libgcrypt20",
+    "libgpg-error0",
+    "libgssapi-krb5-2",
+    "libk5crypto3",
+    "libkeyutils1",
+    "libkrb5-3",
+    "libkrb5support0",
+    "libssh-gcrypt-4",
+)
+BIRD = (
+    Deb(*_BIRD, "2.0.12-7", "usr/sbin/bird", also=_SSH),
+    Deb(*_BIRD, NEWEST, "usr/sbin/bird", ": the pinned version is gone from the mirror", _SSH),
+)
 _WITH_ITS_LIBRARIES = """\
 #!/bin/sh
 # The package is unpacked and not installed, so its libraries are beside it.
-own=$(dirname "$(readlink -f "$0")")/../conntrackd/usr
-for libraries in "$own"/lib/*-linux-gnu*; do :; done
-LD_LIBRARY_PATH=$libraries exec "$own/sbin/conntrackd" "$@"
+own=$(dirname "$(readlink -f "$0")")/../{name}
+libraries=
+for each in "$own"/lib/*-linux-gnu* "$own"/usr/lib/*-linux-gnu*; do libraries=${{libraries:+$libraries:}}$each; done
+LD_LIBRARY_PATH=$libraries exec "$own/usr/sbin/{name}" "$@"
 """
 NO_GVISOR = "no-gvisor"  # the file with the reason why there is none
 
@@ -84,6 +102,7 @@ def ensure() -> Path:
         link(folder / "bin" / name, target)
     _wireguard(folder)
     _conntrackd(folder)
+    _bird(folder)
     link(folder / "cni", packages / "usr" / "lib" / "cni")
     link(folder / "images", node_images.build(packages))
     _machines()
@@ -109,11 +128,26 @@ def _conntrackd(folder: Path) -> None:
     except RuntimeError as error:
         say(f"NO conntrackd: {error}. Some connections of external services end with their gateway.")
         return
-    # The folder's own name has a colon in it, which would end the name of a folder of libraries.
-    link(folder / "conntrackd", program.parent.parent.parent)
-    place = folder / "bin" / "conntrackd"
+    _with_libraries(folder, program)
+
+
+def _bird(folder: Path) -> None:
+    """Without it a node still works, and says that it has no BGP speaker."""
+    try:
+        program = fetch(*BIRD)
+    except RuntimeError as error:
+        say(f"NO bird: {error}. Addresses of pools with `announce: bgp` are not announced.")
+        return
+    _with_libraries(folder, program)
+
+
+def _with_libraries(folder: Path, program: Path) -> None:
+    """Put a program into `bin` that finds its libraries, and its package into a folder of the program's name."""
+    # By a link: the package's own folder may have a colon in its name, which would end that of a folder of libraries.
+    link(folder / program.name, program.parent.parent.parent)
+    place = folder / "bin" / program.name
     fresh = place.with_name(f".{place.name}.{os.getpid()}")
-    fresh.write_text(_WITH_ITS_LIBRARIES)
+    fresh.write_text(_WITH_ITS_LIBRARIES.format(name=program.name))
     fresh.chmod(0o755)
     fresh.replace(place)
 

@@ -38,7 +38,7 @@ COMPLETIONS = {
     "zsh": "usr/share/zsh/vendor-completions/_tarmac",
     "fish": "usr/share/fish/vendor_completions.d/tarmac.fish",
 }
-PARTS = ("bin", "cni", "images", "conntrackd")
+PARTS = ("bin", "cni", "images", "bird", "conntrackd")
 _NOT_NEEDED = {"docker-registry", "kube-controller-manager"}
 _LEFT_BEHIND = ("bin", ".lock", "bazel-project", "apsw/tests", "apsw/sqlite_extra_binaries", "cel_expr_python/ext")
 """Files that installers and wheels put beside the libraries, and extensions that no module of Tarmac loads."""

@@ -50,6 +50,7 @@ class Segment:
         self._gateways: dict[str, int] = {}
         self.periods: list[Period] = []
         self.asked_for: set[str] = set()  # addresses that gateways may probe for
+        self.routed: set[tuple[int, str]] = set()  # nodes, and addresses that routers may lead to them
         self._servers: list[asyncio.AbstractServer] = []
         self._echoes: list[asyncio.DatagramTransport] = []
         self._talking: list[asyncio.StreamWriter] = []
@@ -130,6 +131,7 @@ class Segment:
         addresses = {each.address for each in self.periods} | self.asked_for
         if frame.hardware not in self._own_hardware(node, addresses):
             own = {f"192.168.122.{node}", f"fd00:122::{node}", "::", "0.0.0.0"}
+            own |= {address for at, address in self.routed if at == node}
             return frame.source in own or frame.source.startswith("fe80:")
         if frame.source in ("0.0.0.0", "::"):  # a probe, which has no source and updates no neighbour table
             return any(frame.content == question(frame.hardware, address) for address in self.asked_for)

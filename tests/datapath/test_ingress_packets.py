@@ -76,7 +76,7 @@ async def test_a_syn_leaves_no_state_at_a_gateway_and_an_ack_makes_it(street: In
     street.carry(3, PUBLIC1)
     assert await street.called(PUBLIC1) == Heard("c", TARGET)  # fills neighbour tables
     before = street.tracked(3)
-    frames = [_syn(port) for port in range(20_000, 20_400)]
+    frames = [syn(port) for port in range(20_000, 20_400)]
     with street.lan.lab.socket(street.lan.target, socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_TCP) as raw:
         for each in frames:
             await asyncio.get_running_loop().sock_sendto(raw, each, (PUBLIC1, 0))
@@ -329,10 +329,10 @@ async def test_a_node_whose_peers_change_keeps_the_numbers_of_the_others(street:
             assert await answers(made) == before
 
 
-def _syn(source_port: int) -> bytes:
+def syn(source_port: int, address: str = PUBLIC1) -> bytes:
     """Encode a TCP segment that opens a connection, with a valid checksum."""
     head = struct.pack(">HHIIBBHHH", source_port, PORT, 1, 0, 5 << 4, 2, 1000, 0, 0)
-    pseudo = socket.inet_aton(TARGET) + socket.inet_aton(PUBLIC1) + struct.pack(">HH", 6, len(head))
+    pseudo = socket.inet_aton(TARGET) + socket.inet_aton(address) + struct.pack(">HH", 6, len(head))
     total = sum(struct.unpack(f">{(len(pseudo) + len(head)) // 2}H", pseudo + head))
     while total > 0xFFFF:
         total = (total & 0xFFFF) + (total >> 16)

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tarmac.apps.cities.removing import underlay_of
+from tarmac.apps.processes import told
 from tests.egress.planet import CITIES, Outside
 from tests.node.planet import Planet, down
 from tests.support.tarmac_process import TarmacProcess
@@ -25,3 +27,6 @@ def street(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outside]:
     finally:
         done = down(directory)
         assert done.returncode == 0, f"tarmac down left something: {done.stderr}"
+        run = f"{underlay_of(directory).run}/"
+        left = told(lambda words: any(each.startswith(run) for each in words))
+        assert not left, f"tarmac down left processes {left}"

@@ -12,8 +12,10 @@ from typing import NamedTuple, Protocol
 from zlib import crc32
 
 from tarmac.api.networking.interfaces import AttachedInterface
+from tarmac.datapath.fakespeaker import FakeSpeaker
 from tarmac.datapath.ingress import IngressAddress, IngressState, LocalBackend, OpenPort
 from tarmac.datapath.interface import NodeNetworks
+from tarmac.datapath.speaker import SpeakerState
 from tarmac.decide.ingress.slots import SLOTS, slots
 from tarmac.decide.reach.evaluation import permits
 from tarmac.decide.reach.marks import is_reserved, node_marks
@@ -50,6 +52,7 @@ class FakeIngressDatapath:
         self.announced: list[str] = []
         self.strangers: dict[str, str] = {}  # address -> hardware address
         self._carried: dict[str, float] = {}
+        self.speaker = FakeSpeaker()
 
     async def apply(self, state: IngressState) -> Mapping[str, Exception]:
         """Store the state; backends of a missing Network are left out, and their address fails."""
@@ -99,12 +102,15 @@ class FakeIngressDatapath:
     async def remove(self) -> None:
         """Reset everything."""
         self.state, self._carried = IngressState(""), {}
+        await self.speaker.ensure(SpeakerState())
 
     def answers(
         self, client: tuple[str, int], address: str, port: int, protocol: str = "TCP"
     ) -> AcceptedConnection | None:
         """Return the answer to a client outside, if this node serves the address."""
-        return self._enters(client, address, port, protocol) if address in self._carried else None
+        routed = {each.address for each in self.state.addresses if each.routed}
+        served = address in self._carried or address in routed
+        return self._enters(client, address, port, protocol) if served else None
 
     def answers_node(self, own_port: int, address: str, port: int, protocol: str = "TCP") -> AcceptedConnection | None:
         """Return the answer to a client on the node itself."""

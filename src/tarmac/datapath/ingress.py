@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tarmac.datapath.egress import EncryptedPeer, OutsideLink, Transport
+from tarmac.datapath.speaker import Speaker
 
 MAX_NODES = 255
 """Nodes that packets of public addresses are exchanged with, per node."""
@@ -48,12 +49,16 @@ class OpenPort:
 
 @dataclass(frozen=True, slots=True)
 class IngressAddress:
-    """One public address. `answerers` are nodes whose answers are accepted: also those with draining endpoints only."""
+    """One public address. `answerers` are nodes whose answers are accepted: also those with draining endpoints only.
+
+    `routed`: routers outside may send its packets to this node, which forwards them.
+    """
 
     address: str
     ports: tuple[OpenPort, ...] = ()
     answerers: tuple[str, ...] = ()
     outside: OutsideLink | None = None  # its segment, if this node may own it
+    routed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +85,13 @@ class IngressState:
 
 
 class IngressDatapath(Protocol):
-    """Implements public addresses on one node.
+    """Implements public addresses on one node. `speaker` announces those that are routed.
 
     Methods that are not coroutines may block for a moment, and are called from the lease thread only.
     """
+
+    @property
+    def speaker(self) -> Speaker: ...
 
     async def apply(self, state: IngressState) -> Mapping[str, Exception]:
         """Make the node match the state; return failures by address.

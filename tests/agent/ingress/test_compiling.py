@@ -9,7 +9,7 @@ import msgspec
 
 from tarmac.agent.ingress.compiling import IngressObjects, LocalNode, compile_ingress
 from tarmac.agent.ingress.leases import lease_configs
-from tarmac.agent.ingress.servicefacts import read_service
+from tarmac.agent.ingress.servicefacts import OwnNode, read_service
 from tarmac.api.declare import decode
 from tarmac.api.ingress.addresspool import AddressPool
 from tarmac.api.ingress.publicaddress import PublicAddress
@@ -206,10 +206,35 @@ def test_only_a_candidate_with_a_link_to_the_segment_owns_an_address():
     assert blind.reasons == {ADDRESS: reasons.NO_OUTSIDE_INTERFACE}
 
 
-def test_addresses_of_a_pool_with_bgp_have_no_lease():
-    routed = compile_ingress(HERE, replace(OBJECTS, pools={"public": pool(announce="bgp")}))
-    assert routed.ownable == frozenset()
-    assert routed.reasons == {ADDRESS: reasons.NOT_ANNOUNCED}
+GATEWAY = OwnNode({"submariner.io/gateway": "true"})
+BY_ROUTES = replace(OBJECTS, pools={"public": pool(announce="bgp")}, node=GATEWAY)
+
+
+def test_gateways_announce_addresses_of_a_pool_with_bgp_without_a_lease():
+    routed = compile_ingress(HERE, BY_ROUTES)
+    assert (routed.ownable, routed.announced) == (frozenset(), {ADDRESS})
+    assert routed.routed == {ADDRESS: "public"}
+    (found,) = routed.state.addresses
+    assert (found.routed, found.outside) == (True, None)
+    other = compile_ingress(HERE, replace(BY_ROUTES, node=OwnNode()))
+    assert (other.announced, other.routed, other.state.addresses[0].routed) == (frozenset(), {}, False)
+
+
+def test_a_cordoned_gateway_withdraws_and_still_takes_packets_of_routes_that_end_late():
+    routed = compile_ingress(HERE, replace(BY_ROUTES, node=OwnNode(GATEWAY.labels, cordoned=True)))
+    assert routed.announced == frozenset()
+    assert routed.reasons == {ADDRESS: reasons.DRAINING}
+    assert routed.state.addresses[0].routed
+
+
+def test_a_gateway_announces_by_routes_only_where_an_endpoint_may_answer():
+    none = compile_ingress(HERE, replace(BY_ROUTES, slices=[]))
+    assert (none.announced, none.reasons) == (frozenset(), {ADDRESS: reasons.NO_ENDPOINTS})
+    local = replace(BY_ROUTES, services={"shop/web": service(externalTrafficPolicy="Local")})
+    assert compile_ingress(HERE, local).announced == {ADDRESS}
+    assert compile_ingress(HERE, replace(local, places=set())).announced == frozenset(), "its only endpoint is no pod"
+    draining = [a_slice(endpoint("n1", "10.128.0.5", ready=False, serving=False))]
+    assert compile_ingress(HERE, replace(BY_ROUTES, slices=draining)).announced == frozenset()
 
 
 def test_affinity_and_virtual_hardware_addresses_are_passed_on():
@@ -316,3 +341,13 @@ def test_an_address_of_a_workload_leads_to_the_same_ports_of_its_instances():
     ), "the slice of another Workload does not count"
     foreign = replace(objects, places=set())
     assert compile_ingress(HERE, foreign).state.addresses[0].ports[0].backends == (), "no pod here has this address"
+
+
+def test_an_address_of_a_workload_is_announced_only_in_cities_with_an_instance():
+    holder = {"kind": "Workload", "namespace": "shop", "name": "hello", "uid": "w1"}
+    objects = replace(BY_ROUTES, addresses=[address(claimRef=holder)], services={}, endpoints=WIDE)
+    here = replace(objects, slices=[workload_slice(endpoint("n2", "10.128.16.5"))])
+    assert compile_ingress(HERE, here).announced == {ADDRESS}
+    elsewhere = compile_ingress(HERE, replace(objects, slices=[workload_slice(endpoint("far", "10.128.32.5"))]))
+    assert (elsewhere.announced, elsewhere.reasons) == (frozenset(), {ADDRESS: reasons.NO_READY_INSTANCE})
+    assert elsewhere.state.addresses[0].ports[0].nodes == (("198.18.0.9", 1),), "late packets are carried there"

@@ -12,10 +12,19 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from tarmac.agent.egress.compiling import Interfaces, NoOutsideInterface, outside_of
-from tarmac.agent.ingress.servicefacts import IngressService, Place, holder_key, pool_ranges, references, slice_key
+from tarmac.agent.ingress.servicefacts import (
+    IngressService,
+    OwnNode,
+    Place,
+    holder_key,
+    pool_ranges,
+    references,
+    slice_key,
+)
 from tarmac.agent.ingress.tunnelends import TunnelEnds, tunnel_ends
 from tarmac.agent.network.compiler.networkstate import is_address
 from tarmac.api.ingress.addresspool import AddressPool, announcement
+from tarmac.api.ingress.bgppeer import BGPPeer
 from tarmac.api.ingress.publicaddress import PublicAddress
 from tarmac.api.networking.names import ANNOTATION_NETWORK
 from tarmac.api.networking.tunnelendpoint import TunnelEndpoint
@@ -23,7 +32,17 @@ from tarmac.datapath import ingress as wanted
 from tarmac.datapath.egress import Transport
 from tarmac.datapath.ingress import IngressState, LocalBackend, OpenPort
 from tarmac.decide import reasons
-from tarmac.decide.ingress.targets import ANYCAST, LOCAL, IngressEndpoint, Leads, usable, weights
+from tarmac.decide.ingress.selecting import is_gateway
+from tarmac.decide.ingress.targets import (
+    ANYCAST,
+    LOCAL,
+    GatewayState,
+    IngressEndpoint,
+    Leads,
+    silence,
+    usable,
+    weights,
+)
 from tarmac.decide.reach.partialobjects import SliceFacts
 
 _FAMILIES: Final = {"IPv4": 4, "IPv6": 6}
@@ -31,7 +50,10 @@ _FAMILIES: Final = {"IPv4": 4, "IPv6": 6}
 
 @dataclass(frozen=True, slots=True)
 class IngressObjects:
-    """The objects that public addresses depend on. `services` by namespace/name, `endpoints` by node."""
+    """The objects that public addresses depend on. `services` by namespace/name, `endpoints` by node.
+
+    `passwords` are those of BGP sessions, by the name of their Secret.
+    """
 
     addresses: Sequence[PublicAddress] = ()
     pools: Mapping[str, AddressPool] = field(default_factory=dict[str, AddressPool])
@@ -39,19 +61,27 @@ class IngressObjects:
     slices: Sequence[SliceFacts] = ()
     endpoints: Mapping[str, TunnelEndpoint] = field(default_factory=dict[str, TunnelEndpoint])
     places: Set[Place] = frozenset()  # of the pods of this node
+    peers: Mapping[str, BGPPeer] = field(default_factory=dict[str, BGPPeer])
+    node: OwnNode = field(default_factory=OwnNode)
+    passwords: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def empty(self) -> bool:
-        """True if there are neither addresses nor pools."""
-        return not self.addresses and not self.pools
+        """True if there are neither addresses nor pools nor peers."""
+        return not self.addresses and not self.pools and not self.peers
 
 
 @dataclass(slots=True)
 class CompiledIngress:
-    """The desired state; the addresses that this node can own; and by address why it does not announce it."""
+    """The desired state; the addresses that this node can own, or announce by BGP; and by address why it does not.
+
+    `routed` has the pool of each address that this node is a gateway of by BGP.
+    """
 
     state: IngressState
     ownable: frozenset[str] = frozenset()
+    announced: frozenset[str] = frozenset()
+    routed: dict[str, str] = field(default_factory=dict[str, str])
     reasons: dict[str, str] = field(default_factory=dict[str, str])
 
 
@@ -110,16 +140,25 @@ def compile_ingress(here: LocalNode, objects: IngressObjects) -> CompiledIngress
     concerned |= {each.name for address in objects.addresses for each in address.spec.candidates}
     ends = tunnel_ends(here.name, here.address, here.location, objects.endpoints, concerned)
     found: list[wanted.IngressAddress] = []
-    ownable, told = set[str](), dict[str, str]()
+    ownable, announced, routed, told = set[str](), set[str](), dict[str, str](), dict[str, str]()
     # Sorted: a different order would compare as a change, and all rules would be written again.
     for each in sorted(objects.addresses, key=lambda one: one.spec.address):
         pool = objects.pools.get(each.spec.pool_name)
         if pool is None or not is_address(each.spec.address) or not holders[each.metadata.name]:
             continue
         made = _address(here, each.spec.address, holders[each.metadata.name], ends, objects.places)
-        made, reason = _on_its_segment(here, each, pool, made)
+        if announcement(pool.spec) != "bgp":
+            made, reason = _on_its_segment(here, each, pool, made)
+        elif is_gateway(pool.spec, objects.node.labels):
+            # Also while it is withdrawn: packets that are on their way, or of a route that ends late, are carried.
+            made, routed[made.address] = replace(made, routed=True), pool.metadata.name
+            reason = _silence(here, made.address, holders[each.metadata.name], ends, objects)
+        else:
+            reason = ""
         if made.outside is not None and not reason:
             ownable.add(made.address)
+        if made.routed and not reason:
+            announced.add(made.address)
         told[made.address] = reason
         found.append(made)
     # Also those without a backend: draining endpoints answer the connections that they have.
@@ -132,7 +171,7 @@ def compile_ingress(here: LocalNode, objects: IngressObjects) -> CompiledIngress
         {network: tuple(here.networks[network]) for network in sorted(used & here.networks.keys())},
         ends.encrypted,
     )
-    return CompiledIngress(state, frozenset(ownable), told)
+    return CompiledIngress(state, frozenset(ownable), frozenset(announced), routed, told)
 
 
 def _networks_here(
@@ -237,20 +276,43 @@ def _port(
     return replace(made, clients=holder.service.clients(version), affinity=affinity)
 
 
+def _silence(
+    here: LocalNode, address: str, holders: Iterable[_Holder], ends: TunnelEnds, objects: IngressObjects
+) -> str:
+    """Return the reason why this gateway does not announce an address by BGP; empty if it does, for one holder."""
+    gateway = GatewayState(here.name, here.location, draining=objects.node.cordoned)
+    version = _version(address)
+    found = [
+        silence(holder.leads, gateway, list(_endpoints(here, holder, ends, objects.places, version)))
+        for holder in holders
+    ]
+    return "" if "" in found else found[0]
+
+
+def _endpoints(
+    here: LocalNode, holder: _Holder, ends: TunnelEnds, places: Set[Place], version: int
+) -> Iterator[IngressEndpoint]:
+    """Yield the endpoints of a holder that are on known nodes."""
+    for port in holder.ports:
+        for each in _targets(port.name, version, holder.slices):
+            is_here = each.node == here.name
+            if each.node in ends.addresses and (
+                not is_here or (holder.namespace, each.network, each.address) in places
+            ):
+                yield IngressEndpoint(each.node, ends.locations[each.node], each.ready, each.serving)
+
+
 def _on_its_segment(
     here: LocalNode, address: PublicAddress, pool: AddressPool, made: wanted.IngressAddress
 ) -> tuple[wanted.IngressAddress, str]:
     """Return the address with its segment, if this node is a candidate, and why it must not own it, if so."""
-    way = announcement(pool.spec)
-    if way == "bgp":
-        return made, reasons.NOT_ANNOUNCED
     if not any(each.name == here.name for each in address.spec.candidates):
         return made, ""
     try:
         outside = outside_of(pool.spec.subnet, made.address, here.interfaces)
     except NoOutsideInterface:
         return made, reasons.NO_OUTSIDE_INTERFACE
-    made = replace(made, outside=replace(outside, virtual=way == "virtualMAC"))
+    made = replace(made, outside=replace(outside, virtual=announcement(pool.spec) == "virtualMAC"))
     if not any(port.nodes for port in made.ports):
         # An address that leads nowhere is not announced: clients get an error instead of silence.
         return made, reasons.NO_ENDPOINTS

@@ -16,17 +16,29 @@ import msgspec
 
 from tarmac.agent.egress.leases.checkpoint import replace_file
 from tarmac.agent.ingress.compiling import IngressObjects
-from tarmac.agent.ingress.servicefacts import IngressService, Place, holder_key, read_service, references, slice_key
+from tarmac.agent.ingress.servicefacts import (
+    IngressService,
+    OwnNode,
+    Place,
+    holder_key,
+    read_service,
+    references,
+    slice_key,
+)
+from tarmac.api.checks import mapping
 from tarmac.api.declare import decoder
 from tarmac.api.ingress.addresspool import AddressPool
+from tarmac.api.ingress.bgppeer import BGPPeer
 from tarmac.api.ingress.publicaddress import PublicAddress
 from tarmac.api.networking.tunnelendpoint import TunnelEndpoint
+from tarmac.api.schema import JsonObject
 from tarmac.base.log import log
+from tarmac.client.cache import Item
 from tarmac.client.feed import Feed, Kept
 from tarmac.client.informer import Informers
 from tarmac.client.targets.target import Target
-from tarmac.client.targets.typed import ADDRESS_POOLS, PUBLIC_ADDRESSES
-from tarmac.client.targets.untyped import ENDPOINT_SLICES, PODS, SERVICES, TUNNEL_ENDPOINTS
+from tarmac.client.targets.typed import ADDRESS_POOLS, BGP_PEERS, PUBLIC_ADDRESSES
+from tarmac.client.targets.untyped import ENDPOINT_SLICES, NODES, PODS, SERVICES, TUNNEL_ENDPOINTS
 from tarmac.client.watch import Change
 from tarmac.decide.reach.members import NetworkPod, member_of
 from tarmac.decide.reach.partialobjects import SliceFacts, decode_slice
@@ -45,6 +57,9 @@ class IngressCheckpoint(msgspec.Struct):
     slices: list[SliceFacts] = []
     endpoints: dict[str, TunnelEndpoint] = {}
     places: list[Place] = []
+    peers: dict[str, BGPPeer] = {}
+    node: OwnNode = OwnNode()
+    passwords: dict[str, str] = {}
 
 
 _read = msgspec.json.Decoder(IngressCheckpoint).decode
@@ -72,29 +87,31 @@ class IngressObjectSource:
         # The status of an address is this node's own word and that of others: rules do not depend on it.
         self._addresses = kept(PUBLIC_ADDRESSES, _without_status)
         self._pools = kept(ADDRESS_POOLS, _without_pool_status)
+        self._peers = kept(BGP_PEERS, _without_peer_status)
         self._services = kept(SERVICES, read_service)
         self._slices = kept(ENDPOINT_SLICES, _held_slice, self._slice_changed)
         self._endpoints = kept(TUNNEL_ENDPOINTS, decoder(TunnelEndpoint), self._endpoint_changed)
         self._own_pods = informers.informer(PODS, fields=f"spec.nodeName={node}")
         self._pods = Kept[NetworkPod](lambda change: member_of(change.raw), self._pod_changed)
         self._own_pods.on_change(self._forward)
+        self._own_node, self._node = informers.informer(NODES, fields=f"metadata.name={node}"), OwnNode()
+        self._own_node.on_change(self._node_changed)
 
     @property
     def synced(self) -> bool:
         """True if all watches have a complete state."""
-        return self._own_pods.has_synced and all(each.has_synced for each in self._feeds)
+        return all(each.has_synced for each in (*self._feeds, self._own_pods, self._own_node))
 
     async def wait(self) -> None:
         """Wait until all watches have a complete state."""
-        for each in self._feeds:
+        for each in (*self._feeds, self._own_pods, self._own_node):
             await each.synced()
-        await self._own_pods.synced()
 
     def current(self) -> IngressObjects:
         """Return the objects as the server has them."""
         addresses = [self._addresses.by_key[key] for key in sorted(self._addresses.by_key)]
-        pools = dict(self._pools.by_key)
-        if not addresses and not pools:
+        pools, peers = dict(self._pools.by_key), dict(self._peers.by_key)
+        if not addresses and not pools and not peers:
             self._used = set()
             return IngressObjects()
         held = [each for address in addresses for each in references(address)]
@@ -110,7 +127,8 @@ class IngressObjectSource:
             for own in pod.interfaces
             for address in own.addresses
         }
-        return IngressObjects(addresses, pools, services, slices, dict(self._endpoints.by_key), places)
+        ends = dict(self._endpoints.by_key)
+        return IngressObjects(addresses, pools, services, slices, ends, places, peers, self._node)
 
     def load_checkpoint(self) -> IngressObjects:
         """Return the objects of the checkpoint; empty if there is none."""
@@ -122,7 +140,15 @@ class IngressObjectSource:
             _log.warning("checkpoint of public addresses cannot be read", file=str(self._path), why=str(error))
             return IngressObjects()
         return IngressObjects(
-            found.addresses, found.pools, found.services, found.slices, found.endpoints, set(found.places)
+            found.addresses,
+            found.pools,
+            found.services,
+            found.slices,
+            found.endpoints,
+            set(found.places),
+            found.peers,
+            found.node,
+            found.passwords,
         )
 
     async def save(self, objects: IngressObjects) -> None:
@@ -139,6 +165,9 @@ class IngressObjectSource:
             sorted(objects.slices, key=lambda each: (each.metadata.namespace, each.metadata.name)),
             dict(sorted(objects.endpoints.items())),
             sorted(objects.places),
+            dict(sorted(objects.peers.items())),
+            objects.node,
+            dict(sorted(objects.passwords.items())),
         )
         content = msgspec.json.encode(kept)
         if (digest := sha256(content).digest()) != self._saved:
@@ -160,12 +189,21 @@ class IngressObjectSource:
         if self._used and (old is None or new is None or _place(old) != _place(new)):
             self._changed()
 
+    def _node_changed(self, _: Any, new: Item[JsonObject] | None) -> None:
+        own = new.object if new is not None else {}
+        cordoned = bool(mapping(own, "spec").get("unschedulable"))
+        found = OwnNode(dict(mapping(own, "metadata", "labels")), cordoned)
+        # Only what decides about gateways and sessions: a node reports its status every few seconds.
+        if found != self._node:
+            self._node = found
+            self._changed()
+
     def _pod_changed(self, _: str, old: NetworkPod | None, new: NetworkPod | None) -> None:
         if self._used:
             self._changed()
 
 
-_address, _pool = decoder(PublicAddress), decoder(AddressPool)
+_address, _pool, _peer = decoder(PublicAddress), decoder(AddressPool), decoder(BGPPeer)
 
 
 def _without_status(raw: bytes) -> PublicAddress:
@@ -177,6 +215,13 @@ def _without_status(raw: bytes) -> PublicAddress:
 
 def _without_pool_status(raw: bytes) -> AddressPool:
     found = _pool(raw)
+    found.status = None
+    found.metadata.resource_version = ""
+    return found
+
+
+def _without_peer_status(raw: bytes) -> BGPPeer:
+    found = _peer(raw)
     found.status = None
     found.metadata.resource_version = ""
     return found

@@ -1,8 +1,8 @@
 """Reconciles this node's part in public addresses with its objects, and reports the result.
 
-Each pass has a fixed order: 1. withdraw from leases that this node can no longer serve, 2. apply rules, 3. campaign for
-leases that it can serve now, 4. report. Withdrawing after step 2 would leave an owned address without rules; reporting
-before it would show an address that leads nowhere.
+Each pass has a fixed order: 1. withdraw routes, and from leases, of addresses that this node can no longer serve,
+2. apply rules, 3. campaign for leases and announce routes that it can serve now, 4. report. Withdrawing after step 2
+would leave an owned address without rules; reporting before it would show an address that leads nowhere.
 
 A pass runs when an object, a Network of this node or its address has changed, after a failure, and every minute. In
 between, the rules are checked each second, at the cost of one kernel query. Without pools and addresses a node queries
@@ -13,19 +13,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from tarmac.agent.egress.compiling import Interfaces
 from tarmac.agent.egress.leases.thread import LeaseThread
+from tarmac.agent.ingress.announcer import RouteAnnouncer
 from tarmac.agent.ingress.compiling import CompiledIngress, IngressObjects, LocalNode, compile_ingress
 from tarmac.agent.ingress.ingressinformers import IngressObjectSource
 from tarmac.agent.ingress.leases import lease_configs
+from tarmac.agent.ingress.passwords import SessionPasswords
+from tarmac.agent.ingress.sessions import CompiledSpeaker, compile_speaker
 from tarmac.agent.ingress.statuswriter import AppliedAddress, IngressStatusWriter
 from tarmac.api.ingress.publicaddress import PublicAddress
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.datapath.ingress import IngressDatapath, IngressState
 from tarmac.decide import reasons
+from tarmac.decide.ingress.selecting import has_session
 
 DEBOUNCE: Final = 0.02
 REPAIR_INTERVAL: Final = 1.0
@@ -47,6 +52,8 @@ class IngressReconciler:
         leases: LeaseThread,
         source: Callable[[Callable[[], None]], IngressObjectSource],
         status_writer: IngressStatusWriter,
+        announcer: RouteAnnouncer,
+        passwords: SessionPasswords,
         addresses: Callable[[], Sequence[str]],
         networks: Callable[[], Networks],
         interfaces: Callable[[], Awaitable[Interfaces]],
@@ -54,13 +61,14 @@ class IngressReconciler:
     ) -> None:
         self._node, self._datapath, self._leases = node, datapath, leases
         self._status_writer, self._addresses, self._networks = status_writer, addresses, networks
+        self._announcer, self._passwords = announcer, passwords
         self._interfaces_of_node, self._clock = interfaces, clock
         self._wake = asyncio.Event()
         self._source = source(self._wake.set)
         self._applied: IngressState | None = None  # None while the state of the kernel is unknown
         self._failures: Mapping[str, Exception] = {}
         self._interfaces: Interfaces = {}
-        self._candidate = False
+        self._candidate = self._has_peers = False
         self._check_at = 0.0
         self._address = ""
         self._handed_over = False
@@ -88,17 +96,21 @@ class IngressReconciler:
         """Hand addresses over to other candidates. Rules stay: pods answer until they have ended."""
         self._handed_over = True
         # The flag is set before this await: a pass that runs meanwhile would campaign for the addresses again.
-        await self._leases.hand_over()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._announcer.withdraw())
+            group.create_task(self._leases.hand_over())
         await self._leases.close()
 
     async def _changed(self) -> bool:
         """Wait until the next check of the rules. Return True if a full pass is due instead."""
-        idle = self._applied is not None and self._applied.empty and not self._failures
+        idle = self._applied is not None and self._applied.empty and not self._failures and not self._has_peers
         if await self._wait(self._wake.wait(), None if idle else REPAIR_INTERVAL):
             await self._clock.sleep(DEBOUNCE)
             return True
-        if self._candidate and await self._interfaces_of_node() != self._interfaces:
+        if (self._candidate or self._has_peers) and await self._interfaces_of_node() != self._interfaces:
             return True  # a link outside was lost or restored
+        if self._passwords.due:
+            return True
         return bool(self._failures) or self._own_address() != self._address or self._clock.monotonic() >= self._check_at
 
     async def _reconcile(self, objects: IngressObjects, *, save: bool) -> None:
@@ -107,26 +119,36 @@ class IngressReconciler:
         if not address and not objects.empty:
             _log.warning("public addresses wait for the node's address")
             return
+        objects = await self._with_passwords(objects)
         if save:
             # Before the rules: after a kill the next agent must know every address whose rules may be in the kernel.
             await self._source.save(objects)
-        compiled = await self._compile(objects, address)
+        compiled, speaker = await self._compile(objects, address)
         before = self._ownable_before()
         # First without addresses that lose their rules: they must be handed over before packets for them are dropped.
+        await self._announcer.keep_only(compiled.announced - self._failures.keys())
         await self._serve(address, objects, compiled.ownable & before)
         await self._apply(compiled.state)
         # Only now with the new ones: an owner announces the address, and must be able to forward its packets.
         can_own = compiled.ownable - self._failures.keys()
         await self._serve(address, objects, can_own)
+        if not self._handed_over:
+            await self._announcer.ensure(speaker, compiled.routed, compiled.announced - self._failures.keys())
         if save:
             self._report(objects, compiled)
 
-    async def _compile(self, objects: IngressObjects, address: str) -> CompiledIngress:
+    async def _with_passwords(self, objects: IngressObjects) -> IngressObjects:
+        mine = [each.spec for each in objects.peers.values() if has_session(each.spec, objects.node.labels)]
+        self._has_peers = bool(mine)
+        names = {each.password_secret for each in mine} - {""}
+        return replace(objects, passwords=await self._passwords.read(names, objects.passwords))
+
+    async def _compile(self, objects: IngressObjects, address: str) -> tuple[CompiledIngress, CompiledSpeaker]:
         self._candidate = any(own.name == self._node for each in objects.addresses for own in each.spec.candidates)
-        self._interfaces = await self._interfaces_of_node() if self._candidate else {}
+        self._interfaces = await self._interfaces_of_node() if self._candidate or self._has_peers else {}
         here = LocalNode(self._node, address, _location(objects, self._node), self._interfaces, self._networks())
         # In a thread: thousands of endpoints take longer than the event loop may be held.
-        return await asyncio.to_thread(compile_ingress, here, objects)
+        return await asyncio.to_thread(lambda: (compile_ingress(here, objects), compile_speaker(here, objects)))
 
     def _ownable_before(self) -> frozenset[str]:
         """Return the addresses whose rules are in force here."""
@@ -167,7 +189,7 @@ class IngressReconciler:
         location = _location(objects, self._node)
         applied: dict[str, AppliedAddress] = {}
         for each in compiled.state.addresses:
-            concerned = each.outside is not None or any(port.backends for port in each.ports)
+            concerned = each.outside is not None or each.routed or any(port.backends for port in each.ports)
             asked = self._is_asked(known[each.address])
             reason = compiled.reasons.get(each.address, "")
             if each.address in self._failures:
@@ -176,7 +198,8 @@ class IngressReconciler:
                 continue  # no gateway, and no node with endpoints
             own = known[each.address].metadata
             via = each.outside.interface if each.outside is not None else ""
-            applied[each.address] = AppliedAddress(own.name, location, via, reason, own.generation if asked else 0)
+            generation = own.generation if asked else 0
+            applied[each.address] = AppliedAddress(own.name, location, via, reason, generation, each.routed)
         self._status_writer.report(applied)
 
     def _is_asked(self, address: PublicAddress) -> bool:

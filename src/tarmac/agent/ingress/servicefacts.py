@@ -17,6 +17,14 @@ from tarmac.decide.reach.partialobjects import Fields, Metadata, ServicePortFact
 Place = tuple[str, str, str]
 """A namespace, and a Network and an address there of one of its pods."""
 
+
+class OwnNode(msgspec.Struct, frozen=True):
+    """This node's labels, and whether it is cordoned."""
+
+    labels: dict[str, str] = {}
+    cordoned: bool = False
+
+
 _OLD_RANGES: Final = "service.beta.kubernetes.io/load-balancer-source-ranges"
 SERVICE_NAME: Final = "kubernetes.io/service-name"
 """Label of an EndpointSlice: its Service."""

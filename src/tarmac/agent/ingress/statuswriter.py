@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from tarmac.agent.egress.leases.ownership import Ownership
+from tarmac.agent.ingress.announcer import RouteAnnouncer
 from tarmac.api.networking.names import API_VERSION
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
@@ -21,13 +22,15 @@ from tarmac.client.targets.typed import PUBLIC_ADDRESSES
 from tarmac.decide import reasons
 
 _WORKERS = 4
+_MAX_VIA = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class AppliedAddress:
     """An address whose rules are in force here: its link outside, if it may be owned, and why it must not, if so.
 
-    `generation` is that of its candidates and voters in use here; 0 if this node is and was no candidate.
+    `generation` is that of its candidates and voters in use here; 0 if this node is and was no candidate. `routed`:
+    this node may announce it by BGP.
     """
 
     name: str  # of the PublicAddress
@@ -35,10 +38,14 @@ class AppliedAddress:
     via: str = ""
     reason: str = ""
     generation: int = 0
+    routed: bool = False
 
 
 class IngressStatusWriter:
-    """Status writer of one node. `owned` and `foreign_hosts` return the state of the lease thread by address."""
+    """Status writer of one node.
+
+    `owned` and `foreign_hosts` return the state of the lease thread by address, `announcer` that of BGP.
+    """
 
     def __init__(
         self,
@@ -46,8 +53,9 @@ class IngressStatusWriter:
         node: str,
         owned: Callable[[], Mapping[str, Ownership]],
         foreign_hosts: Callable[[], Mapping[str, str]],
+        announcer: Callable[[], RouteAnnouncer],
     ) -> None:
-        self._node, self._owned, self._foreign_hosts = node, owned, foreign_hosts
+        self._node, self._owned, self._foreign_hosts, self._announcer = node, owned, foreign_hosts, announcer
         self._addresses, self._clock = client.resource(PUBLIC_ADDRESSES.unread), client.clock
         self._wanted: dict[str, AppliedAddress] = {}  # by address
         self._names: dict[str, str] = {}  # of PublicAddresses that have an entry of this node, by address
@@ -98,18 +106,26 @@ class IngressStatusWriter:
                 self._names.pop(address, None)
 
     def _entry(self, address: str, applied: AppliedAddress) -> JsonObject:
-        owned = self._owned().get(address)
-        since = owned.since if owned is not None else self._clock.now()
+        since, via = self._announcement(address, applied)
         entry: JsonObject = {
             "name": self._node,
             "location": applied.location,
-            "announcing": owned is not None,
-            "since": rfc3339(since),
+            "announcing": since is not None,
+            "since": rfc3339(self._clock.now() if since is None else since),
         } | ({"appliedGeneration": applied.generation} if applied.generation else {})
-        if owned is not None:
-            return entry | ({"via": applied.via} if applied.via else {})
+        if since is not None:
+            return entry | ({"via": via} if via else {})
         reason = reasons.ADDRESS_CONFLICT if address in self._foreign_hosts() else applied.reason
+        if applied.routed and not reason:
+            reason = self._announcer().reason(address)
         return entry | ({"reason": reason} if reason else {})
+
+    def _announcement(self, address: str, applied: AppliedAddress) -> tuple[float | None, str]:
+        """Return since when this node announces an address, None if it does not, and by which interface or peers."""
+        if (owned := self._owned().get(address)) is not None:
+            return owned.since, applied.via
+        routed = self._announcer().announced.get(address) if applied.routed else None
+        return (None, "") if routed is None else (routed.since, ",".join(routed.peers)[:_MAX_VIA])
 
 
 def _stable(entry: JsonObject) -> JsonObject:

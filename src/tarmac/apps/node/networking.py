@@ -79,6 +79,7 @@ class Networking:
             private_key=private,
             wireguard=wireguard_programs,
             conntrackd=optional_program("conntrackd"),
+            bird=optional_program("bird"),
         )
         self._serves = False
         stack.push_async_callback(self.datapath.close)

@@ -10,9 +10,12 @@ from tarmac.agent.config.agentconfig import AgentConfig
 from tarmac.agent.egress.leases.checkpoint import LeaseCheckpoint
 from tarmac.agent.egress.leases.thread import LeaseThread
 from tarmac.agent.egress.nodefacts import private_key
+from tarmac.agent.ingress.announcer import RouteAnnouncer
 from tarmac.agent.ingress.ingressinformers import IngressObjectSource
 from tarmac.agent.ingress.leases import PURPOSE, IngressLeaseKernel
+from tarmac.agent.ingress.passwords import SessionPasswords
 from tarmac.agent.ingress.reconciler import IngressReconciler, Networks
+from tarmac.agent.ingress.sessionwriter import SessionStatusWriter
 from tarmac.agent.ingress.statuswriter import IngressStatusWriter
 from tarmac.api.networking.ports import INGRESS_LEASE_PORT
 from tarmac.apps.node.nodeegress import PRIVATE_KEY
@@ -48,7 +51,11 @@ class NodeIngress:
         port = INGRESS_LEASE_PORT
         self.leases = LeaseThread(node, kernel, private, file, client.clock, draw, self._moved, port, purpose=PURPOSE)
         self._status_writer = IngressStatusWriter(
-            client, node, lambda: self.leases.owned, lambda: self.leases.foreign_hosts
+            client, node, lambda: self.leases.owned, lambda: self.leases.foreign_hosts, lambda: self._announcer
+        )
+        self._session_writer = SessionStatusWriter(client, node)
+        self._announcer = RouteAnnouncer(
+            datapath.ingress.speaker, self._session_writer, client.clock, self._status_writer.moved
         )
         self._reconciler = IngressReconciler(
             node,
@@ -56,6 +63,8 @@ class NodeIngress:
             self.leases,
             lambda changed: IngressObjectSource(informers, node, self._root / _OBJECTS, changed),
             self._status_writer,
+            self._announcer,
+            SessionPasswords(client),
             addresses,
             networks,
             lambda: datapath.external.interfaces(connected=True),
@@ -66,7 +75,12 @@ class NodeIngress:
         """Return the tasks to run, by name."""
         if not self._on:
             return {"public addresses": self._remove}
-        return {"public addresses": self._reconciler.run, "public address status": self._status_writer.run}
+        return {
+            "public addresses": self._reconciler.run,
+            "public address status": self._status_writer.run,
+            "BGP sessions": self._announcer.run,
+            "BGP session status": self._session_writer.run,
+        }
 
     async def networks_changed(self, networks: Set[str]) -> None:
         """Start a pass after a change of this node's Networks."""

@@ -52,8 +52,12 @@ class LinuxDatapath:
         private_key: bytes = b"",
         wireguard: Callable[[], WireGuardPrograms] | None = None,
         conntrackd: Path | None = None,
+        bird: Path | None = None,
     ) -> None:
-        """`private_key` encrypts tunnels; `wireguard` finds the programs for it, `conntrackd` shares connections."""
+        """`private_key` encrypts tunnels, `wireguard` finds the programs for it.
+
+        `conntrackd` shares connections, `bird` announces public addresses.
+        """
         self._run_dir = run_dir
         self._folder = run_dir / "netns"
         self._thread = ThreadPoolExecutor(1, "datapath", initializer=namespaces.enter, initargs=(host,))
@@ -68,6 +72,7 @@ class LinuxDatapath:
         self.external = LinuxEgressDatapath(run_dir, self._folder, self._known_host, self._run, self.tunnels)
         self.external.state_sync.program = conntrackd
         self.ingress = LinuxIngressDatapath(run_dir, self._folder, self._known_host, self._run, self.tunnels)
+        self.ingress.speaker.program = bird
         if wireguard is not None:
             self.external.encryption.wireguard.programs = wireguard
 

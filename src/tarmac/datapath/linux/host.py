@@ -176,10 +176,12 @@ class Host:
         kept = {each.prefix for each in wanted}
         self._netlink.request([routing.no_route(each) for each in present - wanted if each.prefix not in kept])
 
-    def admit_ingress(self, peers: Iterable[str], served: Iterable[str], answerers: Iterable[tuple[str, str]]) -> None:
-        """Accept packets of public addresses from other nodes."""
+    def admit_ingress(
+        self, peers: Iterable[str], served: Iterable[str], answerers: Iterable[tuple[str, str]], routed: Iterable[str]
+    ) -> None:
+        """Accept packets of public addresses from other nodes, and of those in `routed` from routers outside."""
         own = f"{self._table}-ingress", self._ingress, self._prefix
-        self._nftables.ensure([ingress_admission(*own, peers, served, answerers)])
+        self._nftables.ensure([ingress_admission(*own, peers, served, answerers, routed)])
 
     def remove_ingress(self) -> None:
         """Remove the link to the ingress namespace with its routes, and the rules for its tunnel."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from ipaddress import ip_address
 
 from tarmac.api.egress.addressrules import bounds_of
@@ -21,6 +21,9 @@ from tarmac.decide.rollup.conditions import Finding
 from tarmac.decide.verdict import Refusal
 
 ESTABLISHED = "Established"
+MISSING = reasons.SPEAKER_MISSING
+"""States of a session: routes are exchanged; the node has no program for it."""
+
 _MAX_NAMED = 3
 
 
@@ -62,7 +65,7 @@ def pool_findings(
     if announcement(pool.spec) == "bgp":
         names = speakers(pool, peers, nodes)
         if refusal is None and not names:
-            refusal = Refusal(reasons.NO_PEER, "No gateway has an established session with a BGPPeer of the pool.")
+            refusal = _without_session(pool, peers, {node.name for node in able})
     else:
         first = pool.spec.ranges[0]
         address = ip_address(first.start or first.cidr.partition("/")[0])
@@ -80,6 +83,31 @@ def pool_findings(
     return [ready, Finding("Redundant", "False", reasons.NO_GATEWAY, "Only one node can announce its addresses.")]
 
 
+def _without_session(pool: AddressPool, peers: Iterable[BGPPeer], able: Set[str]) -> Refusal:
+    """Return the reason why no gateway of a pool has a session."""
+    mine = [peer for peer in peers if is_announced_to(pool.metadata.name, pool.spec, peer.spec)]
+    missing = {name for peer in mine for name in _without_speaker(peer)} & able
+    if missing:
+        return _speaker_missing(sorted(missing))
+    return Refusal(reasons.NO_PEER, "No gateway has an established session with a BGPPeer of the pool.")
+
+
+def _without_speaker(peer: BGPPeer) -> list[str]:
+    """Return the nodes that say that they have no speaker."""
+    return [each.name for each in (peer.status.nodes if peer.status is not None else ()) if each.state == MISSING]
+
+
+def _speaker_missing(names: Sequence[str]) -> Refusal:
+    return Refusal(
+        reasons.SPEAKER_MISSING, f"{_some(names)} has no bird.", "Install bird2 there, and restart the agent."
+    )
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return ", ".join(names[:_MAX_NAMED]) + more
+
+
 def peer_finding(peer: BGPPeer, nodes: Mapping[str, NodeView]) -> Finding:
     """Return the condition `Established` of a peer: all nodes that should have a session have one."""
     wanted = sorted(node.name for node in nodes.values() if node.ready and has_session(peer.spec, node.labels))
@@ -88,9 +116,11 @@ def peer_finding(peer: BGPPeer, nodes: Mapping[str, NodeView]) -> Finding:
         return Finding("Established", "False", reasons.NO_GATEWAY, message)
     present = {node.name for node in established(peer, nodes)}
     missing = [name for name in wanted if name not in present]
+    if unable := sorted({*missing} & {*_without_speaker(peer)}):
+        refusal = _speaker_missing(unable)
+        return Finding("Established", "False", refusal.reason, f"{refusal.message} {refusal.change}")
     if missing:
-        more = f" and {len(missing) - _MAX_NAMED} more" if len(missing) > _MAX_NAMED else ""
-        message = f"{', '.join(missing[:_MAX_NAMED])}{more} has no established session."
+        message = f"{_some(missing)} has no established session."
         return Finding("Established", "False", reasons.SESSION_DOWN, message)
     return Finding("Established", "True", reasons.ANNOUNCED, f"{len(wanted)} nodes have a session.")
 

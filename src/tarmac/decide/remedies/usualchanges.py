@@ -43,6 +43,7 @@ _USUAL: Final = {
     reasons.GATEWAY_FULL: "Add a gateway, or raise maxPerNode of the class.",
     reasons.TOO_FEW_VOTERS: "Have at least three Ready nodes that take part in external services.",
     reasons.NOT_SYNCED: "Install conntrackd on the gateways.",
+    reasons.SPEAKER_MISSING: "Install bird2 on the gateways, and restart their agents.",
     reasons.RANGE_OVERLAP: "Take the range out of one of the classes.",
     reasons.NODE_HAS_NO_DATAPATH: "Run the pod on a node with Tarmac's datapath and external services on.",
     reasons.NO_PODS: "Start a pod that the source Service selects.",

@@ -17,6 +17,7 @@ from tarmac.datapath.linux.egress.encryption import Encryption, Run, overhead
 from tarmac.datapath.linux.host import Host
 from tarmac.datapath.linux.ingress.door import Door
 from tarmac.datapath.linux.ingress.namespace import IngressNamespace
+from tarmac.datapath.linux.ingress.speaker import BirdSpeaker
 from tarmac.datapath.linux.naming import ingress_leg_name, router_name
 from tarmac.datapath.linux.tables.receiving import Reception
 
@@ -31,6 +32,7 @@ class LinuxIngressDatapath:
     ) -> None:
         self._path, self._routers = run_dir / "ingress" / "netns", routers
         self._host, self._run, self._encryption = host, run, encryption
+        self.speaker = BirdSpeaker(run_dir, run)
         self._ingress: IngressNamespace | None = None
         self._doors: dict[str, Door] = {}
 
@@ -78,6 +80,10 @@ class LinuxIngressDatapath:
 
     def close(self) -> None:
         """Close sockets, in the datapath's thread; the kernel state stays as it is."""
+        self.speaker.close()
+        self._close_state()
+
+    def _close_state(self) -> None:
         for door in self._doors.values():
             door.close()
         self._doors.clear()
@@ -87,6 +93,11 @@ class LinuxIngressDatapath:
 
     def remove_now(self) -> None:
         """Remove everything, in the datapath's thread. State of an earlier process is found by its namespace."""
+        # Before the rules that routers' packets need.
+        self.speaker.remove_now()
+        self._remove_state()
+
+    def _remove_state(self) -> None:
         if self._ingress is None and not self._path.parent.exists():
             return
         for path in self._routers.iterdir() if self._routers.exists() else ():
@@ -99,11 +110,11 @@ class LinuxIngressDatapath:
             ingress.remove()
         self._path.unlink(missing_ok=True)  # a file without a namespace is left by a killed process
         self._path.parent.rmdir()
-        self.close()
+        self._close_state()
 
     def _apply(self, state: IngressState) -> Failures:
         if state.empty:
-            self.remove_now()
+            self._remove_state()
             return {}
         failures: Failures = {}
         addresses = [each for each in state.addresses if _is_sound(each, failures)]
@@ -112,7 +123,8 @@ class LinuxIngressDatapath:
         # Before the tunnel exists: without this table, packets of any host would be accepted.
         peers = {each for each in state.peers if each != state.node_address}
         answering = ((node, each.address) for each in addresses for node in each.answerers if node in peers)
-        self._host().admit_ingress(peers, [each.address for each in addresses], answering)
+        routed = [each.address for each in addresses if each.routed]
+        self._host().admit_ingress(peers, [each.address for each in addresses], answering, routed)
         ingress = self._namespace()
         legs = self._connected(ingress, sound, failures)
         for name, door in self._known_doors():

@@ -43,6 +43,8 @@ _ROUND: Final = 16
 _OUT, _NODE = f'iifname "{OUTSIDE_PREFIX}*"', f'iifname "{NODE_LINK}"'
 _LEG, _TUNNEL = f'iifname "{INGRESS_LEG_PREFIX}*"', f'iifname "{TUNNEL}"'
 _CLIENTS: Final = (_OUT, _NODE)
+_OWN: Final = [f"{_NODE} {WORDS[family]} saddr {own}" for family, own in zip(FAMILIES, INGRESS_LINK, strict=True)]
+"""By family: the node itself and pods in it. All other packets on its link are of clients that routers led here."""
 _KEY: Final = "{0} . inet_proto . inet_service"
 _AT: Final = "IP daddr . meta l4proto . th dport"
 _SYN: Final = "tcp flags & (fin | syn | rst | ack) == syn"
@@ -223,10 +225,18 @@ _FIRST: Final = [
     "exthdr rt exists drop",
     # A public address never comes in as a client: such packets are forged.
     *(rule for link in _CLIENTS for rule in both(f"{link} IP saddr @served# drop")),
-    *(f"{_OUT} {WORDS[family]} saddr {NODE_MARKS[place]} drop" for place, family in enumerate(FAMILIES)),
+    *(
+        f"{link} {word} saddr {own} drop"
+        for link in _CLIENTS
+        for word, own in zip(WORDS.values(), NODE_MARKS, strict=True)
+    ),
     *both(f"{_LEG} IP saddr != @served# drop"),
     # No state for a SYN from outside, unless its source must be translated.
     *both(f"{_OUT} IP saddr != @inside# {_SYN} notrack"),
+    *(
+        f"{_NODE} {WORDS[family]} saddr != {own} {WORDS[family]} saddr != @inside{family} {_SYN} notrack"
+        for family, own in zip(FAMILIES, INGRESS_LINK, strict=True)
+    ),
 ]
 
 _OPEN: Final = [
@@ -242,7 +252,7 @@ _PORTS: Final = [
     "meta l4proto { icmp, icmpv6 } ct state related accept",
     *both(f"{CARRIED} {_AT} @restricted# goto clients#"),
     *both(f"{CARRIED} {_AT} @ports# accept"),
-    f"{_NODE} goto refused",
+    *(f"{own} goto refused" for own in _OWN),
     "drop",
 ]
 
@@ -250,10 +260,11 @@ _PORTS: Final = [
 def _clients(family: int) -> list[str]:
     word = WORDS[family]
     at = f"{word} daddr . meta l4proto . th dport"
+    own = _OWN[family == 6]
     return [
-        f"{_NODE} {at} @insiders{family} accept",
-        f"{_OUT} {at} . {word} saddr @allowed{family} accept",
-        f"{_NODE} goto refused",
+        f"{own} {at} @insiders{family} accept",
+        f"{own} goto refused",
+        f"{at} . {word} saddr @allowed{family} accept",
         "drop",
     ]
 
@@ -304,7 +315,7 @@ _REST: Final = "".join(
             "remember",
             [
                 # Without an endpoint: the node's own connections are refused, hosts outside get no answer.
-                f"{_NODE} {CARRIED} meta mark & {KIND:#x} != {{ {NODE:#x}, {LEG:#x} }} goto refused",
+                *(f"{own} {CARRIED} meta mark & {KIND:#x} != {{ {NODE:#x}, {LEG:#x} }} goto refused" for own in _OWN),
                 f"meta mark & {KIND:#x} {{ {NODE:#x}, {LEG:#x} }} ct mark & {_CHOSEN:#x} == 0 ct mark set meta mark",
                 f"{_TUNNEL} meta mark & {KIND:#x} == {LEG:#x} ct mark & {KIND:#x} != {LEG:#x} ct mark set meta mark",
                 f"{_TUNNEL} meta mark & {KIND:#x} == {LEG:#x} ether saddr vmap @senders",

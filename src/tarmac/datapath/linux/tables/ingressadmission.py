@@ -1,7 +1,8 @@
 """Accepts packets of public addresses from permitted nodes only, in the node's own namespace; drops all else.
 
 Any known node may be a gateway and send packets of clients, but not with a public address as source. Answers come only
-from nodes that may have endpoints of the address.
+from nodes that may have endpoints of the address. Hosts outside reach only routed addresses through this namespace, and
+only those answer through it.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from collections.abc import Iterable
 from ipaddress import ip_address
 from typing import Final
 
+from tarmac.api.networking.names import INGRESS_LINK
 from tarmac.api.networking.ports import INGRESS_PORT
 from tarmac.datapath.linux.nftables import Table
-from tarmac.datapath.linux.tables.text import FAMILIES, TYPES, WORDS, chain, declaration, version
+from tarmac.datapath.linux.tables.text import FAMILIES, TYPES, WORDS, both, chain, declaration, version
 
 INGRESS_VNI: Final = 4095
 
@@ -30,11 +32,12 @@ def ingress_admission(
     peers: Iterable[str],
     served: Iterable[str],
     answerers: Iterable[tuple[str, str]],
+    routed: Iterable[str] = (),
 ) -> Table:
     """Return the table of the node's namespace that accepts packets of the tunnel from permitted nodes only.
 
     `link` is the node's end of the link to its ingress namespace. Nodes in `peers` may send packets of clients to
-    addresses in `served`; nodes in `answerers` may answer as one.
+    addresses in `served`; nodes in `answerers` may answer as one. Routers outside may send to addresses in `routed`.
     """
     match, declared, rules = f"udp dport {INGRESS_PORT} @th,96,24 {INGRESS_VNI}", "", list[str]()
     nodes, own, may_answer = sorted(set(peers)), sorted(set(served)), sorted(set(answerers))
@@ -67,12 +70,38 @@ def ingress_admission(
         )
     # Last: packets of all other nodes and hosts end here.
     rules.append(f"udp dport {INGRESS_PORT} drop")
-    # Even if rules inside fail, no public address gets out as a source: only answers to networks pass.
-    closed = [f'iifname "{link}" oifname != "{uplinks}*" drop']
+    outside = sorted(set(routed))
+    for family in FAMILIES:
+        mine = [each for each in outside if version(each) == family]
+        declared += declaration("set", f"routed{family}", TYPES[family], mine)
     return Table(
         "inet",
         name,
         declared
         + chain("tunnel", rules, "filter hook input priority 0")
-        + chain("closed", closed, "filter hook forward priority 0"),
+        + chain("untracked", _untracked(link, uplinks), "filter hook prerouting priority -300")
+        + chain("closed", _closed(link, uplinks), "filter hook forward priority 0"),
     )
+
+
+def _untracked(link: str, uplinks: str) -> list[str]:
+    """Return the rules that keep the rules of other programs from translating packets of clients outside."""
+    into = f'iifname != {{ "{link}", "{uplinks}*" }}'
+    # Answers to the node itself belong to connections that are tracked where they begin.
+    back = f'iifname "{link}" fib daddr type != local IP saddr @routed# notrack'
+    return [*both(f"{into} IP daddr @routed# notrack"), *both(back)]
+
+
+def _closed(link: str, uplinks: str) -> list[str]:
+    inside = f'"{uplinks}*"'
+    return [
+        # The kernel refuses its own address as a source of others for IPv4 only.
+        f'oifname "{link}" ip6 saddr {INGRESS_LINK[1]} drop',
+        f'oifname "{link}" iifname {inside} accept',
+        *both(f'oifname "{link}" IP daddr @routed# accept'),
+        f'oifname "{link}" drop',
+        # Even if rules inside fail, no other public address gets out as a source: only answers to networks pass.
+        f'iifname "{link}" oifname {inside} accept',
+        *both(f'iifname "{link}" IP saddr @routed# accept'),
+        f'iifname "{link}" drop',
+    ]
