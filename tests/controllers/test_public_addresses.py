@@ -106,6 +106,43 @@ def test_a_service_shows_its_address_once_a_gateway_has_acknowledged_it() -> Non
     told(story)
 
 
+def test_an_address_tells_by_events_and_metrics_where_it_is_announced() -> None:
+    async def story(cities: Cities) -> None:
+        for node in ("dfw-0", "lhr-0"):
+            await gateway(cities, node)
+        await cities.user.resource(POOLS).create(pool())
+        await cities.user.resource(SERVICES).create(service(annotations={ANNOTATION_ADDRESSES: "203.0.113.5"}))
+        await cities.wait(3)
+        assert shown(cities)["tarmac_public_addresses_announced"] == {"announced": 0, "conflict": 0}
+        for node in ("dfw-0", "lhr-0"):
+            await report(cities, "203.0.113.5", {"name": node, "announcing": True})
+            await cities.wait(3)
+        assert shown(cities) == {
+            "tarmac_public_addresses": {"Bound": 1},
+            "tarmac_public_addresses_announced": {"announced": 1, "conflict": 0},
+            "tarmac_bgp_sessions": {},
+        }
+        await report(cities, "203.0.113.5", {"name": "lhr-0", "announcing": False, "reason": "AddressConflict"})
+        await cities.wait(3)
+        assert shown(cities)["tarmac_public_addresses_announced"] == {"announced": 0, "conflict": 1}
+        events = (await cities.user.resource(EVENTS).list("default")).items
+        mine = [each for each in events if each["involvedObject"]["kind"] == "PublicAddress"]
+        told_of = {each["reason"]: each["message"] for each in mine}
+        assert told_of.keys() >= {"Announced", "Moved", "Withdrawn", "AddressConflict"}
+        assert ("dfw" in told_of["Announced"], "lhr" in told_of["Moved"]) == (True, True)
+
+    told(story)
+
+
+def shown(cities: Cities) -> dict[str, dict[str, float]]:
+    """Metrics of public addresses: values by the last label."""
+    return {
+        name: {dict(labels)[list(dict(labels))[-1]]: value for _, labels, value in samples}
+        for name, _, _, samples in cities.metrics.families()
+        if name.startswith(("tarmac_public", "tarmac_bgp"))
+    }
+
+
 async def members(cities: Cities, address: str) -> list[list[str]]:
     """Return the names of candidates, voters and former candidates."""
     spec = (await cities.user.resource(ADDRESSES).get(address))["spec"]

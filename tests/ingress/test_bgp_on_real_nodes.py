@@ -19,6 +19,7 @@ from tests.egress.planet import TARGET, Outside
 from tests.ingress.telling import PORT, Call, telling
 from tests.ingress.test_on_real_nodes import NODE, PROTOCOLS, answers, pool, workload
 from tests.node.planet import Json, eventually, pod
+from tests.support.exposition import series
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 
@@ -137,6 +138,21 @@ def test_clients_behind_a_router_reach_the_pod_through_every_gateway_and_it_sees
     sessions = edge.street.planet.get("bgppeer", "edge")["status"]["nodes"]
     assert {(each["name"], each["state"]) for each in sessions} == {(node, "Established") for node in edge.links}
     assert "announces" in (said := edge.street.planet.tarmac("why", "service/routed")), said
+    assert edge.street.planet.tarmac("why", "bgppeer/edge").startswith("BGPPeer edge has all sessions.")
+    assert f"announces {address} by edge" in edge.street.planet.tarmac("why", f"publicaddress/{address}")
+    assert edge.street.planet.tarmac("why", "addresspool/routed").startswith("AddressPool routed can be used.")
+
+
+def test_sessions_and_addresses_are_metrics_of_nodes_and_servers(edge: Edge, address: str) -> None:
+    edge.until_it_leads(address, *edge.links)
+    for node in edge.links:
+        told = series(edge.street.planet.kubectl("get", "--raw", f"/api/v1/nodes/{node}/proxy/metrics"))
+        found = {name: value for (name, labels), value in told.items() if dict(labels).get("peer") == "edge"}
+        assert found == {"tarmac_bgp_session_up": 1, "tarmac_bgp_announced": 1}
+    told = series(edge.street.planet.kubectl("get", "--raw", "/metrics"))
+    labels = frozenset({("pool", "routed"), ("result", "announced")})
+    assert told["tarmac_public_addresses_announced", labels] == 1
+    assert told["tarmac_bgp_sessions", frozenset({("peer", "edge"), ("state", "up")})] == len(edge.links)
 
 
 def test_calls_go_on_when_speaker_and_agent_are_killed_and_a_gateway_is_cordoned(edge: Edge, address: str) -> None:

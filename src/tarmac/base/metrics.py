@@ -7,7 +7,7 @@ scrape time.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 Labels = Iterable[tuple[str, str]]
 Sample = tuple[str, Labels, float]
@@ -25,6 +25,12 @@ def labels_text(labels: Labels) -> str:
 
 def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def counted(name: str, description: str, labels: tuple[str, ...], values: Mapping[tuple[str, ...], int]) -> Family:
+    """Return a gauge with a sample for each combination of label values."""
+    samples = [(name, list(zip(labels, key, strict=True)), float(value)) for key, value in sorted(values.items())]
+    return name, "gauge", description, samples
 
 
 class Histogram:

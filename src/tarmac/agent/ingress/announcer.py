@@ -43,6 +43,7 @@ class RouteAnnouncer:
     ) -> None:
         self._speaker, self._writer, self._clock, self._moved = speaker, writer, clock, moved
         self.announced: dict[str, RouteAnnouncement] = {}
+        self.sessions: dict[str, SessionState] = {}  # by peer
         self._compiled = CompiledSpeaker()
         self._pools: Mapping[str, str] = {}  # of routed addresses
         self._wanted: frozenset[str] = frozenset()
@@ -132,8 +133,9 @@ class RouteAnnouncer:
 
     def _report(self) -> None:
         """Report sessions, and tell which addresses are announced now."""
-        sessions = {each.name: self._state(each) for each in self._compiled.state.sessions}
-        self._writer.report(sessions | {name: SessionState(_CONNECTING, 0, why) for name, why in self._compiled.errors.items()})
+        self.sessions = {each.name: self._state(each) for each in self._compiled.state.sessions}
+        self.sessions |= {name: SessionState(_CONNECTING, 0, why) for name, why in self._compiled.errors.items()}
+        self._writer.report(self.sessions)
         before, now = self.announced, self._clock.now()
         self.announced = {
             address: RouteAnnouncement(before[address].since if address in before else now, peers)

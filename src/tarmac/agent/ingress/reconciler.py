@@ -73,6 +73,11 @@ class IngressReconciler:
         self._address = ""
         self._handed_over = False
 
+    @property
+    def takes_part(self) -> bool:
+        """True if the node has rules of public addresses, or sessions with routers."""
+        return self._has_peers or (self._applied is not None and not self._applied.empty)
+
     def wake(self) -> None:
         """Start a pass: an input of the rules has changed, such as the Networks of this node."""
         self._wake.set()

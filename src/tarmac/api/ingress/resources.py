@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tarmac.api.checks import mapping, objects
 from tarmac.api.columns import AGE, NAME, column, computed, condition, join
+from tarmac.api.compute.explanations import WHY
 from tarmac.api.declare import declare
 from tarmac.api.ingress.addresspool import AddressPool
 from tarmac.api.ingress.bgppeer import BGPPeer
@@ -90,6 +91,7 @@ def resources() -> tuple[Resource, ...]:
             columns=_POOL_COLUMNS,
             short_names=("apool",),
             namespaced=False,
+            subresources=(WHY,),
         ),
         declare(
             PublicAddress,
@@ -99,6 +101,7 @@ def resources() -> tuple[Resource, ...]:
             columns=_ADDRESS_COLUMNS,
             short_names=("pubip",),
             namespaced=False,
+            subresources=(WHY,),
         ),
         declare(
             BGPPeer,
@@ -107,5 +110,6 @@ def resources() -> tuple[Resource, ...]:
             strategy=BGPPeerStrategy(),
             columns=_PEER_COLUMNS,
             namespaced=False,
+            subresources=(WHY,),
         ),
     )

@@ -304,7 +304,7 @@ class NodeAgent:
             certificate_metrics(self._identity.ends, self._clock),
             *([parts.cpus.metrics] if parts.cpus else []),
             *([self._providers.asked.metrics] if self._providers else []),
-            *([self._networking.external.metrics] if self._networking else []),
+            *([self._networking.external.metrics, self._networking.ingress.metrics] if self._networking else []),
         ]
 
     def _made_chores(self) -> dict[str, Callable[[], Awaitable[None]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 
 from tarmac.agent.config.agentconfig import AgentConfig
@@ -17,12 +17,14 @@ from tarmac.agent.ingress.passwords import SessionPasswords
 from tarmac.agent.ingress.reconciler import IngressReconciler, Networks
 from tarmac.agent.ingress.sessionwriter import SessionStatusWriter
 from tarmac.agent.ingress.statuswriter import IngressStatusWriter
+from tarmac.agent.stats.summary import UNLABELLED, Sample
 from tarmac.api.networking.ports import INGRESS_LEASE_PORT
 from tarmac.apps.node.nodeegress import PRIVATE_KEY
 from tarmac.base.gates import WAY_IN
 from tarmac.client.client import Client
 from tarmac.client.informer import Informers
 from tarmac.datapath.interface import Datapath
+from tarmac.datapath.speaker import ESTABLISHED
 
 _FAREWELL = 2.0
 _OBJECTS, _LEASES = "ingress.json", "ingress-leases.json"
@@ -93,6 +95,21 @@ class NodeIngress:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_FAREWELL):
                     await self._reconciler.stop()
+
+    def metrics(self) -> Iterator[Sample]:
+        """Yield the metrics; none without public addresses."""
+        if not self._on or not self._reconciler.takes_part:
+            return
+        yield "tarmac_ingress_addresses", "gauge", {"by": "lease"}, len(self.leases.owned)
+        yield "tarmac_ingress_addresses", "gauge", {"by": "bgp"}, len(self._announcer.announced)
+        yield "tarmac_ingress_conflicts", "gauge", UNLABELLED, len(self.leases.foreign_hosts)
+        for cause, number in sorted(self.leases.takeovers.items()):
+            yield "tarmac_ingress_owner_changes_total", "counter", {"cause": cause}, number
+        for cause, number in sorted(self.leases.dropped.items()):
+            yield "tarmac_ingress_refused_total", "counter", {"cause": cause}, number
+        for peer, session in sorted(self._announcer.sessions.items()):
+            yield "tarmac_bgp_session_up", "gauge", {"peer": peer}, session.state == ESTABLISHED
+            yield "tarmac_bgp_announced", "gauge", {"peer": peer}, session.announced
 
     def _moved(self, address: str) -> None:
         self._status_writer.moved(address)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from tarmac.api.schema import JsonObject
 from tarmac.client.targets.target import Target
 from tarmac.client.targets.untyped import (
+    ADDRESS_POOLS,
+    BGP_PEERS,
     CRON_JOBS,
     DAEMON_SETS,
     DEPLOYMENTS,
@@ -16,6 +18,7 @@ from tarmac.client.targets.untyped import (
     KUBERNETES_DEPLOYMENTS,
     NODES,
     PODS,
+    PUBLIC_ADDRESSES,
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
     SERVICES,
@@ -45,6 +48,9 @@ _KINDS: tuple[tuple[Json, tuple[str, ...]], ...] = (
     (CRON_JOBS, ("cronjob", "cronjobs", "cj")),
     (REPLICATION_CONTROLLERS, ("replicationcontroller", "replicationcontrollers", "rc")),
     (SERVICES, ("service", "services", "svc")),
+    (PUBLIC_ADDRESSES, ("publicaddress", "publicaddresses", "pubip")),
+    (ADDRESS_POOLS, ("addresspool", "addresspools", "apool")),
+    (BGP_PEERS, ("bgppeer", "bgppeers")),
     (NODES, ("node", "nodes", "no")),
 )
 EXPLAINED = tuple(target for target, _ in _KINDS if target.namespaced)

@@ -11,7 +11,7 @@ from tarmac.api.conditions import holds
 from tarmac.api.egress.addressrules import bounds_of
 from tarmac.api.egress.names import CLASS_FINALIZER
 from tarmac.api.egress.sourceip import SourceIPClassStatus
-from tarmac.base.metrics import Family, Histogram
+from tarmac.base.metrics import Family, Histogram, counted
 from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.egress.addresses import AddressLoop
 from tarmac.controllers.egress.cachedmodel import CachedEgressModel
@@ -40,13 +40,13 @@ class EgressMetrics:
 
     def families(self) -> Iterator[Family]:
         """Yield the metric families; called at each scrape."""
-        yield _counted(
+        yield counted(
             "tarmac_sourceip_addresses", "Addresses by state.", ("class", "family", "state"), self._addresses()
         )
-        yield _counted("tarmac_sourceip_claims", "Claims by phase.", ("class", "phase", "reason"), self._claims())
+        yield counted("tarmac_sourceip_claims", "Claims by phase.", ("class", "phase", "reason"), self._claims())
         name = "tarmac_sourceip_bind_seconds"
         yield name, "histogram", "Seconds from a claim's creation until it was bound.", self.bound.samples(name, [])
-        yield _counted("tarmac_externalservices", "ExternalServices.", ("ready",), self._services())
+        yield counted("tarmac_externalservices", "ExternalServices.", ("ready",), self._services())
 
     def _addresses(self) -> Counter[tuple[str, ...]]:
         every = (item.object for item in self._caches.known_source_ips.cache.items())
@@ -67,11 +67,6 @@ class EgressMetrics:
         every = (item.object.status for item in self._caches.services.cache.items())
         ready = (each is not None and holds(each.conditions, "Ready") for each in every)
         return Counter(("true" if each else "false",) for each in ready)
-
-
-def _counted(name: str, description: str, labels: tuple[str, ...], values: Counter[tuple[str, ...]]) -> Family:
-    samples = [(name, list(zip(labels, key, strict=True)), float(value)) for key, value in sorted(values.items())]
-    return name, "gauge", description, samples
 
 
 class AddressClassLoop:

@@ -158,6 +158,7 @@ class PublicAddressLoop:
             was, now = (next((each for each in said.nodes if each.name == node), None) for said in (old, new))
             if was is not None and was.announcing and now is None:
                 self._record(known, "Normal", "Withdrawn", f"{address} is not announced by {node}: the node is gone.")
+        self._tell_announcement(known, old, new)
         if not before or new.phase == before:
             return
         if new.phase == "Conflict":
@@ -170,6 +171,19 @@ class PublicAddressLoop:
         elif told := _TOLD.get(new.phase or ""):
             whose = f" It was that of {last.namespace}/{last.name}." if last is not None else ""
             self._record(known, "Normal", told, f"{address} is {new.phase}.{whose}")
+
+    def _tell_announcement(self, known: PublicAddress, old: PublicAddressStatus, new: PublicAddressStatus) -> None:
+        """Record that the address is announced, is not any more, or is from other places."""
+        before, after = (
+            next((each for each in status.conditions if each.type == "Announced"), None) for status in (old, new)
+        )
+        was, now = before is not None and before.status == "True", after is not None and after.status == "True"
+        if after is None or (was, before and before.message) == (now, after.message) or not (was or now):
+            return
+        if not now:
+            self._record(known, "Warning", reasons.WITHDRAWN, after.message)
+        else:
+            self._record(known, "Normal", "Moved" if was else reasons.ANNOUNCED, after.message)
 
     def _record(self, known: PublicAddress, type: EventType, reason: str, message: str) -> None:
         about = InvolvedObject(API_VERSION, "PublicAddress", known.metadata.name, "", known.metadata.uid)

@@ -7,6 +7,7 @@ import asyncio
 from tarmac.client.controller import Controller
 from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.ingress.addresses import PublicAddressLoop
+from tarmac.controllers.ingress.addressmetrics import IngressMetrics
 from tarmac.controllers.ingress.caches import IngressCaches
 from tarmac.controllers.ingress.claims import IngressClaimLoop
 from tarmac.controllers.ingress.leasemembers import MemberLoop
@@ -35,6 +36,7 @@ class IngressController:
 
 def _controllers(context: ControllerContext) -> tuple[Controller, ...]:
     caches = IngressCaches(context)
+    context.metrics.others.append(IngressMetrics(caches).families)
     claims = IngressClaimLoop(context, caches)
     loops = (
         claims,

@@ -18,6 +18,7 @@ from tarmac.decide.explain.instances import explain_instance
 from tarmac.decide.explain.nodes import explain_node
 from tarmac.decide.explain.podcontrollers import explainer_of
 from tarmac.decide.explain.pods import explain_pod
+from tarmac.decide.explain.publicaddresses import explain_address_pool, explain_bgp_peer, explain_public_address
 from tarmac.decide.explain.services import explain_service
 from tarmac.decide.explain.sourceips import explain_source_ip, explain_source_ip_claim, explain_source_ip_class
 from tarmac.decide.explain.workloads import explain_workload
@@ -29,7 +30,7 @@ from tarmac.decide.snapshot.egressobjects import (
     SOURCE_IP_CLASSES,
     SOURCE_IPS,
 )
-from tarmac.decide.snapshot.ingressobjects import INGRESS
+from tarmac.decide.snapshot.ingressobjects import ADDRESS_POOLS, BGP_PEERS, INGRESS, PUBLIC_ADDRESSES
 from tarmac.decide.snapshot.snapshot import (
     DEPLOYMENTS,
     EVERYTHING,
@@ -55,6 +56,9 @@ EXPLAINERS: Mapping[str, Callable[[Snapshot, str], Explanation | None]] = {
     SOURCE_IPS.resource: explain_source_ip,
     SOURCE_IP_CLASSES.resource: explain_source_ip_class,
     SERVICES.resource: explain_service,
+    PUBLIC_ADDRESSES.resource: explain_public_address,
+    ADDRESS_POOLS.resource: explain_address_pool,
+    BGP_PEERS.resource: explain_bgp_peer,
     **{source.resource: explainer_of(kind) for kind, source in POD_CONTROLLERS.items()},
 }
 """The function that explains an object, given its key, by resource."""
@@ -62,13 +66,14 @@ EXPLAINERS: Mapping[str, Callable[[Snapshot, str], Explanation | None]] = {
 
 _OWNERS = (*POD_CONTROLLERS.values(), LEASES)
 _OF_OWNERS = frozenset({PODS.resource, *(source.resource for source in POD_CONTROLLERS.values())})
+_OF_INGRESS = frozenset(each.resource for each in (SERVICES, PUBLIC_ADDRESSES, ADDRESS_POOLS, BGP_PEERS))
 
 
 def looked_at(resource: str, usual: tuple[ResourceSource[Any], ...] = EVERYTHING) -> tuple[ResourceSource[Any], ...]:
     """Return the resources that a snapshot must hold to explain or plan an object of this resource."""
     if resource.startswith(f"{SUBMARINER}/"):
         return EXTERNAL
-    if resource == SERVICES.resource:
+    if resource in _OF_INGRESS:
         return INGRESS
     return (*usual, *_OWNERS) if resource in _OF_OWNERS else usual
 

@@ -44,7 +44,7 @@ def explain_service(snapshot: Snapshot, key: str) -> Explanation | None:
     lines = [told(each if each.rule else replace(each, rule="pool")) for each in verdict.refusals]
     lines += [_unbound(str(take.address)) for take in takes if not take.held]
     for each in held if pool is not None else ():
-        lines += _address_lines(each, pool, nodes)  # type: ignore[arg-type]
+        lines += address_lines(each, pool, nodes)  # type: ignore[arg-type]
     lines += _endpoint_lines(snapshot, claim, nodes)
     lines += _range_lines(service)
     names = " and ".join(each.spec.address for each in held)
@@ -59,14 +59,6 @@ def _book(snapshot: Snapshot) -> PoolBook:
     """Return the pools with their addresses. Workloads are no claims here: they use other pools than Services."""
     namespaces = {each["metadata"]["name"]: each["metadata"] for each in NAMESPACES.all(snapshot)}
     claims = (service_claim(each) for each in SERVICES.all(snapshot))
-    classes = [
-        RangeOwner(
-            (each.metadata.creation_timestamp or "", each.metadata.name),
-            f"SourceIPClass {each.metadata.name}",
-            each.spec.ranges,
-        )
-        for each in SOURCE_IP_CLASSES.all(snapshot)
-    ]
 
     def allowed(pool: AddressPool, namespace: str) -> bool:
         known = namespaces.get(namespace)
@@ -81,11 +73,23 @@ def _book(snapshot: Snapshot) -> PoolBook:
         allowed=allowed,
         interfaces={each for node in NODES.all(snapshot) for each in node_addresses(node, node_view(node))},
         uid_of=lambda name: namespaces.get(name, {}).get("uid", ""),
-        others=classes,
+        others=class_owners(snapshot),
     )
 
 
-def _address_lines(
+def class_owners(snapshot: Snapshot) -> list[RangeOwner]:
+    """Return the SourceIPClasses, whose ranges no pool may offer."""
+    return [
+        RangeOwner(
+            (each.metadata.creation_timestamp or "", each.metadata.name),
+            f"SourceIPClass {each.metadata.name}",
+            each.spec.ranges,
+        )
+        for each in SOURCE_IP_CLASSES.all(snapshot)
+    ]
+
+
+def address_lines(
     address: PublicAddress, pool: AddressPool, nodes: Mapping[str, NodeView]
 ) -> Iterator[ExplanationLine]:
     """Yield lines about the address, the nodes that may announce it, and those that do."""

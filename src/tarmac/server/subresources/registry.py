@@ -7,6 +7,7 @@ from typing import Final
 
 from tarmac.api.compute.names import GROUP as COMPUTE
 from tarmac.api.egress.names import GROUP as SUBMARINER
+from tarmac.api.networking.names import GROUP as NETWORKING
 from tarmac.server.routes import ANY_SCALE, Answering, Route, Routes
 from tarmac.server.storage.resourcestorage import ResourceStorage
 from tarmac.server.subresources.binding import binding_route, bindings_route
@@ -59,6 +60,9 @@ EXPLAINED = (
     (SUBMARINER, "sourceipclaims"),
     (SUBMARINER, "sourceipclasses"),
     (SUBMARINER, "sourceips"),
+    (NETWORKING, "addresspools"),
+    (NETWORKING, "bgppeers"),
+    (NETWORKING, "publicaddresses"),
     *POD_CONTROLLERS,
 )
 _MAX_PLANS: Final = 8  # of a user that wait: each takes seconds

@@ -111,6 +111,7 @@ _VIEW = [
     rule(_READ, _SUBMARINER, "externalservices sourceipclaims sourceipclasses sourceips"),
     rule(_READ, _NETWORKING, "addresspools publicaddresses"),
     rule("get", _SUBMARINER, "externalservices/why sourceipclaims/why sourceipclasses/why sourceips/why"),
+    rule("get", _NETWORKING, "addresspools/why publicaddresses/why"),
 ]
 
 _EDIT = [
@@ -260,7 +261,10 @@ CLUSTER_ROLES: dict[str, list[Rule]] = {
     ],
     # For operators of public addresses without cluster-admin. Passwords of peers are Secrets of kube-system, which this
     # role cannot read.
-    "tarmac:address-manager": [rule(_READ_WRITE, _NETWORKING, "addresspools bgppeers publicaddresses")],
+    "tarmac:address-manager": [
+        rule(_READ_WRITE, _NETWORKING, "addresspools bgppeers publicaddresses"),
+        rule("get", _NETWORKING, "addresspools/why bgppeers/why publicaddresses/why"),
+    ],
     # For operators of gateways and addresses without cluster-admin.
     "tarmac:source-ip-manager": [
         rule(_READ_WRITE, _SUBMARINER, "sourceipclasses sourceips"),
