@@ -124,6 +124,18 @@ def test_slices_of_other_managers_are_left_alone() -> None:
     play(NAMES, story)
 
 
+def test_with_public_addresses_no_type_is_told_to_be_missing() -> None:
+    async def story(cities: Cities) -> None:
+        for kind in ("LoadBalancer", "NodePort"):
+            own = service(type=kind)
+            await cities.user.resource(SERVICES).create({**own, "metadata": {**own["metadata"], "name": kind.lower()}})
+        await cities.wait(5)
+        events = (await cities.user.resource(EVENTS).list("default")).items
+        assert "ServiceTypeNotOffered" not in {each["reason"] for each in events}
+
+    play(NAMES, story, way_in=True)
+
+
 def test_types_that_are_not_offered_are_told_once() -> None:
     async def story(cities: Cities) -> None:
         await cities.user.resource(SERVICES).create(service(type="LoadBalancer"))

@@ -1,14 +1,11 @@
-"""Public addresses that real nodes announce by BGP to a router outside, with a password; the router is a client, too."""
+"""Public addresses that real nodes announce by BGP to a router outside, with a password; the router is the client."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from threading import Event, Thread
 
 import pytest
@@ -17,7 +14,7 @@ from tarmac.api.ingress.names import ANNOTATION_POOL, API_VERSION
 from tests.datapath.routers import NODE_ASN, ROUTER_ASN, Router, is_alive, routing
 from tests.egress.planet import TARGET, Outside
 from tests.ingress.telling import PORT, Call, telling
-from tests.ingress.test_on_real_nodes import NODE, PROTOCOLS, answers, pool, workload
+from tests.ingress.test_on_real_nodes import NODE, PROTOCOLS, answers, outside_address, pool, workload
 from tests.node.planet import Json, eventually, pod
 from tests.support.exposition import series
 
@@ -70,12 +67,6 @@ class Edge:
         assert not lost, f"{len(lost)} times without a route"
 
 
-def _outside_address(namespace: Path) -> str:
-    command = ["nsenter", f"--net={namespace}", "ip", "-j", "-4", "address", "show", "outside0"]
-    (link,) = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
-    return link["addr_info"][0]["local"]
-
-
 def _peer() -> list[Json]:
     secret = {"metadata": {"name": "edge", "namespace": "kube-system"}, "stringData": {"password": PASSWORD}}
     spec = {"address": TARGET, "asn": ROUTER_ASN, "localASN": NODE_ASN, "passwordSecret": "edge"}
@@ -85,7 +76,7 @@ def _peer() -> list[Json]:
 
 @pytest.fixture(scope="module")
 def edge(street: Outside, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edge]:
-    links = {node: _outside_address(city.host.namespace) for node, city in street.cities.items()}
+    links = {node: outside_address(city.host.namespace) for node, city in street.cities.items()}
     sessions = {node.replace("-", "_"): own for node, own in links.items()}
     folder = tmp_path_factory.mktemp("router")
     with routing(Router(street.namespace, folder, TARGET, sessions, password=PASSWORD)) as router:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -13,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.api.ingress.names import API_VERSION
+from tarmac.datapath.linux import namespaces
 from tests.egress.planet import TARGET, Outside
 from tests.ingress.telling import PORT, Call, Protocol, telling
 from tests.node.planet import Json, eventually, pod
@@ -91,6 +94,57 @@ def test_connections_go_on_when_the_owners_agent_is_killed_and_its_address_moves
         stack.callback(fresh.close)
         assert fresh.ask() == fresh.own
     eventually(lambda: len(street.agents(before)) == 1, 60, "the agent comes back")
+
+
+def outside_address(namespace: Path) -> str:
+    """Return a node's address on the segment outside."""
+    command = ["nsenter", f"--net={namespace}", "ip", "-j", "-4", "address", "show", "outside0"]
+    (link,) = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    return link["addr_info"][0]["local"]
+
+
+def _health(street: Outside, node: str, port: int) -> tuple[int, int]:
+    """Return the status at a node's port of health checks, and the number of endpoints that it tells; 0 without one."""
+    with namespaces.inside(street.namespace):
+        asking = socket.socket()
+    with asking:
+        asking.settimeout(3)
+        if asking.connect_ex((outside_address(street.cities[node].host.namespace), port)):
+            return 0, 0
+        asking.sendall(b"GET / HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n")
+        head, _, body = b"".join(iter(lambda: asking.recv(4096), b"")).partition(b"\r\n\r\n")
+    return int(head.split()[1]), json.loads(body)["localEndpoints"]
+
+
+def test_every_node_answers_at_the_node_port_and_the_pod_sees_the_client(street: Outside, web: str) -> None:
+    patch = '{"spec":{"externalTrafficPolicy":"%s"}}'
+    outside = {node: outside_address(city.host.namespace) for node, city in street.cities.items()}
+    spec = street.planet.get("service", "web")["spec"]
+    numbers = {each["protocol"]: each["nodePort"] for each in spec["ports"]}
+
+    def seen(node: str, protocol: Protocol) -> bool:
+        call = Call(street.namespace, outside[node], protocol, numbers[protocol])
+        try:
+            return call.ask() == call.own
+        except OSError:
+            return False
+        finally:
+            call.close()
+
+    for protocol in PROTOCOLS:
+        for node in street.cities:
+            eventually(lambda node=node, protocol=protocol: seen(node, protocol), 30, f"{protocol} at {node}")  # type: ignore[misc]
+    street.planet.kubectl("patch", "service", "web", "--type=merge", "-p", patch % "Local")
+    try:
+        port = street.planet.get("service", "web")["spec"]["healthCheckNodePort"]
+        for node in street.cities:
+            wanted = (200, 1) if node == NODE else (503, 0)
+            eventually(lambda node=node, wanted=wanted: _health(street, node, port) == wanted, 30, f"health of {node}")  # type: ignore[misc]
+        assert seen(NODE, "TCP")
+        assert not seen("sea-0", "UDP"), "it has no endpoint of its own"
+    finally:
+        street.planet.kubectl("patch", "service", "web", "--type=merge", "-p", patch % "Cluster")
+    eventually(lambda: seen("sea-0", "TCP"), 30, "the policy Cluster again")
 
 
 def workload(name: str, *cities: str) -> Json:

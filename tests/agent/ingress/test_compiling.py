@@ -9,10 +9,11 @@ import msgspec
 
 from tarmac.agent.ingress.compiling import IngressObjects, LocalNode, compile_ingress
 from tarmac.agent.ingress.leases import lease_configs
-from tarmac.agent.ingress.servicefacts import OwnNode, read_service
+from tarmac.agent.ingress.servicefacts import OwnNode, ServiceHealth, read_service
 from tarmac.api.declare import decode
 from tarmac.api.ingress.addresspool import AddressPool
 from tarmac.api.ingress.publicaddress import PublicAddress
+from tarmac.api.networking.names import NODE_PORTS
 from tarmac.api.networking.tunnelendpoint import TunnelEndpoint
 from tarmac.datapath.egress import EncryptedPeer, OutsideLink
 from tarmac.datapath.ingress import MAX_NODES, IngressState, LocalBackend, OpenPort
@@ -351,3 +352,43 @@ def test_an_address_of_a_workload_is_announced_only_in_cities_with_an_instance()
     elsewhere = compile_ingress(HERE, replace(objects, slices=[workload_slice(endpoint("far", "10.128.32.5"))]))
     assert (elsewhere.announced, elsewhere.reasons) == (frozenset(), {ADDRESS: reasons.NO_READY_INSTANCE})
     assert elsewhere.state.addresses[0].ports[0].nodes == (("198.18.0.9", 1),), "late packets are carried there"
+
+
+HTTP = {"port": 80, "name": "http", "protocol": "TCP", "nodePort": 30080}
+DOORS = replace(OBJECTS, addresses=[], pools={}, services={"shop/web": service(type="NodePort", ports=[HTTP])})
+
+
+def test_node_ports_lead_to_all_endpoints_without_any_pool():
+    compiled = compile_ingress(HERE, DOORS)
+    (found,) = compiled.state.addresses
+    assert (found.address, found.routed, found.outside) == (NODE_PORTS[0], False, None)
+    backend = LocalBackend(NETWORK, "10.128.0.5", 8080)
+    assert found.ports == (OpenPort("TCP", 30080, (("198.18.0.1", 1), ("198.18.0.2", 2)), (backend,)),)
+    assert compiled.state.ranges == (f"{NODE_PORTS[0]}/32",)
+    assert compiled.state.networks.keys() == {NETWORK}
+    assert (compiled.announced, compiled.ownable, compiled.health) == (frozenset(), frozenset(), {})
+
+
+def test_a_service_with_an_address_has_its_node_port_beside_it():
+    both = replace(OBJECTS, services={"shop/web": service(ports=[HTTP], loadBalancerSourceRanges=["192.0.2.7/32"])})
+    first, door = compile_ingress(HERE, both).state.addresses
+    assert (first.address, [each.port for each in first.ports]) == (ADDRESS, [80])
+    assert (door.address, [each.port for each in door.ports]) == (NODE_PORTS[0], [30080])
+    assert door.ports[0].clients == ("192.0.2.7/32",)
+
+
+def test_with_the_policy_local_a_node_port_leads_to_own_endpoints_and_health_is_told():
+    ports: dict[str, Any] = {"externalTrafficPolicy": "Local", "healthCheckNodePort": 31000, "ports": [HTTP]}
+    compiled = compile_ingress(HERE, replace(DOORS, services={"shop/web": service(**ports)}))
+    assert compiled.state.addresses[0].ports[0].nodes == (("198.18.0.1", 1),)
+    assert compiled.health == {31000: ServiceHealth("shop", "web", 1)}
+    foreign = compile_ingress(HERE, replace(DOORS, services={"shop/web": service(**ports)}, places=set()))
+    assert foreign.health == {31000: ServiceHealth("shop", "web", 0)}
+    assert foreign.state.addresses[0].ports[0].nodes == ()
+
+
+def test_node_ports_have_the_families_of_the_slices():
+    six = a_slice(endpoint("n2", "fd20::5"), kind="IPv6")
+    both = compile_ingress(HERE, replace(DOORS, slices=[*DOORS.slices, six])).state.addresses
+    assert [each.address for each in both] == list(NODE_PORTS)
+    assert [each.ports[0].nodes for each in both] == [(("198.18.0.1", 1), ("198.18.0.2", 2)), (("198.18.0.2", 1),)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from ipaddress import ip_network
 from typing import Final, NamedTuple
 
 from tarmac.agent.egress.compiling import Interfaces, NoOutsideInterface, outside_of
@@ -16,6 +17,7 @@ from tarmac.agent.ingress.servicefacts import (
     IngressService,
     OwnNode,
     Place,
+    ServiceHealth,
     holder_key,
     pool_ranges,
     references,
@@ -26,7 +28,7 @@ from tarmac.agent.network.compiler.networkstate import is_address
 from tarmac.api.ingress.addresspool import AddressPool, announcement
 from tarmac.api.ingress.bgppeer import BGPPeer
 from tarmac.api.ingress.publicaddress import PublicAddress
-from tarmac.api.networking.names import ANNOTATION_NETWORK
+from tarmac.api.networking.names import ANNOTATION_NETWORK, NODE_PORTS
 from tarmac.api.networking.tunnelendpoint import TunnelEndpoint
 from tarmac.datapath import ingress as wanted
 from tarmac.datapath.egress import Transport
@@ -67,15 +69,16 @@ class IngressObjects:
 
     @property
     def empty(self) -> bool:
-        """True if there are neither addresses nor pools nor peers."""
-        return not self.addresses and not self.pools and not self.peers
+        """True if there are neither addresses nor pools nor peers nor Services with node ports."""
+        return not self.addresses and not self.pools and not self.peers and not self.services
 
 
 @dataclass(slots=True)
 class CompiledIngress:
     """The desired state; the addresses that this node can own, or announce by BGP; and by address why it does not.
 
-    `routed` has the pool of each address that this node is a gateway of by BGP.
+    `routed` has the pool of each address that this node is a gateway of by BGP, `health` the Services whose health is
+    asked, by port.
     """
 
     state: IngressState
@@ -83,6 +86,7 @@ class CompiledIngress:
     announced: frozenset[str] = frozenset()
     routed: dict[str, str] = field(default_factory=dict[str, str])
     reasons: dict[str, str] = field(default_factory=dict[str, str])
+    health: dict[int, ServiceHealth] = field(default_factory=dict[int, ServiceHealth])
 
 
 class LocalNode(NamedTuple):
@@ -161,28 +165,77 @@ def compile_ingress(here: LocalNode, objects: IngressObjects) -> CompiledIngress
             announced.add(made.address)
         told[made.address] = reason
         found.append(made)
+    doors = _doors(objects.services, slices)
+    node_ports = list(_node_ports(here, doors, ends, objects.places))
     # Also those without a backend: draining endpoints answer the connections that they have.
     used = {network for one in objects.addresses for network in _networks_here(here, one, holders, objects.places)}
+    used |= {network for version in (4, 6) for network in _local_networks(here, doors, version, objects.places)}
+    ranges = {*pool_ranges(objects.pools.values()), *(str(ip_network(each.address)) for each in node_ports)}
     state = IngressState(
         here.address,
-        tuple(found),
-        pool_ranges(objects.pools.values()),
+        (*found, *node_ports),
+        tuple(sorted(ranges)),
         tuple(sorted(set(ends.addresses.values()))),
         {network: tuple(here.networks[network]) for network in sorted(used & here.networks.keys())},
         ends.encrypted,
     )
-    return CompiledIngress(state, frozenset(ownable), frozenset(announced), routed, told)
+    health = dict(_health(here, each, slices, objects.places) for each in objects.services.values() if each.health_port)
+    return CompiledIngress(state, frozenset(ownable), frozenset(announced), routed, told, health)
 
 
 def _networks_here(
     here: LocalNode, address: PublicAddress, holders: Mapping[str, Sequence[_Holder]], places: Set[Place]
 ) -> Iterator[str]:
     """Yield the Networks of an address's endpoints on this node."""
-    for holder in holders[address.metadata.name]:
+    yield from _local_networks(here, holders[address.metadata.name], _version(address.spec.address), places)
+
+
+def _local_networks(here: LocalNode, holders: Iterable[_Holder], version: int, places: Set[Place]) -> Iterator[str]:
+    """Yield the Networks of the endpoints on this node."""
+    for holder in holders:
         for port in holder.ports:
-            for each in _targets(port.name, _version(address.spec.address), holder.slices):
+            for each in _targets(port.name, version, holder.slices):
                 if each.node == here.name and (holder.namespace, each.network, each.address) in places:
                     yield each.network
+
+
+def _doors(services: Mapping[str, IngressService], slices: Mapping[str, Sequence[SliceFacts]]) -> list[_Holder]:
+    """Return the Services with node ports, by these ports."""
+    found: list[_Holder] = []
+    for key, each in sorted(services.items()):
+        if each.has_node_ports:
+            ports = [
+                _Port(port.name, port.protocol, port.node_port) for port in each.spec.ports or () if port.node_port
+            ]
+            found.append(_Holder(each.metadata.namespace, ports, slices.get(key, ()), each))
+    return found
+
+
+def _node_ports(
+    here: LocalNode, doors: Sequence[_Holder], ends: TunnelEnds, places: Set[Place]
+) -> Iterator[wanted.IngressAddress]:
+    """Yield the addresses that node ports are translated to, of the families that Services have."""
+    for address in NODE_PORTS:
+        version = _version(address)
+        mine = [door for door in doors if any(_FAMILIES.get(each.address_type) == version for each in door.slices)]
+        made = _address(here, address, mine, ends, places)
+        if made.ports:
+            yield made
+
+
+def _health(
+    here: LocalNode, service: IngressService, slices: Mapping[str, Sequence[SliceFacts]], places: Set[Place]
+) -> tuple[int, ServiceHealth]:
+    """Return the port at which the health of a Service is asked, and its ready endpoints on this node."""
+    own = service.metadata
+    ready = {
+        (each.network, each.address)
+        for port in service.spec.ports or ()
+        for version in (4, 6)
+        for each in _targets(port.name, version, slices.get(service.key, ()))
+        if each.ready and each.node == here.name and (own.namespace, each.network, each.address) in places
+    }
+    return service.health_port, ServiceHealth(own.namespace, own.name, len(ready))
 
 
 def _holders(

@@ -111,15 +111,16 @@ class IngressObjectSource:
         """Return the objects as the server has them."""
         addresses = [self._addresses.by_key[key] for key in sorted(self._addresses.by_key)]
         pools, peers = dict(self._pools.by_key), dict(self._peers.by_key)
-        if not addresses and not pools and not peers:
+        doors = {key: each.metadata.namespace for key, each in self._services.by_key.items() if each.has_node_ports}
+        if not addresses and not pools and not peers and not doors:
             self._used = set()
             return IngressObjects()
         held = [each for address in addresses for each in references(address)]
         # From the same objects as the rules: changes of slices and pods are compared with it until the next pass.
-        self._used = {holder_key(each) for each in held}
+        self._used = {*doors, *(holder_key(each) for each in held)}
         services = {key: each for key, each in self._services.by_key.items() if key in self._used}
         slices = [each for each in self._slices.by_key.values() if slice_key(each) in self._used]
-        namespaces = {each.namespace for each in held}
+        namespaces = {*doors.values(), *(each.namespace for each in held)}
         places = {
             (pod.namespace, own.network, address.partition("/")[0])
             for pod in self._pods.by_key.values()

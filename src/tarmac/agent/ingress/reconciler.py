@@ -20,6 +20,7 @@ from tarmac.agent.egress.compiling import Interfaces
 from tarmac.agent.egress.leases.thread import LeaseThread
 from tarmac.agent.ingress.announcer import RouteAnnouncer
 from tarmac.agent.ingress.compiling import CompiledIngress, IngressObjects, LocalNode, compile_ingress
+from tarmac.agent.ingress.healthchecks import HealthCheckServer
 from tarmac.agent.ingress.ingressinformers import IngressObjectSource
 from tarmac.agent.ingress.leases import lease_configs
 from tarmac.agent.ingress.passwords import SessionPasswords
@@ -54,6 +55,7 @@ class IngressReconciler:
         status_writer: IngressStatusWriter,
         announcer: RouteAnnouncer,
         passwords: SessionPasswords,
+        health: HealthCheckServer,
         addresses: Callable[[], Sequence[str]],
         networks: Callable[[], Networks],
         interfaces: Callable[[], Awaitable[Interfaces]],
@@ -61,7 +63,7 @@ class IngressReconciler:
     ) -> None:
         self._node, self._datapath, self._leases = node, datapath, leases
         self._status_writer, self._addresses, self._networks = status_writer, addresses, networks
-        self._announcer, self._passwords = announcer, passwords
+        self._announcer, self._passwords, self._health = announcer, passwords, health
         self._interfaces_of_node, self._clock = interfaces, clock
         self._wake = asyncio.Event()
         self._source = source(self._wake.set)
@@ -104,6 +106,7 @@ class IngressReconciler:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._announcer.withdraw())
             group.create_task(self._leases.hand_over())
+        await self._health.stop()
         await self._leases.close()
 
     async def _changed(self) -> bool:
@@ -137,6 +140,7 @@ class IngressReconciler:
         # Only now with the new ones: an owner announces the address, and must be able to forward its packets.
         can_own = compiled.ownable - self._failures.keys()
         await self._serve(address, objects, can_own)
+        await self._health.serve(compiled.health)
         if not self._handed_over:
             await self._announcer.ensure(speaker, compiled.routed, compiled.announced - self._failures.keys())
         if save:
@@ -194,6 +198,8 @@ class IngressReconciler:
         location = _location(objects, self._node)
         applied: dict[str, AppliedAddress] = {}
         for each in compiled.state.addresses:
+            if each.address not in known:
+                continue  # of node ports, which no object is about
             concerned = each.outside is not None or each.routed or any(port.backends for port in each.ports)
             asked = self._is_asked(known[each.address])
             reason = compiled.reasons.get(each.address, "")

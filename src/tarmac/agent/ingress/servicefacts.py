@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from ipaddress import ip_address, ip_network, summarize_address_range
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -36,10 +36,19 @@ class _IngressServiceSpec(Fields, frozen=True, gc=False):
     session_affinity: str = "None"
     external_traffic_policy: str = "Cluster"
     load_balancer_source_ranges: list[str] | None = None
+    health_check_node_port: int = 0
+
+
+class ServiceHealth(NamedTuple):
+    """A Service, and the number of its ready endpoints on this node."""
+
+    namespace: str
+    name: str
+    endpoints: int
 
 
 class IngressService(Fields, frozen=True, gc=False):
-    """A Service of type LoadBalancer."""
+    """A Service of type LoadBalancer or NodePort."""
 
     metadata: Metadata
     spec: _IngressServiceSpec
@@ -53,6 +62,16 @@ class IngressService(Fields, frozen=True, gc=False):
     def local(self) -> bool:
         """True if a node uses only its own endpoints."""
         return self.spec.external_traffic_policy == "Local"
+
+    @property
+    def health_port(self) -> int:
+        """The port of every node at which its health is asked; 0: none."""
+        return self.spec.health_check_node_port
+
+    @property
+    def has_node_ports(self) -> bool:
+        """True if it, or its health, is at ports of every node."""
+        return bool(self.health_port) or any(each.node_port for each in self.spec.ports or ())
 
     def clients(self, version: int) -> tuple[str, ...] | None:
         """Return the permitted ranges of a family; None if no range is set at all.
@@ -71,9 +90,9 @@ _decode = msgspec.json.Decoder(IngressService).decode
 
 
 def read_service(raw: bytes) -> IngressService | None:
-    """Return a Service of type LoadBalancer; None for all others."""
+    """Return a Service of type LoadBalancer or NodePort; None for all others."""
     found = _decode(raw)
-    return found if found.spec.type == "LoadBalancer" else None
+    return found if found.spec.type in ("LoadBalancer", "NodePort") else None
 
 
 def pool_ranges(pools: Iterable[AddressPool]) -> tuple[str, ...]:

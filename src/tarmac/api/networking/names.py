@@ -79,6 +79,9 @@ INGRESS_LINK = ("169.254.63.1", "fd74:6172:6d63:fffb::1")
 INGRESS_HOPS = ("169.254.63.2", "fd74:6172:6d63:fffb::2")
 """The other end of that link, by family."""
 
+NODE_PORTS = ("169.254.62.1", "fd74:6172:6d63:fffa::1")
+"""Addresses that node ports are translated to, by family: in ingress namespaces they stand for any node."""
+
 METADATA_ADDRESS = "169.254.169.254"
 """Address of the metadata service for pods, in every Network."""
 

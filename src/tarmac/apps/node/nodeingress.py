@@ -11,6 +11,7 @@ from tarmac.agent.egress.leases.checkpoint import LeaseCheckpoint
 from tarmac.agent.egress.leases.thread import LeaseThread
 from tarmac.agent.egress.nodefacts import private_key
 from tarmac.agent.ingress.announcer import RouteAnnouncer
+from tarmac.agent.ingress.healthchecks import HealthCheckServer
 from tarmac.agent.ingress.ingressinformers import IngressObjectSource
 from tarmac.agent.ingress.leases import PURPOSE, IngressLeaseKernel
 from tarmac.agent.ingress.passwords import SessionPasswords
@@ -67,6 +68,7 @@ class NodeIngress:
             self._status_writer,
             self._announcer,
             SessionPasswords(client),
+            HealthCheckServer(),
             addresses,
             networks,
             lambda: datapath.external.interfaces(connected=True),

@@ -33,7 +33,7 @@ from tarmac.decide.endpoints.mirrors import LEADER
 
 BY_NAMESPACE = "namespace"
 DEBOUNCE_SECONDS = 0.1  # pods of a rollout change together
-_NODE_PORT, _LOAD_BALANCER = "NodePort", "LoadBalancer"
+_NOT_OFFERED = frozenset({"NodePort", "LoadBalancer"})
 
 _read_pod = msgspec.json.Decoder(EndpointPod).decode
 _read_service = msgspec.json.Decoder(ServiceFacts).decode
@@ -140,8 +140,8 @@ class ServiceController:
 
     def __init__(self, context: ControllerContext) -> None:
         informers = context.informers
-        # With the gate WayIn the ingress controller reports about Services of type LoadBalancer.
-        self._not_offered = {_NODE_PORT, *(() if context.settings.way_in else (_LOAD_BALANCER,))}
+        # With the gate WayIn agents serve both, and the ingress controller reports about public addresses.
+        self._not_offered = frozenset[str]() if context.settings.way_in else _NOT_OFFERED
         self._recorder = context.recorder
         self._runner = context.client.runner
         self._slices = context.client.resource(ENDPOINT_SLICES)

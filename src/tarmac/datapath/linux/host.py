@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from tarmac.api.networking.names import DIALLED, INGRESS_HOPS, INGRESS_LINK
+from tarmac.datapath.ingress import OpenPort
 from tarmac.datapath.interface import NetworkState, NodeNetworks
 from tarmac.datapath.linux import links, namespaces, routing
 from tarmac.datapath.linux.inward import InwardRoutes, Uplink
@@ -35,6 +36,7 @@ from tarmac.datapath.linux.routing import Route
 from tarmac.datapath.linux.tables.admission import Answerer, Sender, admission
 from tarmac.datapath.linux.tables.host import host
 from tarmac.datapath.linux.tables.ingressadmission import ingress_admission
+from tarmac.datapath.linux.tables.nodeports import node_ports
 from tarmac.datapath.linux.tables.services import services
 from tarmac.decide.reach.marks import UPLINKS
 from tarmac.decide.reach.policyrules import ServiceFrontend
@@ -177,17 +179,28 @@ class Host:
         self._netlink.request([routing.no_route(each) for each in present - wanted if each.prefix not in kept])
 
     def admit_ingress(
-        self, peers: Iterable[str], served: Iterable[str], answerers: Iterable[tuple[str, str]], routed: Iterable[str]
+        self,
+        peers: Iterable[str],
+        served: Iterable[str],
+        answerers: Iterable[tuple[str, str]],
+        routed: Iterable[str],
+        doors: Iterable[tuple[str, OpenPort]],
     ) -> None:
-        """Accept packets of public addresses from other nodes, and of those in `routed` from routers outside."""
+        """Accept packets of public addresses from other nodes, and of those in `routed` from routers outside.
+
+        `doors` are node ports, and the addresses that they are translated to.
+        """
         own = f"{self._table}-ingress", self._ingress, self._prefix
-        self._nftables.ensure([ingress_admission(*own, peers, served, answerers, routed)])
+        tables = [ingress_admission(*own, peers, served, answerers, routed)]
+        tables.append(node_ports(f"{self._table}-nodeports", doors))
+        self._nftables.ensure(tables)
 
     def remove_ingress(self) -> None:
         """Remove the link to the ingress namespace with its routes, and the rules for its tunnel."""
         end = links.link(self._netlink, self._ingress)
         self._netlink.request([links.deletion(end.index)] if end else [])
-        self._nftables.remove("inet", f"{self._table}-ingress")
+        for name in ("ingress", "nodeports"):
+            self._nftables.remove("inet", f"{self._table}-{name}")
 
     def uplink(self, router: str, namespace: Path, inside: Netlink) -> Uplink:
         """Connect a router namespace with the node."""

@@ -53,6 +53,7 @@ class ServicePortFacts(Fields, frozen=True, gc=False):
     port: int
     name: str = ""
     protocol: str = "TCP"
+    node_port: int = 0
 
 
 class _ClientIP(Fields, frozen=True, gc=False):

@@ -10,6 +10,7 @@ from dataclasses import replace
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 
+from tarmac.api.networking.names import NODE_PORTS
 from tarmac.api.networking.ports import INGRESS_PORT
 from tarmac.datapath.ingress import MAX_NODES, IngressAddress, IngressState, OpenPort
 from tarmac.datapath.linux import namespaces
@@ -124,7 +125,8 @@ class LinuxIngressDatapath:
         peers = {each for each in state.peers if each != state.node_address}
         answering = ((node, each.address) for each in addresses for node in each.answerers if node in peers)
         routed = [each.address for each in addresses if each.routed]
-        self._host().admit_ingress(peers, [each.address for each in addresses], answering, routed)
+        doors = [(each.address, port) for each in addresses if each.address in NODE_PORTS for port in each.ports]
+        self._host().admit_ingress(peers, [each.address for each in addresses], answering, routed, doors)
         ingress = self._namespace()
         legs = self._connected(ingress, sound, failures)
         for name, door in self._known_doors():

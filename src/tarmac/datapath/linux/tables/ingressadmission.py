@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from ipaddress import ip_address
 from typing import Final
 
-from tarmac.api.networking.names import INGRESS_LINK
+from tarmac.api.networking.names import INGRESS_LINK, NODE_PORTS
 from tarmac.api.networking.ports import INGRESS_PORT
 from tarmac.datapath.linux.nftables import Table
 from tarmac.datapath.linux.tables.text import FAMILIES, TYPES, WORDS, both, chain, declaration, version
@@ -23,6 +23,9 @@ _INNER: Final = (
     ("@th,224,16 0x86dd", "@th,304,128", "@th,432,128"),
 )
 """Offsets in the inner packet, behind UDP (8 bytes), VXLAN (8) and Ethernet (14): kind, source, destination."""
+
+_TUNNELLED: Final = f"udp dport {INGRESS_PORT} notrack"
+"""Each flow of clients has a port of its own in the tunnel: a flood of SYNs would fill the node's table."""
 
 
 def ingress_admission(
@@ -79,7 +82,8 @@ def ingress_admission(
         name,
         declared
         + chain("tunnel", rules, "filter hook input priority 0")
-        + chain("untracked", _untracked(link, uplinks), "filter hook prerouting priority -300")
+        + chain("untracked", [*_untracked(link, uplinks), _TUNNELLED], "filter hook prerouting priority -300")
+        + chain("untracked-own", [_TUNNELLED], "filter hook output priority -300")
         + chain("closed", _closed(link, uplinks), "filter hook forward priority 0"),
     )
 
@@ -93,15 +97,17 @@ def _untracked(link: str, uplinks: str) -> list[str]:
 
 
 def _closed(link: str, uplinks: str) -> list[str]:
-    inside = f'"{uplinks}*"'
+    inside, doors = f'"{uplinks}*"', list(zip(WORDS.values(), NODE_PORTS, strict=True))
     return [
         # The kernel refuses its own address as a source of others for IPv4 only.
         f'oifname "{link}" ip6 saddr {INGRESS_LINK[1]} drop',
         f'oifname "{link}" iifname {inside} accept',
         *both(f'oifname "{link}" IP daddr @routed# accept'),
+        *(f'oifname "{link}" {word} daddr {own} ct status dnat accept' for word, own in doors),
         f'oifname "{link}" drop',
         # Even if rules inside fail, no other public address gets out as a source: only answers to networks pass.
         f'iifname "{link}" oifname {inside} accept',
         *both(f'iifname "{link}" IP saddr @routed# accept'),
+        *(f'iifname "{link}" {word} saddr {own} ct status dnat accept' for word, own in doors),
         f'iifname "{link}" drop',
     ]
