@@ -1,8 +1,9 @@
 """Measures the language of the project: `python -m tools.words` fails when a package reads worse than it did.
 
-Counts free relatives and indefinite pronouns ("what", "whoever", "somebody") per 1,000 words, and module docstrings
-that begin with a question word. The codebases that we learn from have 0 to 3 per 1,000 words; `MAX_RATE` is ours.
-Packages above it are listed in `tools/words.json`, and those figures may only shrink: `--lower` writes lower ones.
+Counts free relatives and indefinite pronouns ("what", "whoever", "somebody") per 1,000 words, and docstrings that begin
+with a question word: those of modules in `src`, all of them in `tests`. The codebases that we learn from have 0 to 3
+per 1,000 words; `MAX_RATE` is ours. Packages above it are listed in `tools/words.json`, and those figures may only
+shrink: `--lower` writes lower ones.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tools.house_rules import tracked
 
 MAX_RATE = 5.0
 TOLERANCE = 0.5  # one sentence more or less in a small package
+MIN_TEST_WORDS = 200  # a folder of tests counts as at least this long, so that one relative clause is no breach
 BASELINE = ROOT / "tools" / "words.json"
 IDIOM = re.compile(
     r"\b(what|whatever|who|whoever|whom|whose|somebody|nobody|everybody|anybody|others|whichever)\b",
@@ -74,10 +76,11 @@ def dashboard_texts(source: str) -> Iterator[str]:
 
 
 class Tally:
-    """Words and idioms of one part of the project."""
+    """Words and idioms of one part of the project, which counts as at least `min_words` long."""
 
-    def __init__(self) -> None:
+    def __init__(self, min_words: int = 0) -> None:
         self.words = self.idioms = 0
+        self._min_words = min_words
 
     def add(self, text: str) -> None:
         self.words += len(_WORD.findall(text))
@@ -86,13 +89,14 @@ class Tally:
     @property
     def rate(self) -> float:
         """Idioms per 1,000 words."""
-        return round(1000 * self.idioms / self.words, 1) if self.words else 0.0
+        return round(1000 * self.idioms / max(self.words, self._min_words), 1) if self.words else 0.0
 
 
 def measure() -> dict[str, float]:
-    """Each part of the project with its rate; "questions" counts module docstrings of a package."""
+    """Each part of the project with its rate; "questions" counts docstrings that begin with a question word."""
     tallies: dict[str, Tally] = {}
     questions: dict[str, int] = {}
+    _measure_tests(tallies, questions)
     for path in tracked("src/tarmac/*.py"):
         package = path.relative_to(ROOT / "src" / "tarmac").parts[0]
         source = path.read_text()
@@ -113,6 +117,18 @@ def measure() -> dict[str, float]:
                 tallies.setdefault("dashboard", Tally()).add(text)
     found = {name: tally.rate for name, tally in tallies.items()}
     return found | {f"questions of {package}": float(count) for package, count in questions.items()}
+
+
+def _measure_tests(tallies: dict[str, Tally], questions: dict[str, int]) -> None:
+    for path in tracked("tests/*.py"):
+        folder = "/".join(path.relative_to(ROOT).parts[:-1][:2])
+        source = path.read_text()
+        texts = [str(each.value) for each in docstrings(ast.parse(source))]
+        tally = tallies.setdefault(f"docstrings of {folder}", Tally(MIN_TEST_WORDS))
+        for text in (*texts, *comments(source)):
+            tally.add(text)
+        begins = sum(QUESTION.match(text.lstrip()) is not None for text in texts)
+        questions[folder] = questions.get(folder, 0) + begins
 
 
 def _folder(path: Path) -> str:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
+
+import pytest
 
 from tools import words
 
@@ -30,6 +33,40 @@ def test_the_rate_is_per_thousand_words() -> None:
     tally = words.Tally()
     tally.add("nobody reads " + "word " * 98)
     assert tally.rate == 10.0
+
+
+def test_a_small_part_counts_as_longer_than_it_is() -> None:
+    tally = words.Tally(min_words=200)
+    assert tally.rate == 0.0
+    tally.add("nobody reads " + "word " * 98)
+    assert tally.rate == 5.0
+    tally.add("somebody reads " + "word " * 298)
+    assert tally.rate == 5.0
+
+
+def test_folders_of_tests_are_measured_with_all_their_docstrings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {
+        "tests/soak.py": '"""Long tests."""\n',
+        "tests/store/deep/test_a.py": SOURCE,
+        "tests/store/test_b.py": SOURCE,
+    }
+    for name, source in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(source)
+    monkeypatch.setattr(words, "ROOT", tmp_path)
+    monkeypatch.setattr(
+        words, "tracked", lambda *patterns: [tmp_path / name for name in files] if patterns == ("tests/*.py",) else []
+    )
+    (tmp_path / "README.md").write_text("")
+    found = words.measure()
+    assert {name: value for name, value in found.items() if "tests" in name} == {
+        "docstrings of tests": 0.0,
+        "docstrings of tests/store": 20.0,
+        "questions of tests": 0.0,
+        "questions of tests/store": 2.0,
+    }
 
 
 def test_a_part_above_its_figure_is_a_breach_and_one_below_asks_for_a_lower_figure() -> None:
