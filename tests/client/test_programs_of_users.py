@@ -95,7 +95,7 @@ async def test_a_refusal_ends_the_iteration(planet: TarmacProcess) -> None:
 
 
 async def test_changes_survive_a_restarted_server(tmp_path: Path) -> None:
-    """What was created and deleted while the connection was away is told once the server is back."""
+    """Creates and deletes during the outage arrive once the server is back."""
     with TarmacProcess(tmp_path / "data") as server:
         async with UserCluster.connect(str(server.kubeconfig)) as cluster:
             maps = cluster.resource(CONFIG_MAPS)

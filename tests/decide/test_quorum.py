@@ -1,4 +1,4 @@
-"""Which members of a replicated store may be lost or removed, and what status says about them."""
+"""Members of a replicated store that may be lost or removed, and their report in `tarmac status`."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Targets(HTMLParser):
-    """What a page refers to, and what it offers as a target."""
+    """The links of a page, and the ids to which other pages can link."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
