@@ -49,12 +49,12 @@ def read_addresses(raw: bytes | msgspec.Raw) -> list[NodeAddress]:
     return (status.addresses if status else None) or []
 
 
-def status_objection(node: str, kind: str, said: str, holder: Holder) -> str | None:
+def status_objection(node: str, kind: str, address: str, holder: Holder) -> str | None:
     """Return the reason why a node may not have an entry of this type in `status.addresses`; None when it may."""
     if kind in _ADDRESSES:
-        return address_objection(said, holder)
+        return address_objection(address, holder)
     if kind in _NAMES:
-        return name_objection(node, said, holder)
+        return name_objection(node, address, holder)
     return f'"{kind}" is no type of address; there are {", ".join(sorted(_ADDRESSES | _NAMES))}'
 
 

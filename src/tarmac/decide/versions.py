@@ -53,9 +53,9 @@ def against_upgrade(
     if wanted is None:
         yield "version", f"{to!r} is no version such as 0.2.0; name one with --to"
         return
-    told = {name: version or SILENT for name, version in servers.items()}
-    newest = max((each for each in map(minor_of, told.values()) if each is not None), default=wanted)
-    for name, version in told.items():
+    reported = {name: version or SILENT for name, version in servers.items()}
+    newest = max((each for each in map(minor_of, reported.values()) if each is not None), default=wanted)
+    for name, version in reported.items():
         if against := _of_a_server(version, to, wanted):
             yield "server", f"{name} {against}"
     for what, found in (("agent", agents), ("controllers", controllers)):

@@ -44,7 +44,7 @@ def test_each_amount_says_who_said_it() -> None:
     found = stated_reservations(told(file), CPUSet(range(8)))
     assert found.system == {"cpu": Reserved(500, "file")}
     assert found.kube == {"memory": Reserved(1 << 30, "file")}
-    said = {each.signal: each.said_by for each in found.eviction}
+    said = {each.signal: each.source for each in found.eviction}
     assert said["memory.available"] == "evictionHard"
     assert said["nodefs.available"] == "default"
 

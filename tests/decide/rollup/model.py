@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from tarmac.api.compute.workload import Counters
 from tarmac.decide import reasons
 from tarmac.decide.rollup import DeploymentView
-from tarmac.decide.rollup.conditions import is_telling
+from tarmac.decide.rollup.conditions import is_specific
 
 Deployments = Mapping[str, DeploymentView]
 Said = tuple[str, str, str]  # status, reason and message of a condition
@@ -68,8 +68,8 @@ def progressing(views: Sequence[DeploymentView]) -> Said:
 
 def trouble(views: Sequence[DeploymentView]) -> str:
     """Return the most actionable reason below, unless it only says that work is in progress."""
-    telling = [each.trouble for each in views if each.trouble and not each.deleting and is_telling(each.trouble)]
-    return max(telling, key=reasons.priority, default="")
+    specific = [each.trouble for each in views if each.trouble and not each.deleting and is_specific(each.trouble)]
+    return max(specific, key=reasons.priority, default="")
 
 
 def ready_cities(views: Sequence[DeploymentView], wanted: Sequence[str]) -> str:

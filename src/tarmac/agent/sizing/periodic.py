@@ -98,5 +98,5 @@ def _of_pool(pool: str, before: Mapping[str, Reserved], after: Mapping[str, Rese
     for resource in sorted(before.keys() | after.keys()):
         old, new = before.get(resource, NOTHING), after.get(resource, NOTHING)
         if old != new:
-            amounts = f"{shown(resource, old.amount)} ({old.said_by or 'nobody'})", shown(resource, new.amount)
-            yield f"{pool} {resource} from {amounts[0]} to {amounts[1]} ({new.said_by or 'nobody'})"
+            amounts = f"{shown(resource, old.amount)} ({old.source or 'nobody'})", shown(resource, new.amount)
+            yield f"{pool} {resource} from {amounts[0]} to {amounts[1]} ({new.source or 'nobody'})"

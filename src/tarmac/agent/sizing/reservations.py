@@ -52,7 +52,7 @@ async def size(stated: StatedConfig, providers: SizingProviders | None = None) -
         for resource, reserved in amounts.items():
             if resource == CPU and by_number:  # overridden, and logged as such above
                 continue
-            told = {"amount": shown(resource, reserved.amount), "said_by": reserved.said_by}
+            told = {"amount": shown(resource, reserved.amount), "said_by": reserved.source}
             _log.info("reserved", pool=pool, resource=resource, **told, cpu_oversubscription=lent)
     if by_number:
         told = {"cpus": str(found.reserved_cpus), "said_by": RESERVED_CPUS}
@@ -85,7 +85,7 @@ def _thresholds(kubelet: KubeletConfiguration) -> tuple[Threshold, ...]:
         found = thresholds(hard_evictions(kubelet), soft, grace, kubelet.eviction_minimum_reclaim)
     except ValueError as error:
         raise BadConfig(str(error)) from error
-    return tuple(replace(each, said_by=DEFAULT) if each.hard and each.signal not in own else each for each in found)
+    return tuple(replace(each, source=DEFAULT) if each.hard and each.signal not in own else each for each in found)
 
 
 def _said_by_file(stated: StatedConfig) -> SizingResponse:
@@ -108,7 +108,7 @@ def _tell_overridden(stated: StatedConfig, found: Reservations) -> None:
             ("kubeReserved", said.kube, found.kube),
         ):
             for resource, reserved in amounts.items():
-                if final[resource].said_by != reserved.said_by:
+                if final[resource].source != reserved.source:
                     _log_override(pool, resource, reserved, final[resource])
     if found.reserved_cpus is not None:
         by = Reserved(found.held(CPU), RESERVED_CPUS)
@@ -123,9 +123,9 @@ def _log_override(pool: str, resource: str, loser: Reserved, winner: Reserved) -
         pool=pool,
         resource=resource,
         amount=shown(resource, loser.amount),
-        said_by=loser.said_by,
+        said_by=loser.source,
         by_amount=shown(resource, winner.amount),
-        by=winner.said_by,
+        by=winner.source,
     )
 
 

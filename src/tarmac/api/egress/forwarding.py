@@ -17,7 +17,7 @@ from tarmac.api.egress.sourceip import AddressLimits, Announce, ClassSubnet
 from tarmac.api.shared import Conditions, Kind, ObservedGeneration, Protocol, Time
 
 MAX_FORWARDER_RULES = 1498  # of the smallest rules in an object of MAX_VALUES with its metadata
-_MAX_TOLD = 500
+_MAX_SHORT_MESSAGE = 500
 _MAX_NAME = 253
 
 
@@ -80,9 +80,9 @@ class RuleError(Struct):
     message: Annotated[str, Field("Why not.")]
 
     @property
-    def told(self) -> str:
+    def short_message(self) -> str:
         """The message as repeated in conditions and events, truncated: a node writes it, and may write megabytes."""
-        return self.message[:_MAX_TOLD]
+        return self.message[:_MAX_SHORT_MESSAGE]
 
 
 class ForwarderStatus(Struct):

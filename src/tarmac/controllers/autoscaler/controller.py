@@ -30,7 +30,7 @@ from tarmac.decide.derived.containershares import instance_amounts
 from tarmac.decide.instances import read_instance
 from tarmac.decide.powerstate import is_stopped
 from tarmac.decide.scaling import History, Reading, ScaleDecision, scale
-from tarmac.decide.scaling.metricstatus import told
+from tarmac.decide.scaling.metricstatus import reported_scaling
 from tarmac.decide.verdict import Refusal
 
 MANAGER = "tarmac-autoscaler"
@@ -142,7 +142,9 @@ class AutoscalerController:
         self, deployment: WorkloadDeployment, metadata: ObjectMeta, outcome: ScaleDecision, readings: Sequence[Reading]
     ) -> None:
         known, settings = deployment.status or WorkloadDeploymentStatus(), deployment.spec.scale_settings
-        scaling = told(settings, readings, _current(deployment), outcome.replicas, known.scaling, self._clock.now())
+        scaling = reported_scaling(
+            settings, readings, _current(deployment), outcome.replicas, known.scaling, self._clock.now()
+        )
         conditions = known.conditions
         for condition in (_ready(outcome.refusals), _limited(outcome.refusals)):
             condition.observed_generation = metadata.generation

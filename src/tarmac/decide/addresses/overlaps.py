@@ -48,7 +48,7 @@ def overlap(
     before: _Span | None = None
     for span in sorted(_spans(namespace, interfaces, network)):
         if before is not None and before.network != span.network and _meet(before, span):
-            return _told(before, span, interfaces)
+            return _overlap_of(before, span, interfaces)
         before = span
     return None
 
@@ -82,7 +82,7 @@ def _range(network: Network, family: IPFamily) -> str:
     return (status.ipv6_range if status is not None else "") or ipam.ipv6_range
 
 
-def _told(one: _Span, other: _Span, interfaces: Sequence[NetworkInterface]) -> Overlap:
+def _overlap_of(one: _Span, other: _Span, interfaces: Sequence[NetworkInterface]) -> Overlap:
     if one.position > other.position:
         one, other = other, one
     names = f"interfaces {interfaces[one.position].name} and {interfaces[other.position].name}"

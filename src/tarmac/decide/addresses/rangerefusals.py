@@ -37,7 +37,7 @@ def keeps_range(network: Network) -> bool:
 
 def refused_range(network: Network) -> Refusal | None:
     """Return the refusal in a Network's status if its range was rejected: then interfaces must not be attached."""
-    said = find(network.status.conditions if network.status else (), "Ready")
-    if said is None or said.reason != reasons.NETWORK_RANGE_REFUSED:
+    ready = find(network.status.conditions if network.status else (), "Ready")
+    if ready is None or ready.reason != reasons.NETWORK_RANGE_REFUSED:
         return None
-    return Refusal(said.reason, said.message, rule="network")
+    return Refusal(ready.reason, ready.message, rule="network")

@@ -154,7 +154,7 @@ def _for_eviction(capacity: Mapping[str, int], resource: str, thresholds: Sequen
     """Yield the amounts that stay free because pods are evicted below them."""
     for each in thresholds:
         if each.hard and _BY_SIGNAL.get(each.signal) == resource and (amount := each.least.of(capacity[resource])):
-            yield Holding(EVICTION, amount, each.said_by)
+            yield Holding(EVICTION, amount, each.source)
 
 
 def _classes(offered: OfferedClasses, places: Mapping[Place, int]) -> Iterator[ClassAccount]:

@@ -25,7 +25,7 @@ from tarmac.decide.exclusivecpus import CPU_EXCLUSIVE
 CPU_OVERSUBSCRIPTION: Final = "cpu oversubscription"
 OPTIONAL: Final = (CPU_OVERSUBSCRIPTION, CPU_EXCLUSIVE)
 """Names in the capacity that are removed when they no longer apply."""
-_TOLD: Final = (SYSTEM, KUBE, EVICTION)
+_REPORTED_PURPOSES: Final = (SYSTEM, KUBE, EVICTION)
 _UNKNOWN: Final = "the node does not say"
 
 
@@ -34,7 +34,7 @@ def sizes_in_status(ledger: NodeLedger) -> JsonObject:
 
     Process ids are not a resource of a Node, but can be reserved.
     """
-    capacity = {name: _stored(name, amount) for name, amount in _told(ledger.amounts("capacity")).items()}
+    capacity = {name: _stored(name, amount) for name, amount in _without_pids(ledger.amounts("capacity")).items()}
     for each in ledger.resources:
         if each.resource == CPU and each.oversubscription:
             capacity[CPU_OVERSUBSCRIPTION] = _as_given_back(three_decimals(each.oversubscription))
@@ -42,7 +42,9 @@ def sizes_in_status(ledger: NodeLedger) -> JsonObject:
             capacity[CPU_EXCLUSIVE] = _stored(CPU, each.exclusive.capacity)
     return {
         "capacity": capacity,
-        "allocatable": {name: _stored(name, amount) for name, amount in _told(ledger.amounts("allocatable")).items()},
+        "allocatable": {
+            name: _stored(name, amount) for name, amount in _without_pids(ledger.amounts("allocatable")).items()
+        },
         "reservations": [
             {
                 "resource": each.resource,
@@ -52,7 +54,7 @@ def sizes_in_status(ledger: NodeLedger) -> JsonObject:
             }
             for each in ledger.resources
             for held in each.reserved
-            if held.purpose in _TOLD and held.amount
+            if held.purpose in _REPORTED_PURPOSES and held.amount
         ],
     }
 
@@ -92,11 +94,11 @@ class _Reservation(msgspec.Struct):
 
 def _size(node: JsonObject) -> NodeSize:
     status: JsonObject = node.get("status") or {}
-    told: Mapping[str, str] = status.get("capacity") or {}
-    capacity = amounts_of({name: amount for name, amount in told.items() if name not in OPTIONAL})
+    reported: Mapping[str, str] = status.get("capacity") or {}
+    capacity = amounts_of({name: amount for name, amount in reported.items() if name not in OPTIONAL})
     allocatable = amounts_of(status.get("allocatable"))
-    lent = whole(CPU, Quantity.parse(told.get(CPU_OVERSUBSCRIPTION, "0")))
-    exclusive = told.get(CPU_EXCLUSIVE)
+    lent = whole(CPU, Quantity.parse(reported.get(CPU_OVERSUBSCRIPTION, "0")))
+    exclusive = reported.get(CPU_EXCLUSIVE)
     return NodeSize(
         capacity,
         _holdings(capacity, allocatable, lent, node_resources(node).get(RESERVATIONS)),
@@ -132,5 +134,5 @@ def _stated(reservations: object) -> list[tuple[str, Holding]]:
         return []
 
 
-def _told(amounts: Amounts) -> Amounts:
+def _without_pids(amounts: Amounts) -> Amounts:
     return {name: amount for name, amount in amounts.items() if name != PID}

@@ -80,7 +80,10 @@ def _classes(status: JsonObject, text: str) -> dict[str, dict[str, str]]:
 
 def _annotated(text: str) -> dict[str, dict[str, str]]:
     try:
-        said = _as_classes(text)
+        classes = _as_classes(text)
     except (msgspec.DecodeError, RecursionError):
         return {}
-    return {**({"": said.pod} if said.pod else {}), **{name: each for name, each in said.containers.items() if each}}
+    return {
+        **({"": classes.pod} if classes.pod else {}),
+        **{name: each for name, each in classes.containers.items() if each},
+    }

@@ -33,7 +33,7 @@ class Reserved:
     """A reserved amount and its source: `file`, `flag`."""
 
     amount: int
-    said_by: str = ""
+    source: str = ""
 
 
 NOTHING: Final = Reserved(0)
@@ -63,14 +63,14 @@ class Reservations:
         if resource == CPU and self.reserved_cpus is not None:
             return (Holding(SYSTEM, 1000 * len(self.reserved_cpus), RESERVED_CPUS),)
         pools = ((SYSTEM, self.system.get(resource, NOTHING)), (KUBE, self.kube.get(resource, NOTHING)))
-        return tuple(Holding(purpose, each.amount, each.said_by) for purpose, each in pools if each.amount)
+        return tuple(Holding(purpose, each.amount, each.source) for purpose, each in pools if each.amount)
 
     def held(self, resource: str) -> int:
         """Return the total amount of these reservations."""
         return sum(each.amount for each in self.holdings(resource))
 
 
-def reserved_amounts(texts: Mapping[str, str], said_by: str) -> dict[str, Reserved]:
+def reserved_amounts(texts: Mapping[str, str], source: str) -> dict[str, Reserved]:
     """Parse configured reservations. Raises ValueError with kubelet's messages."""
     found: dict[str, Reserved] = {}
     for resource, text in texts.items():
@@ -82,7 +82,7 @@ def reserved_amounts(texts: Mapping[str, str], said_by: str) -> dict[str, Reserv
             raise ValueError(f'failed to parse quantity {_quoted(text)} for "{resource}" resource: {error}') from error
         if quantity.nanos < 0:
             raise ValueError(f'resource quantity for "{resource}" cannot be negative: {text}')
-        found[resource] = Reserved(_milli(quantity) if resource == CPU else quantity.value(), said_by)
+        found[resource] = Reserved(_milli(quantity) if resource == CPU else quantity.value(), source)
     return found
 
 

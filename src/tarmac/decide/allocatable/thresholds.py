@@ -64,14 +64,14 @@ class Measure:
 class Threshold:
     """A threshold: below `least` of the signal, pods are evicted; at once, or (soft) after `grace` seconds.
 
-    Eviction continues until `reclaim` more than the least is available. `said_by`: the source of the threshold.
+    Eviction continues until `reclaim` more than the least is available. `source`: the setting it comes from.
     """
 
     signal: str
     least: Measure
     grace: float = 0.0
     reclaim: Measure = Measure()
-    said_by: str = field(default="", compare=False)
+    source: str = field(default="", compare=False)
 
     @property
     def hard(self) -> bool:

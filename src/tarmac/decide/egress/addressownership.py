@@ -36,20 +36,20 @@ def owned(owner: AddressOwner | None, number: int, conflict: Refusal | None) -> 
     return Finding("Owned", "False", reasons.OWNER_CHANGING, "No gateway carries it.")
 
 
-def owner_changed(address: str, before: AddressOwner | None, said: GatewayNodeStatus | None) -> str:
+def owner_changed(address: str, before: AddressOwner | None, owner: GatewayNodeStatus | None) -> str:
     """Return the event text of a new owner: old and new gateway, cause, and gap without an owner. Empty: unchanged."""
-    if said is None or (before is not None and (before.gateway, before.epoch) == (said.name, said.epoch)):
+    if owner is None or (before is not None and (before.gateway, before.epoch) == (owner.name, owner.epoch)):
         return ""
-    former = said.former_owner or (before.gateway if before is not None else "")
-    move = f"{address} has come to {said.name}" + (f" from {former}" if former else "")
-    gap = f", without an owner for {said.gap_milliseconds} ms" if said.gap_milliseconds is not None else ""
-    return f"{move}: {_CAUSES.get(said.cause or '', 'no cause is known')}{gap}."
+    former = owner.former_owner or (before.gateway if before is not None else "")
+    move = f"{address} has come to {owner.name}" + (f" from {former}" if former else "")
+    gap = f", without an owner for {owner.gap_milliseconds} ms" if owner.gap_milliseconds is not None else ""
+    return f"{move}: {_CAUSES.get(owner.cause or '', 'no cause is known')}{gap}."
 
 
-def last_failover(old: SourceIPStatus, said: GatewayNodeStatus | None) -> Time | None:
+def last_failover(old: SourceIPStatus, owner: GatewayNodeStatus | None) -> Time | None:
     """Return the time of the last move of an address from one gateway to another."""
-    if said is None:
+    if owner is None:
         return old.last_failover
     before = old.owner.gateway if old.owner is not None else ""
-    former = said.former_owner or before
-    return said.since if former and former != said.name else old.last_failover
+    former = owner.former_owner or before
+    return owner.since if former and former != owner.name else old.last_failover

@@ -58,16 +58,16 @@ def relays_of(forwarders: Iterable[JsonObject], gateways: Iterable[JsonObject]) 
 
 
 def joined(
-    told: Mapping[str, NodeConnections], relays: Relays
+    answers: Mapping[str, NodeConnections], relays: Relays
 ) -> Iterator[tuple[ForwardedConnection, ExternalConnection]]:
     """Yield each forwarded connection with its gateway's report. Reports about addresses of other nodes are ignored."""
     carried: dict[Transit, tuple[str, CarriedConnection]] = {}
-    for node, answer in told.items():
+    for node, answer in answers.items():
         for each in answer.carried[:MAX_CONNECTIONS]:
             if each.source_ip in relays.owners.get(node, ()):
                 key = (each.transit, each.transit_port, each.protocol, each.target, each.target_port)
                 carried[key] = (node, each)
-    for node, answer in sorted(told.items()):
+    for node, answer in sorted(answers.items()):
         for one in answer.forwarded[:MAX_CONNECTIONS]:
             if one.transit in relays.transits.get(node, ()):
                 key = (one.transit, one.transit_port, one.protocol, one.target, one.target_port)

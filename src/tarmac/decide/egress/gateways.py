@@ -88,29 +88,29 @@ def sharing(gateway: Gateway | None, owner: str) -> str | None:
     """
     if gateway is None or owner not in {each.name for each in gateway.spec.candidates}:
         return None
-    said = {each.name: each.synced_with for each in (gateway.status.nodes if gateway.status is not None else ())}
-    partner = said.get(owner, "")
-    return partner if said.get(partner) == owner else ""
+    partners = {each.name: each.synced_with for each in (gateway.status.nodes if gateway.status is not None else ())}
+    partner = partners.get(owner, "")
+    return partner if partners.get(partner) == owner else ""
 
 
 def _acknowledging(gateway: Gateway | None) -> set[str]:
     if gateway is None:
         return set()
-    said, newest = gateway.status.nodes if gateway.status is not None else (), gateway.metadata.generation
-    return {each.name for each in said if each.applied_generation == newest}
+    reports, newest = gateway.status.nodes if gateway.status is not None else (), gateway.metadata.generation
+    return {each.name for each in reports if each.applied_generation == newest}
 
 
 def lowest(limits: Iterable[AddressLimits | None]) -> AddressLimits | None:
     """Return the minimum of each limit; None if there are no limits."""
-    said = [each for each in limits if each is not None]
-    if not said:
+    given = [each for each in limits if each is not None]
+    if not given:
         return None
 
     def least(values: Iterable[Quantity | None]) -> Quantity | None:
         return min((each for each in values if each is not None), default=None)
 
     return AddressLimits(
-        egress_bandwidth=least(each.egress_bandwidth for each in said),
-        ingress_bandwidth=least(each.ingress_bandwidth for each in said),
-        connections=min((each.connections for each in said if each.connections is not None), default=None),
+        egress_bandwidth=least(each.egress_bandwidth for each in given),
+        ingress_bandwidth=least(each.ingress_bandwidth for each in given),
+        connections=min((each.connections for each in given if each.connections is not None), default=None),
     )

@@ -207,5 +207,5 @@ def _ranges(network: Network | None, family: int) -> set[str]:
     if network is None:
         return set()
     ipam, status = network.spec.ipam, network.status
-    said = (status.ipv4_range if family == 4 else status.ipv6_range) if status is not None else ""
-    return {each for each in (said, ipam.ipv4_range if family == 4 else ipam.ipv6_range) if each}
+    current = (status.ipv4_range if family == 4 else status.ipv6_range) if status is not None else ""
+    return {each for each in (current, ipam.ipv4_range if family == 4 else ipam.ipv6_range) if each}

@@ -15,16 +15,18 @@ from tarmac.decide.rollup.conditions import Finding
 
 def forwarder_findings(read: int, applied: int, errors: Sequence[RuleError]) -> list[Finding]:
     """Return `Programmed` and `Degraded` of a Forwarder from the generations and errors that its node reports."""
-    return list(_findings(errors[0].told if errors else "", "" if applied == read else "its node"))
+    return list(_findings(errors[0].short_message if errors else "", "" if applied == read else "its node"))
 
 
 def gateway_findings(gateway: Gateway) -> list[Finding]:
     """Return the same for a Gateway from the reports of all candidates. A silent candidate counts as behind."""
-    said = {each.name: each for each in (gateway.status.nodes if gateway.status is not None else ())}
+    reports = {each.name: each for each in (gateway.status.nodes if gateway.status is not None else ())}
     names = [each.name for each in gateway.spec.candidates]
-    failed = (f"{name}: {said[name].errors[0].told}" for name in names if name in said and said[name].errors)
+    failed = (
+        f"{name}: {reports[name].errors[0].short_message}" for name in names if name in reports and reports[name].errors
+    )
     newest = gateway.metadata.generation
-    behind = [name for name in names if not _has(said.get(name), newest)]
+    behind = [name for name in names if not _has(reports.get(name), newest)]
     if not names:
         return [
             Finding("Programmed", "False", reasons.NO_GATEWAY, "No node may carry the address."),
@@ -33,8 +35,8 @@ def gateway_findings(gateway: Gateway) -> list[Finding]:
     return list(_findings(next(failed, ""), ", ".join(behind)))
 
 
-def _has(said: GatewayNodeStatus | None, newest: int) -> bool:
-    return said is not None and said.applied_generation == newest
+def _has(report: GatewayNodeStatus | None, newest: int) -> bool:
+    return report is not None and report.applied_generation == newest
 
 
 def _findings(error: str, behind: str) -> Iterator[Finding]:

@@ -45,8 +45,8 @@ def owner_of(gateway: Gateway | None) -> GatewayNodeStatus | None:
     if gateway is None or gateway.status is None:
         return None
     able = {each.name for each in (*gateway.spec.candidates, *gateway.spec.leaving)}
-    said = (each for each in gateway.status.nodes if each.owner and each.name in able)
-    return max(said, key=lambda each: each.epoch, default=None)
+    owners = (each for each in gateway.status.nodes if each.owner and each.name in able)
+    return max(owners, key=lambda each: each.epoch, default=None)
 
 
 def is_applied(forwarder: Forwarder | None) -> bool:
@@ -116,7 +116,7 @@ def _source(found: Resolution, source: ResolvedSource, seen: Observed) -> Source
 
 
 def _findings(found: Resolution, made: Compiled, seen: Observed) -> Iterator[Finding]:
-    said = [
+    findings = [
         _no("Accepted", [found.refusal] if found.refusal is not None else [])
         or Finding("Accepted", "True", reasons.RULES_IN_FORCE, "The target is outside the platform."),
         _no("SourcesResolved", _about_sources(found, bound=False))
@@ -128,8 +128,8 @@ def _findings(found: Resolution, made: Compiled, seen: Observed) -> Iterator[Fin
         _no("Programmed", _unprogrammed(found, made, seen))
         or Finding("Programmed", "True", reasons.RULES_IN_FORCE, "Every node concerned has the newest rules."),
     ]
-    yield from said
-    yield _ready(found, said)
+    yield from findings
+    yield _ready(found, findings)
     # Never false: in its own namespace the short name leads here, and a conflict elsewhere would tell of objects there.
     yield Finding("ShortName", "True", reasons.RULES_IN_FORCE, "The short name leads here.")
 
@@ -145,8 +145,8 @@ def _message(refusal: Refusal) -> str:
     return f"{refusal.message} {refusal.change}".rstrip() if is_limit else refusal.message
 
 
-def _ready(found: Resolution, said: Iterable[Finding]) -> Finding:
-    missing = [Refusal(each.reason, each.message) for each in said if not each.holds]
+def _ready(found: Resolution, findings: Iterable[Finding]) -> Finding:
+    missing = [Refusal(each.reason, each.message) for each in findings if not each.holds]
     if not missing and not any(source.pods for source in found.sources):
         missing = [Refusal(reasons.NO_PODS, "None of its sources has a pod.")]
     return _no("Ready", missing) or Finding("Ready", "True", reasons.RULES_IN_FORCE, "Packets pass.")
@@ -172,7 +172,9 @@ def conflicts(name: str, gateway: Gateway | None) -> Iterator[Refusal]:
         for error in node.errors:
             if error.rule == reasons.ADDRESS_CONFLICT:
                 change = f"Take {name} from the host that has it, or keep it out of the class's ranges."
-                yield Refusal(reasons.ADDRESS_CONFLICT, f"{node.name} says: {error.told}.", name, change=change)
+                yield Refusal(
+                    reasons.ADDRESS_CONFLICT, f"{node.name} says: {error.short_message}.", name, change=change
+                )
 
 
 def _unprogrammed(found: Resolution, made: Compiled, seen: Observed) -> Iterator[Refusal]:
@@ -181,13 +183,13 @@ def _unprogrammed(found: Resolution, made: Compiled, seen: Observed) -> Iterator
         known = seen.forwarders.get(node)
         if node in ready and not (known is not None and known.spec == spec and is_applied(known)):
             errors = known.status.errors if known is not None and known.status is not None else []
-            yield _unacknowledged(node, errors[0].told if errors else "")
+            yield _unacknowledged(node, errors[0].short_message if errors else "")
     for name in sorted(_addresses(found)):
         gateway = seen.gateways.get(name)
         owner = owner_of(gateway)
         newest = gateway.metadata.generation if gateway is not None else 0
         if owner is not None and (owner.errors or owner.applied_generation != newest):
-            yield _unacknowledged(owner.name, owner.errors[0].told if owner.errors else "")
+            yield _unacknowledged(owner.name, owner.errors[0].short_message if owner.errors else "")
 
 
 def _unacknowledged(node: str, error: str) -> Refusal:

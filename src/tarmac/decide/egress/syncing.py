@@ -17,8 +17,8 @@ def sync_pairs(gateways: Iterable[Gateway]) -> dict[str, str]:
     """Return each node's peer by name, in both directions."""
     wanted: Counter[tuple[str, str]] = Counter()
     for gateway in gateways:
-        said = {each.name: each.partner for each in gateway.spec.candidates if each.partner}
-        wanted.update((one, other) for one, other in said.items() if one < other and said.get(other) == one)
+        partners = {each.name: each.partner for each in gateway.spec.candidates if each.partner}
+        wanted.update((one, other) for one, other in partners.items() if one < other and partners.get(other) == one)
     pairs: dict[str, str] = {}
     for (one, other), _ in sorted(wanted.items(), key=lambda each: (-each[1], each[0])):
         if one not in pairs and other not in pairs:

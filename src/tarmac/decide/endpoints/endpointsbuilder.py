@@ -81,10 +81,10 @@ class EndpointsBuilder:
             "kind": "Endpoints",
             "metadata": {"name": own.name, "namespace": own.namespace},
         }
-        said: dict[str, str | None] = dict(before["metadata"].get("annotations") or {})
-        said[TRIGGER_TIME] = (own.creation_timestamp or "") if known is None else self._trigger(known, subsets)
-        said[OVER_CAPACITY] = "truncated" if over_capacity else ""
-        annotations = {name: text for name, text in said.items() if text}
+        written: dict[str, str | None] = dict(before["metadata"].get("annotations") or {})
+        written[TRIGGER_TIME] = (own.creation_timestamp or "") if known is None else self._trigger(known, subsets)
+        written[OVER_CAPACITY] = "truncated" if over_capacity else ""
+        annotations = {name: text for name, text in written.items() if text}
         made = {**before, "metadata": {**before["metadata"], "labels": labels, "annotations": annotations}}
         made.pop("subsets", None)
         return {**made, "subsets": subsets} if subsets else made
@@ -96,12 +96,12 @@ class EndpointsBuilder:
         return min((time for time in times if time), default="")
 
     def _subset_document(self, subset: Subset) -> JsonObject:
-        said = {
+        lists = {
             "addresses": [self._documents[each] for each in subset.ready],
             "notReadyAddresses": [self._documents[each] for each in subset.not_ready],
             "ports": [_port_document(each) for each in subset.ports],
         }
-        return {name: listed for name, listed in said.items() if listed}
+        return {name: listed for name, listed in lists.items() if listed}
 
 
 def _says(known: JsonObject, subsets: list[JsonObject], labels: Mapping[str, str], over_capacity: bool) -> bool:
@@ -128,10 +128,10 @@ def _labels(service: ServiceFacts) -> dict[str, str]:
 
 
 def _address_document(service: ServiceFacts, pod: EndpointPod, ip: str) -> JsonObject:
-    said = {"ip": ip, "hostname": hostname_in(service, pod), "nodeName": pod.spec.node_name}
-    return {**{name: text for name, text in said.items() if text}, "targetRef": target_of(pod)}
+    fields = {"ip": ip, "hostname": hostname_in(service, pod), "nodeName": pod.spec.node_name}
+    return {**{name: text for name, text in fields.items() if text}, "targetRef": target_of(pod)}
 
 
 def _port_document(port: ResolvedPort) -> JsonObject:
-    said = port.document()
-    return said if port.name else {name: value for name, value in said.items() if name != "name"}
+    document = port.document()
+    return document if port.name else {name: value for name, value in document.items() if name != "name"}

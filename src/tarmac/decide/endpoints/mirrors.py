@@ -108,12 +108,12 @@ def _document(address: _Address) -> JsonObject | None:
         plain = address.ip if address_family(address.ip) == 4 else str(plain_address(address.ip))
     except ValueError:
         return None
-    said: Mapping[str, object] = {
+    fields: Mapping[str, object] = {
         "hostname": address.hostname,
         "nodeName": address.node_name,
         "targetRef": address.target_ref,
     }
-    return {"addresses": [plain], **{name: value for name, value in said.items() if value}}
+    return {"addresses": [plain], **{name: value for name, value in fields.items() if value}}
 
 
 def _in_order(subset: Subset) -> Iterator[tuple[Address, bool]]:

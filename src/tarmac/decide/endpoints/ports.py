@@ -22,8 +22,8 @@ class ResolvedPort(NamedTuple):
 
     def document(self) -> JsonObject:
         """Return the port in the form of an EndpointSlice."""
-        said: JsonObject = {"name": self.name, "port": self.number, "protocol": self.protocol}
-        return said if self.app_protocol is None else {**said, "appProtocol": self.app_protocol}
+        fields: JsonObject = {"name": self.name, "port": self.number, "protocol": self.protocol}
+        return fields if self.app_protocol is None else {**fields, "appProtocol": self.app_protocol}
 
 
 class ResolvedPorts:

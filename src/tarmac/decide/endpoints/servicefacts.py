@@ -87,8 +87,8 @@ class EndpointPod(Partial):
     @property
     def ready_since(self) -> str:
         """Time of the last change of the Ready condition; empty if there is none."""
-        said = find(self.status.conditions, "Ready")
-        return (said and said.last_transition_time) or ""
+        ready = find(self.status.conditions, "Ready")
+        return (ready and ready.last_transition_time) or ""
 
     @property
     def going(self) -> bool:

@@ -15,7 +15,7 @@ from tarmac.decide.allocatable.podentries import pod_entries
 from tarmac.decide.allocatable.weights import shares
 from tarmac.decide.amounts import CPU, amounts_of
 from tarmac.decide.exclusivecpus import CPU_EXCLUSIVE
-from tarmac.decide.explain.answer import told, yes
+from tarmac.decide.explain.answer import refusal_line, yes
 from tarmac.decide.snapshot.snapshot import NODES, Snapshot
 from tarmac.decide.verdict import Refusal
 
@@ -51,7 +51,7 @@ def _class_lines(
             else:
                 now = f"class {kind}/{has}" if has else f"no class of {kind}"
                 message = f"{who} asked for class {kind}/{asked} and is in {now}"
-                yield told(Refusal(reasons.CLASS_UNAVAILABLE, message, rule="classes"), city, node)
+                yield refusal_line(Refusal(reasons.CLASS_UNAVAILABLE, message, rule="classes"), city, node)
 
 
 def _processors(pod: JsonObject, entry: PodEntry) -> Iterator[str]:

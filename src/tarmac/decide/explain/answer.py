@@ -17,19 +17,19 @@ _WEIGHT: Final = {"Yes": 0, "Wait": 1, "No": 2}
 _FEW: Final = 5
 
 
-def told(refusal: Refusal, city: str = "", node: str = "") -> ExplanationLine:
+def refusal_line(refusal: Refusal, city: str = "", node: str = "") -> ExplanationLine:
     """Convert a refusal to a line."""
     reason = refusal.reason
     change = refusal.change or usual_change(reason, refusal.message)
     return ExplanationLine(answer_of(reason), reason, sentence(refusal.message), refusal.rule, city, node, change)
 
 
-def found(finding: Finding, city: str = "", node: str = "") -> ExplanationLine:
+def finding_line(finding: Finding, city: str = "", node: str = "") -> ExplanationLine:
     """Convert a condition to a line."""
     rule = finding.type.lower()
     if finding.holds:
         return yes(finding.reason, finding.message, rule, city, node)
-    return told(Refusal(finding.reason, finding.message, rule=rule), city, node)
+    return refusal_line(Refusal(finding.reason, finding.message, rule=rule), city, node)
 
 
 def yes(reason: str, message: str, rule: str, city: str = "", node: str = "") -> ExplanationLine:
@@ -39,7 +39,7 @@ def yes(reason: str, message: str, rule: str, city: str = "", node: str = "") ->
 
 def explanation(subject: Subject, state: str, lines: Sequence[ExplanationLine]) -> Explanation:
     """Build an explanation. Its sentence is the state and, after a colon, the message of the most telling line."""
-    top = most_telling(lines)
+    top = most_actionable_line(lines)
     if top is None or top.answer == "Yes":
         return Explanation(subject, f"{subject} {state}.", list(lines))
     where = f"; in {top.city}" if top.city and subject.kind == "Workload" else ""
@@ -54,7 +54,7 @@ def _changes(lines: Iterable[ExplanationLine], top: ExplanationLine) -> str:
     return " ".join(changes[:_FEW]) + (f" And so on, {more} more." if more > 0 else "")
 
 
-def most_telling(lines: Iterable[ExplanationLine]) -> ExplanationLine | None:
+def most_actionable_line(lines: Iterable[ExplanationLine]) -> ExplanationLine | None:
     """Return the line that a person can do most about; the first one of equals."""
     return max(lines, key=lambda line: (_WEIGHT[line.answer], reasons.priority(line.reason)), default=None)
 
@@ -76,7 +76,7 @@ def sentence(text: str) -> str:
 
 def with_conflict(found: Explanation | None, subject: Subject, message: str, node: str) -> Explanation:
     """Return the explanation with the conflict placed first. The object itself may be missing from the store."""
-    line = told(Refusal(reasons.RESTORED_CONFLICT, message, rule="restored"), "", node)
+    line = refusal_line(Refusal(reasons.RESTORED_CONFLICT, message, rule="restored"), "", node)
     if found is None:
         return explanation(subject, "is not in the store", [line])
     return explanation(found.object, "is not what runs", [line, *found.verdicts])

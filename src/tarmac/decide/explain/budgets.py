@@ -6,7 +6,7 @@ from tarmac.api.compute.explanations import ExplanationLine
 from tarmac.api.schema import JsonObject
 from tarmac.decide import reasons
 from tarmac.decide.eviction import budgets_of, ignores, is_counted, needs_no_budget
-from tarmac.decide.explain.answer import told
+from tarmac.decide.explain.answer import refusal_line
 from tarmac.decide.snapshot.snapshot import BUDGETS, NODES, Snapshot
 from tarmac.decide.verdict import Refusal
 
@@ -18,7 +18,7 @@ def drain_lines(snapshot: Snapshot, pod: JsonObject, city: str) -> list[Explanat
     node = pod["spec"].get("nodeName", "")
     known = NODES.get(snapshot, node) if node else None
     refusal = held_by(snapshot, pod) if known is not None and known["spec"].get("unschedulable") else None
-    return [told(refusal, city, node)] if refusal is not None else []
+    return [refusal_line(refusal, city, node)] if refusal is not None else []
 
 
 def held_by(snapshot: Snapshot, pod: JsonObject) -> Refusal | None:

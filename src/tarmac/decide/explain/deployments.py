@@ -11,7 +11,7 @@ from tarmac.api.compute.explanations import Explanation, ExplanationLine, Subjec
 from tarmac.api.compute.names import API_VERSION
 from tarmac.api.compute.workload import Placement, WorkloadDeployment, WorkloadDeploymentSpec
 from tarmac.decide import reasons, rollout
-from tarmac.decide.explain.answer import explanation, told, yes
+from tarmac.decide.explain.answer import explanation, refusal_line, yes
 from tarmac.decide.explain.instances import instance_lines
 from tarmac.decide.explain.quotademand import limits_to_raise
 from tarmac.decide.instances import InstanceView
@@ -25,7 +25,7 @@ from tarmac.decide.snapshot.snapshot import DEPLOYMENTS, INSTANCES, PODS, WORKLO
 from tarmac.decide.verdict import Refusal
 
 # Left out: minReplicas, which holds the number up on purpose, and stabilization windows, which pass by themselves.
-_TOLD = (
+_AUTOSCALING_REASONS = (
     reasons.METRICS_UNAVAILABLE,
     reasons.TOO_FEW_METRICS,
     reasons.TOO_MANY_REPLICAS,
@@ -46,7 +46,7 @@ def explain_deployment(snapshot: Snapshot, key: str) -> Explanation | None:
     ready = sum(view.ready and not view.deleting for view in reads.fleet(own.namespace, own.uid))
     state = f"has {ready} of {rollout.CityGoal.of(deployment.spec).desired} instances ready in {spec.city_code}"
     unusable = unusable_networks(snapshot, own.namespace, spec.template)
-    lines = [told(unusable, spec.city_code)] if unusable is not None else []
+    lines = [refusal_line(unusable, spec.city_code)] if unusable is not None else []
     lines += deployment_lines(reads, deployment, placement, limits_to_raise(reads, [deployment]))
     return explanation(Subject(API_VERSION, "WorkloadDeployment", own.namespace, own.name), state, lines)
 
@@ -60,7 +60,7 @@ def deployment_lines(
     """
     city, goal = deployment.spec.city_code, rollout.CityGoal.of(deployment.spec)
     if deployment.metadata.deletion_timestamp is not None:
-        return [told(Refusal(reasons.TERMINATING, "It is being deleted.", rule="deletion"), city)]
+        return [refusal_line(Refusal(reasons.TERMINATING, "It is being deleted.", rule="deletion"), city)]
     if deployment.status is None or deployment.status.location is None:
         return _without_location(city, placement, reads.places)
     return [*_instance_lines(reads, deployment, goal, quota_change), *autoscaling_lines(deployment)]
@@ -80,21 +80,21 @@ def _instance_lines(
     lines = list(_unready(reads, deployment, goal.desired, views, quota_change))
     missing = goal.desired - sum(not view.deleting for view in views)
     if steps.waiting is not None and (not lines or missing > 0 or steps.waiting.reason == reasons.PAUSED):
-        lines.append(told(_with_those_behind(steps.waiting, missing), city))
+        lines.append(refusal_line(_with_those_behind(steps.waiting, missing), city))
     if not lines:
         message = f"{ready} of {goal.desired} instances are ready; {_next(steps)}"
-        lines.append(told(Refusal(reasons.SCALING, message, rule="rollout"), city))
+        lines.append(refusal_line(Refusal(reasons.SCALING, message, rule="rollout"), city))
     return lines
 
 
 def _without_location(city: str, placement: Placement | None, places: Sequence[LocationView]) -> list[ExplanationLine]:
     if placement is None:
-        return [told(Refusal(reasons.TERMINATING, "Its placement is gone.", rule="placement"), city)]
+        return [refusal_line(Refusal(reasons.TERMINATING, "Its placement is gone.", rule="placement"), city)]
     verdict = location_for(placement, city, by_city(places))
     if verdict.value is None:
-        return [told(refusal, city) for refusal in verdict.refusals]
+        return [refusal_line(refusal, city) for refusal in verdict.refusals]
     message = f"Location {verdict.value} takes it; the scheduler is about to say so."
-    return [told(Refusal(reasons.PENDING, message, rule="places"), city)]
+    return [refusal_line(Refusal(reasons.PENDING, message, rule="places"), city)]
 
 
 def _unready(
@@ -175,12 +175,12 @@ def _next(steps: rollout.RolloutSteps) -> str:
 def autoscaling_lines(deployment: WorkloadDeployment) -> Iterator[ExplanationLine]:
     """Yield lines from the deployment's conditions, the only place where the state of its metrics is recorded."""
     for condition in deployment.status.conditions if deployment.status else ():
-        if condition.reason in _TOLD:
+        if condition.reason in _AUTOSCALING_REASONS:
             refusal = Refusal(condition.reason, condition.message, rule="autoscaling")
-            yield told(refusal, deployment.spec.city_code)
+            yield refusal_line(refusal, deployment.spec.city_code)
     refusal = _out_of_bounds(deployment.spec)
     if refusal is not None:
-        yield told(refusal, deployment.spec.city_code)
+        yield refusal_line(refusal, deployment.spec.city_code)
 
 
 def _out_of_bounds(spec: WorkloadDeploymentSpec) -> Refusal | None:

@@ -16,7 +16,7 @@ from tarmac.decide.egress.snapshotworld import SnapshotWorld
 from tarmac.decide.egress.sourceresolution import ResolvedSource
 from tarmac.decide.egress.sources import Resolution, resolve
 from tarmac.decide.egress.status import Observed, is_applied, owner_of, roll_up
-from tarmac.decide.explain.answer import explanation, told, yes
+from tarmac.decide.explain.answer import explanation, refusal_line, yes
 from tarmac.decide.snapshot.egressobjects import EXTERNAL_SERVICES
 from tarmac.decide.snapshot.snapshot import Snapshot
 from tarmac.decide.verdict import Refusal
@@ -41,12 +41,12 @@ def explain_service(found: Resolution, made: Compiled, dialled: str, seen: Obser
     """Return a line for each rule and source: target, service and grant, claim, pods, gateway, rules, inbound, name."""
     own = found.service.metadata
     _, findings = roll_up(found, made, dialled, seen)
-    said = {each.type: each for each in findings}
+    by_type = {each.type: each for each in findings}
     lines = [*_about_target(found), *(line for source in found.sources for line in _about(found, source, seen))]
-    missing = said["Ready"]
+    missing = by_type["Ready"]
     if not missing.holds and all(line.answer == "Yes" for line in lines):
-        lines.append(told(Refusal(missing.reason, missing.message, rule="rules")))
-    name = said["ShortName"]
+        lines.append(refusal_line(Refusal(missing.reason, missing.message, rule="rules")))
+    name = by_type["ShortName"]
     lines.append(yes(name.reason, name.message, "name"))
     subject = Subject(API_VERSION, "ExternalService", own.namespace, own.name)
     return explanation(subject, "works" if missing.holds else "does not work", lines)
@@ -54,14 +54,14 @@ def explain_service(found: Resolution, made: Compiled, dialled: str, seen: Obser
 
 def _about_target(found: Resolution) -> Iterator[ExplanationLine]:
     if found.refusal is not None:
-        yield told(found.refusal)
+        yield refusal_line(found.refusal)
     else:
         yield yes(reasons.RULES_IN_FORCE, f"{found.target} is outside the platform.", "target")
 
 
 def _about(found: Resolution, source: ResolvedSource, seen: Observed) -> Iterator[ExplanationLine]:
     for refusal in (*source.refusals, *source.remarks):
-        yield told(refusal)
+        yield refusal_line(refusal)
     if source not in found.working or source.source_ip is None:
         return
     yield yes(reasons.ADDRESS_BOUND, f"Pods of {source.key} are seen as {source.address}", "claim")
@@ -73,7 +73,7 @@ def _about(found: Resolution, source: ResolvedSource, seen: Observed) -> Iterato
         yield yes(reasons.GATEWAY_OWNS, f"{source.address} is carried by {owner.name}", "gateway", city, owner.name)
     else:
         waiting = Refusal(reasons.OWNER_CHANGING, f"No gateway carries {source.address} yet.")
-        yield told(replace(seen.unassigned.get(name) or waiting, rule="gateway"))
+        yield refusal_line(replace(seen.unassigned.get(name) or waiting, rule="gateway"))
     yield from _about_nodes(source, seen)
     if source.open_ports:
         ports = ", ".join(f"{port.number}/{port.protocol}" for port in source.open_ports)
@@ -84,11 +84,11 @@ def _about(found: Resolution, source: ResolvedSource, seen: Observed) -> Iterato
 
 def _about_nodes(source: ResolvedSource, seen: Observed) -> Iterator[ExplanationLine]:
     if not source.pods:
-        yield told(Refusal(reasons.NO_PODS, f"No pod of {source.key} is there.", rule="pods"))
+        yield refusal_line(Refusal(reasons.NO_PODS, f"No pod of {source.key} is there.", rule="pods"))
     for (city, node), pods in sorted(Counter((pod.node.city, pod.node.name) for pod in source.pods).items()):
         some = f"{pods} {'pod' if pods == 1 else 'pods'} of {source.key}"
         if is_applied(seen.forwarders.get(node)):
             yield yes(reasons.RULES_IN_FORCE, f"{some} may use it", "rules", city, node)
         else:
             message = f"The rules for {some} are on their way"
-            yield told(Refusal(reasons.PROGRAMMING, message, rule="rules"), city, node)
+            yield refusal_line(Refusal(reasons.PROGRAMMING, message, rule="rules"), city, node)

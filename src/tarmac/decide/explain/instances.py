@@ -13,7 +13,7 @@ from tarmac.api.networking.location import is_simulated
 from tarmac.api.shared import Condition
 from tarmac.decide import reasons
 from tarmac.decide.explain.allotments import given_lines
-from tarmac.decide.explain.answer import explanation, told, yes
+from tarmac.decide.explain.answer import explanation, refusal_line, yes
 from tarmac.decide.explain.budgets import drain_lines
 from tarmac.decide.explain.machineobstacles import RULE as MACHINE_RULE
 from tarmac.decide.explain.pods import pod_lines
@@ -48,7 +48,7 @@ def instance_lines(reads: CachedReads, instance: Instance) -> list[ExplanationLi
     own, city = instance.metadata, instance.metadata.labels.get(LABEL_CITY_CODE, "")
     ready = find(instance.status and instance.status.conditions, "Ready")
     if own.deletion_timestamp is not None:
-        return [told(Refusal(reasons.TERMINATING, "It is being deleted.", rule="deletion"), city)]
+        return [refusal_line(Refusal(reasons.TERMINATING, "It is being deleted.", rule="deletion"), city)]
     pod = PODS.get(reads.snapshot, f"{own.namespace}/{own.name}")
     if ready is not None and ready.status == "True":
         node = instance.status.node_name if instance.status else ""
@@ -67,18 +67,18 @@ def instance_lines(reads: CachedReads, instance: Instance) -> list[ExplanationLi
             lambda name: LOCAL_MACHINE_IMAGES.get(reads.snapshot, f"{own.namespace}/{name}"),
             simulated=is_simulated(place),
         )
-        return [told(images.refusals[0], city) if images.value is None else _said(ready, city)]
+        return [refusal_line(images.refusals[0], city) if images.value is None else _condition_line(ready, city)]
     lines = pod_lines(reads, pod)
     if ready is not None and ready.reason == reasons.SOURCE_NOT_FOUND and all(line.answer != "No" for line in lines):
         return _without_source(lines, ready, city)
-    return lines if any(line.answer != "Yes" for line in lines) else [*lines, _said(ready, city)]
+    return lines if any(line.answer != "Yes" for line in lines) else [*lines, _condition_line(ready, city)]
 
 
 def _stopped(instance: Instance, city: str, *, going: bool) -> ExplanationLine:
     own, reason = instance.metadata, reasons.STOPPING if going else reasons.STOPPED
     message = "The machine is shutting down." if going else STOPPED_TEXT
     start = "" if going else f"Run `tarmac machine start -n {own.namespace} {own.name}`."
-    return told(Refusal(reason, message, rule=MACHINE_RULE, change=start), city)
+    return refusal_line(Refusal(reason, message, rule=MACHINE_RULE, change=start), city)
 
 
 def _without_source(lines: Iterable[ExplanationLine], ready: Condition, city: str) -> list[ExplanationLine]:
@@ -87,7 +87,7 @@ def _without_source(lines: Iterable[ExplanationLine], ready: Condition, city: st
     A pod with a missing volume source only reports that it is being created; the Instance's controller knows the cause.
     """
     well = [line for line in lines if line.answer == "Yes"]
-    return [*well, told(Refusal(ready.reason, ready.message, rule="sources"), city)]
+    return [*well, refusal_line(Refusal(ready.reason, ready.message, rule="sources"), city)]
 
 
 def _gated(reads: CachedReads, instance: Instance, gates: Iterable[str], city: str) -> Iterator[ExplanationLine]:
@@ -96,7 +96,7 @@ def _gated(reads: CachedReads, instance: Instance, gates: Iterable[str], city: s
     for gate in gates:
         refusal = _over_quota(reads, instance) if gate == GATE_QUOTA else _refused(ready)
         waits = Refusal(reasons.SCHEDULING_GATES_PRESENT, f"The gate {gate} is about to be lifted.")
-        yield told(replace(refusal or waits, rule=gate.lower()), city)
+        yield refusal_line(replace(refusal or waits, rule=gate.lower()), city)
 
 
 def _over_quota(reads: CachedReads, instance: Instance) -> Refusal | None:
@@ -111,7 +111,7 @@ def _refused(ready: Condition | None) -> Refusal | None:
     return Refusal(ready.reason, ready.message)
 
 
-def _said(ready: Condition | None, city: str) -> ExplanationLine:
+def _condition_line(ready: Condition | None, city: str) -> ExplanationLine:
     """Return a line with the last reason of the Instance's controller."""
-    said = _refused(ready) or Refusal(reasons.PENDING, "No controller has processed it yet.")
-    return told(replace(said, rule="ready"), city)
+    refusal = _refused(ready) or Refusal(reasons.PENDING, "No controller has processed it yet.")
+    return refusal_line(replace(refusal, rule="ready"), city)

@@ -16,7 +16,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.clock import parse_rfc3339
 from tarmac.base.duration import human_duration
 from tarmac.decide import reasons
-from tarmac.decide.explain.answer import explanation, told
+from tarmac.decide.explain.answer import explanation, refusal_line
 from tarmac.decide.explain.budgets import held_by
 from tarmac.decide.snapshot.places import city_of
 from tarmac.decide.snapshot.snapshot import NODES, PODS, Snapshot
@@ -61,12 +61,12 @@ def _wrong_conditions(node: JsonObject, city: str, now: float) -> Iterator[Expla
         own = ": ".join(filter(None, (each.get("reason", ""), each.get("message", ""))))[:_MAX_LENGTH]
         message = f"{kind} is {status}{_since(each, now)}{f': {own}' if own else ''}"
         if kind != "Ready":
-            yield told(Refusal(reasons.NODE_CONDITION, message, rule=kind.lower()), city, name)
+            yield refusal_line(Refusal(reasons.NODE_CONDITION, message, rule=kind.lower()), city, name)
         elif status == "Unknown":  # set by the node controller: the agent reports no longer
             change = f"Start {name} or its agent; if the host is lost: tarmac node remove {name}."
-            yield told(Refusal(reasons.NODE_NOT_READY, message, rule="ready", change=change), city, name)
+            yield refusal_line(Refusal(reasons.NODE_NOT_READY, message, rule="ready", change=change), city, name)
         else:
-            yield told(Refusal(reasons.NODE_NOT_READY, message, rule="ready"), city, name)
+            yield refusal_line(Refusal(reasons.NODE_NOT_READY, message, rule="ready"), city, name)
 
 
 def _since(condition: JsonObject, now: float) -> str:
@@ -81,7 +81,7 @@ def _lines(snapshot: Snapshot, pods: list[JsonObject], city: str, node: str) -> 
     for pod in pods:
         key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         if "deletionTimestamp" in pod["metadata"]:
-            yield told(Refusal(reasons.TERMINATING, f"{key} is being deleted.", rule="deletion"), city, node)
+            yield refusal_line(Refusal(reasons.TERMINATING, f"{key} is being deleted.", rule="deletion"), city, node)
         refusal = held_by(snapshot, pod)
         if refusal is not None:
-            yield told(replace(refusal, message=f"{key}: {refusal.message}"), city, node)
+            yield refusal_line(replace(refusal, message=f"{key}: {refusal.message}"), city, node)

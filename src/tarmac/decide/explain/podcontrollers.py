@@ -13,7 +13,7 @@ from tarmac.api.compute.explanations import Explanation, ExplanationLine, Subjec
 from tarmac.api.conditions import is_true
 from tarmac.api.schema import JsonObject
 from tarmac.decide import reasons
-from tarmac.decide.explain.answer import explanation, told, yes
+from tarmac.decide.explain.answer import explanation, refusal_line, yes
 from tarmac.decide.explain.podowners import condition_lines
 from tarmac.decide.explain.pods import pod_lines
 from tarmac.decide.snapshot.cachedreads import CachedReads
@@ -47,7 +47,7 @@ def controller_lines(snapshot: Snapshot, kind: str) -> list[ExplanationLine]:
     if not snapshot.holds(LEASES.resource) or leads(LEASES.get(snapshot, LEASE), snapshot.now):
         return []
     message, change = f"No controller runs {kind}s here.", f"{START[0].upper()}{START[1:]}."
-    return [told(Refusal(reasons.NO_CONTROLLER_RUNS, message, rule="controller", change=change))]
+    return [refusal_line(Refusal(reasons.NO_CONTROLLER_RUNS, message, rule="controller", change=change))]
 
 
 def _pod_lines(snapshot: Snapshot, kind: str, obj: JsonObject) -> Iterator[ExplanationLine]:
@@ -64,7 +64,7 @@ def _pod_lines(snapshot: Snapshot, kind: str, obj: JsonObject) -> Iterator[Expla
                 yield _named(line, pod)
     if len(waiting) > _MAX_PODS:
         message = f"{len(waiting) - _MAX_PODS} more pods are not ready."
-        yield told(Refusal(reasons.PODS_MISSING, message, rule="pods"))
+        yield refusal_line(Refusal(reasons.PODS_MISSING, message, rule="pods"))
 
 
 def _named(line: ExplanationLine, pod: JsonObject) -> ExplanationLine:

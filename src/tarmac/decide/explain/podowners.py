@@ -8,7 +8,7 @@ from typing import Final
 from tarmac.api.compute.explanations import ExplanationLine
 from tarmac.api.schema import JsonObject
 from tarmac.decide import reasons
-from tarmac.decide.explain.answer import told, yes
+from tarmac.decide.explain.answer import refusal_line, yes
 from tarmac.decide.snapshot.snapshot import POD_CONTROLLERS, Snapshot
 from tarmac.decide.verdict import Refusal
 
@@ -23,9 +23,9 @@ def condition_lines(kind: str, obj: JsonObject) -> Iterator[ExplanationLine]:
     for condition in (obj.get("status") or {}).get("conditions") or ():
         of_type, status = condition.get("type", ""), condition.get("status", "")
         if (of_type in _BAD and status == "True") or (of_type in _GOOD and status == "False"):
-            said = condition.get("message") or "no message"
-            message = f"{name} reports {of_type}={status} ({condition.get('reason') or 'no reason'}): {said}"
-            yield told(Refusal(reasons.OWNER_FAILED, message, rule=of_type.lower()))
+            detail = condition.get("message") or "no message"
+            message = f"{name} reports {of_type}={status} ({condition.get('reason') or 'no reason'}): {detail}"
+            yield refusal_line(Refusal(reasons.OWNER_FAILED, message, rule=of_type.lower()))
 
 
 def owner_lines(snapshot: Snapshot, pod: JsonObject) -> Iterator[ExplanationLine]:

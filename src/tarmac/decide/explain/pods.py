@@ -17,7 +17,7 @@ from tarmac.base.duration import format_duration
 from tarmac.decide import reasons
 from tarmac.decide.derived.requiredsources import CONFIG_MAP, SECRET, ObjectSource, sources_missing
 from tarmac.decide.explain.allotments import given_lines
-from tarmac.decide.explain.answer import explanation, found, told, yes
+from tarmac.decide.explain.answer import explanation, finding_line, refusal_line, yes
 from tarmac.decide.explain.budgets import drain_lines
 from tarmac.decide.explain.machineobstacles import of_machine
 from tarmac.decide.explain.podowners import owner_lines
@@ -56,22 +56,22 @@ def pod_lines(reads: CachedReads, pod: JsonObject) -> list[ExplanationLine]:
     gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
     if gates:
         message = f"Scheduling gates present: {', '.join(gates)}"
-        return [told(Refusal(reasons.SCHEDULING_GATES_PRESENT, message, rule="gates"), city)]
+        return [refusal_line(Refusal(reasons.SCHEDULING_GATES_PRESENT, message, rule="gates"), city)]
     return _without_node(pod, city, reads.candidates(location))
 
 
 def _on_node(reads: CachedReads, pod: JsonObject, city: str, node: str) -> list[ExplanationLine]:
     view = PodProgress.of(msgspec.convert(pod, InstancePod))
     if pod["metadata"].get("deletionTimestamp"):
-        return [told(Refusal(reasons.TERMINATING, "It is being deleted.", rule="deletion"), city, node)]
+        return [refusal_line(Refusal(reasons.TERMINATING, "It is being deleted.", rule="deletion"), city, node)]
     steps = (view.programmed, view.running, view.ready)
     reached = next((count for count, step in enumerate(steps, 1) if not step.holds), len(steps))
-    lines = [found(step, city, node) for step in steps[:reached]]
+    lines = [finding_line(step, city, node) for step in steps[:reached]]
     if lines[-1].reason == reasons.NODE_LOST:
         message = outlook(node, NODES.get(reads.snapshot, node), pod, reads.snapshot.now)
         lines[-1] = msgspec.structs.replace(lines[-1], message=message)
     elif lines[-1].reason in _BEING_MADE and (missing := missing_sources(reads.snapshot, pod)) is not None:
-        lines[-1] = told(missing, city, node)
+        lines[-1] = refusal_line(missing, city, node)
     elif lines[-1].reason in (reasons.CLASS_UNAVAILABLE, reasons.CLASS_EXHAUSTED):
         lines[-1] = msgspec.structs.replace(lines[-1], rule="classes")
     lines[-1] = of_machine(pod, lines[-1])
@@ -82,13 +82,13 @@ def _on_node(reads: CachedReads, pod: JsonObject, city: str, node: str) -> list[
 def _without_node(pod: JsonObject, city: str, candidates: CandidateNodes) -> list[ExplanationLine]:
     read = candidates.read(pod)
     if read.value is None:
-        return [told(refusal, city) for refusal in read.refusals]
+        return [refusal_line(refusal, city) for refusal in read.refusals]
     refusals = candidates.refusals(read.value)
     if not refusals:
         choice = candidates.scheduler.choose(read.value)
         return [yes(reasons.SCHEDULED, f"{choice.value} takes it; the scheduler is about to say so", "nodes", city)]
     first, *others = refusals
-    lines = [told(first, city), *(told(other, city, other.where) for other in others)]
+    lines = [refusal_line(first, city), *(refusal_line(other, city, other.where) for other in others)]
     return [*lines, *_preempting(pod, read.value, city, candidates)]
 
 
@@ -99,14 +99,14 @@ def _preempting(obj: JsonObject, pod: Pod, city: str, candidates: CandidateNodes
     nominated = (obj.get("status") or {}).get("nominatedNodeName")
     if nominated:
         message = _waiting(pod, nominated, candidates)
-        return [told(Refusal(reasons.PREEMPTING, message, rule="preemption"), city, nominated)]
+        return [refusal_line(Refusal(reasons.PREEMPTING, message, rule="preemption"), city, nominated)]
     found = candidates.preempted_for(pod)
     if found is None or not found.victims:
         return []
     broken = f", and violate disruption budgets {found.violations} times" if found.violations else ""
     names = named(found.victims, pod.namespace)
     message = f"Less important pods would end on {found.node} to make room: {names}{broken}."
-    return [told(Refusal(reasons.PREEMPTING, message, rule="preemption"), city, found.node)]
+    return [refusal_line(Refusal(reasons.PREEMPTING, message, rule="preemption"), city, found.node)]
 
 
 def _waiting(pod: Pod, node: str, candidates: CandidateNodes) -> str:

@@ -12,7 +12,7 @@ from tarmac.api.ingress.names import API_VERSION
 from tarmac.api.ingress.publicaddress import PublicAddress
 from tarmac.decide import reasons
 from tarmac.decide.egress.reading import node_addresses, node_view
-from tarmac.decide.explain.answer import explanation, found, told, yes
+from tarmac.decide.explain.answer import explanation, finding_line, refusal_line, yes
 from tarmac.decide.explain.services import address_lines, class_owners
 from tarmac.decide.ingress.binding import holders, phase_of, range_owner
 from tarmac.decide.ingress.pools import ESTABLISHED, peer_finding, pool_findings, pool_summary
@@ -46,10 +46,10 @@ def _pool_lines(address: PublicAddress, pool: AddressPool | None) -> Iterator[Ex
     name = address.spec.pool_name
     if pool is None:
         message, change = f"AddressPool {name} does not exist.", "Create it again, or delete the holder."
-        yield told(Refusal(reasons.POOL_NOT_FOUND, message, rule="pool", change=change))
+        yield refusal_line(Refusal(reasons.POOL_NOT_FOUND, message, rule="pool", change=change))
     elif not Ranges(pool.spec).hold(ip_address(address.spec.address)):
         message, change = f"No range of AddressPool {name} holds it.", "Put the range back."
-        yield told(Refusal(reasons.POOL_NOT_FOUND, message, rule="pool", change=change))
+        yield refusal_line(Refusal(reasons.POOL_NOT_FOUND, message, rule="pool", change=change))
 
 
 def _holder_lines(address: PublicAddress) -> Iterator[ExplanationLine]:
@@ -59,7 +59,7 @@ def _holder_lines(address: PublicAddress) -> Iterator[ExplanationLine]:
         whose = f" of {last.kind} {last.namespace}/{last.name}" if last is not None else ""
         until = f" until {status.quarantined_until}" if status is not None and status.quarantined_until else ""
         message = f"It was that{whose} and rests{until}" if whose else f"It rests{until}"
-        yield told(Refusal(reasons.ADDRESS_QUARANTINED, message, rule="holder"))
+        yield refusal_line(Refusal(reasons.ADDRESS_QUARANTINED, message, rule="holder"))
         return
     for each in holders(address):
         named = f"{each.kind} {each.namespace}/{each.name}" if each.name else f"namespace {each.namespace}"
@@ -75,7 +75,7 @@ def explain_address_pool(snapshot: Snapshot, name: str) -> Explanation | None:
     nodes = _nodes(snapshot)
     others = [*(range_owner(each) for each in ADDRESS_POOLS.all(snapshot)), *class_owners(snapshot)]
     findings = pool_findings(pool, overlapped_by_older(range_owner(pool), others), list(BGP_PEERS.all(snapshot)), nodes)
-    lines = [found(each) for each in findings] + [_use_line(snapshot, pool), *_permission_lines(pool)]
+    lines = [finding_line(each) for each in findings] + [_use_line(snapshot, pool), *_permission_lines(pool)]
     state = "can be used" if findings[0].holds else "cannot be used"
     return explanation(Subject(API_VERSION, "AddressPool", "", name), state, lines)
 
@@ -89,14 +89,14 @@ def _use_line(snapshot: Snapshot, pool: AddressPool) -> ExplanationLine:
     if use.available:
         return yes(reasons.ADDRESS_BOUND, counted, "addresses")
     change = f"Add a range to AddressPool {name}."
-    return told(Refusal(reasons.POOL_EXHAUSTED, counted, rule="addresses", change=change))
+    return refusal_line(Refusal(reasons.POOL_EXHAUSTED, counted, rule="addresses", change=change))
 
 
 def _permission_lines(pool: AddressPool) -> Iterator[ExplanationLine]:
     allowed = pool.spec.allowed_namespaces
     if allowed is None or not (allowed.names or allowed.selector):
         message, change = "No namespace may use it", "Set spec.allowedNamespaces."
-        yield told(Refusal(reasons.NOT_AUTHORIZED, message, rule="namespaces", change=change))
+        yield refusal_line(Refusal(reasons.NOT_AUTHORIZED, message, rule="namespaces", change=change))
 
 
 def explain_bgp_peer(snapshot: Snapshot, name: str) -> Explanation | None:
@@ -106,18 +106,18 @@ def explain_bgp_peer(snapshot: Snapshot, name: str) -> Explanation | None:
         return None
     nodes = _nodes(snapshot)
     finding = peer_finding(peer, nodes)
-    lines = [found(finding), *_session_lines(peer, nodes)]
+    lines = [finding_line(finding), *_session_lines(peer, nodes)]
     state = "has all sessions" if finding.holds else "lacks sessions"
     return explanation(Subject(API_VERSION, "BGPPeer", "", name), state, lines)
 
 
 def _session_lines(peer: BGPPeer, nodes: Mapping[str, NodeView]) -> Iterator[ExplanationLine]:
     """Yield a line for each node that should have a session."""
-    told_by = {each.name: each for each in (peer.status.nodes if peer.status is not None else ())}
+    reports = {each.name: each for each in (peer.status.nodes if peer.status is not None else ())}
     for node in sorted(nodes.values(), key=lambda each: each.name):
         if not has_session(peer.spec, node.labels):
             continue
-        entry = told_by.get(node.name)
+        entry = reports.get(node.name)
         if entry is not None and entry.state == ESTABLISHED:
             since = f" since {entry.since}" if entry.since else ""
             message = f"{node.name} has a session{since} and announces {entry.announced} addresses"
@@ -125,4 +125,4 @@ def _session_lines(peer: BGPPeer, nodes: Mapping[str, NodeView]) -> Iterator[Exp
             continue
         error = f": {entry.last_error}" if entry is not None and entry.last_error else ""
         known = entry.state if entry is not None and entry.state in reasons.CATALOGUE else reasons.SESSION_DOWN
-        yield told(Refusal(known, f"{node.name} has no session{error}.", rule="session"), node.city, node.name)
+        yield refusal_line(Refusal(known, f"{node.name} has no session{error}.", rule="session"), node.city, node.name)

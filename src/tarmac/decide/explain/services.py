@@ -13,7 +13,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.decide import reasons
 from tarmac.decide.egress.reading import node_addresses, node_view
 from tarmac.decide.egress.views import NodeView
-from tarmac.decide.explain.answer import explanation, found, told, yes
+from tarmac.decide.explain.answer import explanation, finding_line, refusal_line, yes
 from tarmac.decide.ingress.addressclaims import IngressClaim, service_claim
 from tarmac.decide.ingress.announcing import address_finding, reports
 from tarmac.decide.ingress.binding import PoolBook
@@ -41,7 +41,7 @@ def explain_service(snapshot: Snapshot, key: str) -> Explanation | None:
     takes = verdict.value.takes if verdict.value is not None else ()
     held = [take.known for take in takes if take.held and take.known is not None]
     nodes = {each["metadata"]["name"]: node_view(each) for each in NODES.all(snapshot)}
-    lines = [told(each if each.rule else replace(each, rule="pool")) for each in verdict.refusals]
+    lines = [refusal_line(each if each.rule else replace(each, rule="pool")) for each in verdict.refusals]
     lines += [_unbound(str(take.address)) for take in takes if not take.held]
     for each in held if pool is not None else ():
         lines += address_lines(each, pool, nodes)  # type: ignore[arg-type]
@@ -52,7 +52,9 @@ def explain_service(snapshot: Snapshot, key: str) -> Explanation | None:
 
 
 def _unbound(address: str) -> ExplanationLine:
-    return told(Refusal(reasons.CLAIM_NOT_BOUND, f"{address} is free for it: it is about to be bound.", rule="address"))
+    return refusal_line(
+        Refusal(reasons.CLAIM_NOT_BOUND, f"{address} is free for it: it is about to be bound.", rule="address")
+    )
 
 
 def _book(snapshot: Snapshot) -> PoolBook:
@@ -98,13 +100,13 @@ def address_lines(
     if announcement(pool.spec) != "bgp":
         owner = owner_of(address)
         able = candidates(pool, value, nodes.values(), owner=owner.name if owner is not None else "")
-        yield from (told(replace(each, rule="gateways")) for each in able.refusals)
+        yield from (refusal_line(replace(each, rule="gateways")) for each in able.refusals)
         if able.value:
             listed = ", ".join(sorted(node.name for node in able.value))
             yield yes(reasons.ADDRESS_BOUND, f"{listed} may own {value}", "gateways")
-    said = reports(address, pool, nodes)
-    yield found(address_finding(said))
-    for each in said:
+    found_reports = reports(address, pool, nodes)
+    yield finding_line(address_finding(found_reports))
+    for each in found_reports:
         if each.entry.announcing:
             via = f" by {each.entry.via}" if each.entry.via else ""
             since = f" since {each.entry.since}" if each.entry.since else ""
@@ -126,7 +128,7 @@ def _endpoint_lines(
         yield yes(reasons.ADDRESS_BOUND, f"{_counted(counts[city])} ready", "endpoints", city)
     if not counts:
         change = "Make a pod that its selector matches ready."
-        yield told(Refusal(reasons.NO_ENDPOINTS, "It has no ready endpoint.", rule="endpoints", change=change))
+        yield refusal_line(Refusal(reasons.NO_ENDPOINTS, "It has no ready endpoint.", rule="endpoints", change=change))
 
 
 def _range_lines(service: JsonObject) -> Iterator[ExplanationLine]:

@@ -19,7 +19,7 @@ from tarmac.decide.egress.claims import RESTING, holders, phase_of
 from tarmac.decide.egress.pool import Takes
 from tarmac.decide.egress.snapshotworld import SnapshotWorld
 from tarmac.decide.egress.status import owner_of
-from tarmac.decide.explain.answer import explanation, found, told, yes
+from tarmac.decide.explain.answer import explanation, finding_line, refusal_line, yes
 from tarmac.decide.pooled.ranges import Ranges
 from tarmac.decide.snapshot.egressobjects import SOURCE_IP_CLAIMS, SOURCE_IP_CLASSES, SOURCE_IPS
 from tarmac.decide.snapshot.snapshot import Snapshot
@@ -44,12 +44,12 @@ def explain_claim(
     own, others = claim.metadata, more or []
     subject = Subject(API_VERSION, "SourceIPClaim", own.namespace, own.name)
     if verdict.value is None:
-        said = [each if each.rule else replace(each, rule="claim") for each in verdict.refusals]
-        lines = [told(each) for each in said or [_unseen()]]
+        refusals = [each if each.rule else replace(each, rule="claim") for each in verdict.refusals]
+        lines = [refusal_line(each) for each in refusals or [_unseen()]]
         return explanation(subject, "holds no address", [*lines, *others])
     held = ", ".join(str(take.address) for take in verdict.value)
     if not all(take.held for take in verdict.value):  # decided, and not yet written by the controller
-        return explanation(subject, "holds no address yet", [told(_unseen()), *others])
+        return explanation(subject, "holds no address yet", [refusal_line(_unseen()), *others])
     return explanation(subject, f"holds {held}", [yes(reasons.ADDRESS_BOUND, f"{held} is held", "claim"), *others])
 
 
@@ -66,7 +66,7 @@ def _standing(claim: SourceIPClaim, world: SnapshotWorld) -> Iterator[Explanatio
     bound = claim.status is not None and claim.status.phase == "Bound"
     if bound and offered is not None and not world.allowed(offered, namespace):
         message = f"SourceIPClass {claim.spec.class_name} no longer allows namespace {namespace}: nothing is carried."
-        yield told(Refusal(reasons.NOT_AUTHORIZED, message, rule="class", change="Ask a manager to allow it."))
+        yield refusal_line(Refusal(reasons.NOT_AUTHORIZED, message, rule="class", change="Ask a manager to allow it."))
 
 
 def _in_use(claim: SourceIPClaim, world: SnapshotWorld) -> Iterator[ExplanationLine]:
@@ -89,10 +89,10 @@ def _class_lines(address: SourceIP, world: SnapshotWorld) -> Iterator[Explanatio
     name = address.spec.class_name
     offered = world.address_class(name)
     if offered is None:
-        yield told(Refusal(reasons.CLASS_NOT_FOUND, f"SourceIPClass {name} does not exist.", rule="class"))
+        yield refusal_line(Refusal(reasons.CLASS_NOT_FOUND, f"SourceIPClass {name} does not exist.", rule="class"))
     elif not Ranges(offered.spec).hold(ip_address(address.spec.address)):
         message = f"No range of SourceIPClass {name} holds it."
-        yield told(Refusal(reasons.ADDRESS_NOT_IN_CLASS, message, rule="class", change="Put the range back."))
+        yield refusal_line(Refusal(reasons.ADDRESS_NOT_IN_CLASS, message, rule="class", change="Put the range back."))
 
 
 def _holder_lines(address: SourceIP) -> Iterator[ExplanationLine]:
@@ -104,7 +104,7 @@ def _holder_lines(address: SourceIP) -> Iterator[ExplanationLine]:
         kept = address.spec.reclaim_policy == "Retain" and address.spec.claim_ref is not None
         message = f"It was that{whose} and rests{until}" if whose else f"It rests{until}"
         change = "Take spec.claimRef off to let it rest and become free." if kept else ""
-        yield told(Refusal(reasons.ADDRESS_QUARANTINED, message, rule="claim", change=change))
+        yield refusal_line(Refusal(reasons.ADDRESS_QUARANTINED, message, rule="claim", change=change))
     for each in holders(address) if not resting else ():
         held = "is held by" if each.uid else "is set aside for"
         yield yes(reasons.ADDRESS_BOUND, f"It {held} claim {each.namespace}/{each.name}", "claim")
@@ -126,7 +126,7 @@ def _carrier_lines(address: SourceIP, world: SnapshotWorld) -> Iterator[Explanat
     elif users and phase_of(address) not in RESTING:
         verdict = world.assigned(name)
         waiting = Refusal(reasons.OWNER_CHANGING, "No gateway carries it yet.", rule="gateway")
-        yield told(verdict.refusals[0] if verdict.value is None and verdict.refusals else waiting)
+        yield refusal_line(verdict.refusals[0] if verdict.value is None and verdict.refusals else waiting)
     for each in users:
         yield yes(
             reasons.ADDRESS_BOUND, f"ExternalService {each.metadata.namespace}/{each.metadata.name} uses it", "use"
@@ -141,7 +141,7 @@ def _handover_lines(name: str, world: SnapshotWorld) -> Iterator[ExplanationLine
     left = waits.deadline - world.now() if waits.deadline is not None else HANDOVER_TIMEOUT
     limit = f"in {format_duration(max(0, round(left)))} at the latest"
     message = f"{waits.owner.name} is cordoned and waits until {waits.next} knows its connections; it moves {limit}."
-    yield told(Refusal(reasons.OWNER_CHANGING, message, rule="gateway"), waits.owner.city, waits.owner.name)
+    yield refusal_line(Refusal(reasons.OWNER_CHANGING, message, rule="gateway"), waits.owner.city, waits.owner.name)
 
 
 def explain_source_ip_class(snapshot: Snapshot, name: str) -> Explanation | None:
@@ -154,15 +154,17 @@ def explain_source_ip_class(snapshot: Snapshot, name: str) -> Explanation | None
     mine = [each for each in SOURCE_IPS.all(snapshot) if each.spec.class_name == name]
     families = {bounds_of(each).family for each in offered.spec.ranges}
     use = pools(Ranges(offered.spec, world.addresses_of_nodes), mine, families)
-    lines = [found(each) for each in findings]
+    lines = [finding_line(each) for each in findings]
     for each in use:
         counted = f"{each.available} of {each.total} {each.family} addresses are free, {each.quarantined} rest"
         full = Refusal(reasons.POOL_EXHAUSTED, counted, rule="pool", change=f"Add a range to SourceIPClass {name}.")
-        lines.append(yes(reasons.ADDRESS_BOUND, counted, "pool") if each.available else told(full))
+        lines.append(yes(reasons.ADDRESS_BOUND, counted, "pool") if each.available else refusal_line(full))
     allowed = offered.spec.allowed_namespaces
     if allowed is None or not (allowed.names or allowed.selector):
         message = "No namespace may use it"
-        lines.append(told(Refusal(reasons.NOT_AUTHORIZED, message, rule="class", change="Set spec.allowedNamespaces.")))
+        lines.append(
+            refusal_line(Refusal(reasons.NOT_AUTHORIZED, message, rule="class", change="Set spec.allowedNamespaces."))
+        )
     ready = findings[0].holds
     return explanation(
         Subject(API_VERSION, "SourceIPClass", "", name), "can be used" if ready else "cannot be used", lines

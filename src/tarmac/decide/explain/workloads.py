@@ -12,7 +12,7 @@ from tarmac.api.kubernetes.priorityclasses import SYSTEM
 from tarmac.decide import reasons
 from tarmac.decide.derived.goal import WorkloadGoal, goal_of
 from tarmac.decide.derived.waves import rollout_facts
-from tarmac.decide.explain.answer import explanation, told
+from tarmac.decide.explain.answer import explanation, refusal_line
 from tarmac.decide.explain.deployments import deployment_lines
 from tarmac.decide.explain.quotademand import limits_to_raise
 from tarmac.decide.instancetypes import retirement
@@ -43,16 +43,16 @@ def _retired_type(snapshot: Snapshot, workload: Workload) -> Refusal | None:
 
 def _lines(snapshot: Snapshot, workload: Workload) -> Iterator[ExplanationLine]:
     if workload.metadata.deletion_timestamp is not None:
-        yield told(Refusal(reasons.TERMINATING, "It is being deleted.", rule="deletion"))
+        yield refusal_line(Refusal(reasons.TERMINATING, "It is being deleted.", rule="deletion"))
     unusable = unusable_networks(snapshot, workload.metadata.namespace, workload.spec.template)
     if unusable is not None:
-        yield told(unusable)
+        yield refusal_line(unusable)
     retired = _retired_type(snapshot, workload)
     if retired is not None:
-        yield told(retired)
+        yield refusal_line(retired)
     unranked = missing_class(snapshot, workload.spec.template.spec.priority_class_name)
     if unranked is not None:
-        yield told(unranked)
+        yield refusal_line(unranked)
     reads, deployments = CachedReads(snapshot), deployments_of(snapshot, workload)
     goal, change = goal_of(workload, reads.places, deployments, snapshot.now), limits_to_raise(reads, deployments)
     history = history_now(workload, snapshot.now)
@@ -66,9 +66,9 @@ def _lines(snapshot: Snapshot, workload: Workload) -> Iterator[ExplanationLine]:
 def _rollout_lines(waves: Waves) -> Iterator[ExplanationLine]:
     failed, progress = rollout_failure(waves), wave_progress(waves)
     if failed is not None:
-        yield told(failed, failed.where)
+        yield refusal_line(failed, failed.where)
     if progress is not None:
-        yield told(progress)
+        yield refusal_line(progress)
 
 
 def _placement_lines(
@@ -80,12 +80,12 @@ def _placement_lines(
 ) -> Iterator[ExplanationLine]:
     cities = goal.cities[placement.name]
     for refusal in goal.blocks[placement.name]:
-        yield told(refusal, refusal.where if refusal.where in cities else "")
+        yield refusal_line(refusal, refusal.where if refusal.where in cities else "")
     for deployment in sorted(deployments, key=lambda each: each.spec.city_code):
         yield from deployment_lines(reads, deployment, placement, quota_change)
     for city in cities:
         if all(each.spec.city_code != city for each in deployments):
-            yield told(Refusal(reasons.PENDING, "Its deployment is about to be made.", rule="placement"), city)
+            yield refusal_line(Refusal(reasons.PENDING, "Its deployment is about to be made.", rule="placement"), city)
 
 
 def _state(workload: Workload) -> str:

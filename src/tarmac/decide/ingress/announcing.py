@@ -59,8 +59,8 @@ def address_finding(found: Sequence[Report]) -> Finding:
 
 def has_conflict(found: Sequence[Report]) -> bool:
     """Return True if a gateway found another host with the address, and none announces it."""
-    told = {each.entry.reason for each in found}
-    return reasons.ADDRESS_CONFLICT in told and not any(each.entry.announcing for each in found)
+    observed = {each.entry.reason for each in found}
+    return reasons.ADDRESS_CONFLICT in observed and not any(each.entry.announcing for each in found)
 
 
 def service_finding(
@@ -130,12 +130,12 @@ def anycast_finding(
     if not addresses:
         return _refused("AnycastReady", refusals)
     able = [each for each in cities if each.instances]
-    telling = [each.city for each in able if each.announced]
-    if telling and len(telling) == len(able):
-        return Finding("AnycastReady", "True", reasons.ANNOUNCED, f"{_some(telling)} announces the address.")
-    if telling:
+    announcing = [each.city for each in able if each.announced]
+    if announcing and len(announcing) == len(able):
+        return Finding("AnycastReady", "True", reasons.ANNOUNCED, f"{_some(announcing)} announces the address.")
+    if announcing:
         silent = [each.city for each in able if not each.announced]
-        message = f"{_some(telling)} announces the address; {_some(silent)} does not."
+        message = f"{_some(announcing)} announces the address; {_some(silent)} does not."
         return Finding("AnycastReady", "True", reasons.PARTLY_ANNOUNCED, message)
     if not able:
         return Finding("AnycastReady", "False", reasons.NO_READY_INSTANCE, "No city has a ready instance.")
@@ -154,10 +154,10 @@ def _city_reason(mine: Sequence[Report], count: int) -> str:
 
 def _unannounced(found: Sequence[Report]) -> tuple[str, str]:
     """Return the most telling reason of the nodes, with the nodes that have it. Unknown reasons are the nodes' own."""
-    told = [each.entry.reason for each in found if each.entry.reason in reasons.CATALOGUE]
-    if not told:
+    known = [each.entry.reason for each in found if each.entry.reason in reasons.CATALOGUE]
+    if not known:
         return reasons.NOT_ANNOUNCED, "No gateway announces it yet."
-    worst = max(told, key=_priority)
+    worst = max(known, key=_priority)
     names = sorted(each.node.name for each in found if each.entry.reason == worst)
     return worst, f"{reasons.reason(worst).text} ({_some(names)})"
 

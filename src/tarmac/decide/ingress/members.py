@@ -25,8 +25,8 @@ def owner_of(address: PublicAddress) -> AnnouncingNode | None:
     spec = address.spec
     able = {each.name for each in (*spec.candidates, *spec.leaving)}
     nodes = address.status.nodes if address.status is not None else ()
-    said = (each for each in nodes if each.announcing and each.name in able)
-    return max(said, key=lambda each: each.since or "", default=None)
+    owners = (each for each in nodes if each.announcing and each.name in able)
+    return max(owners, key=lambda each: each.since or "", default=None)
 
 
 def candidates(
@@ -62,12 +62,12 @@ def address_members(
     before = Members(spec.candidates, spec.voters, spec.leaving)
     if not holders(address) or phase_of(address) in RESTING:
         return before
-    told = _acknowledging(address)
+    acknowledging = _acknowledging(address)
     if announcement(pool.spec) == "bgp":
-        return resigned(before, told, nodes)
+        return resigned(before, acknowledging, nodes)
     owner = owner_of(address)
     able = candidates(pool, spec.address, nodes, owner=owner.name if owner else "", load=load).value or ()
-    return next_members(before, told, able, nodes, lambda current: _voters(pool, able, nodes, current))
+    return next_members(before, acknowledging, able, nodes, lambda current: _voters(pool, able, nodes, current))
 
 
 def _voters(
@@ -78,5 +78,5 @@ def _voters(
 
 
 def _acknowledging(address: PublicAddress) -> set[str]:
-    said, newest = address.status.nodes if address.status is not None else (), address.metadata.generation
-    return {each.name for each in said if each.applied_generation == newest}
+    reports, newest = address.status.nodes if address.status is not None else (), address.metadata.generation
+    return {each.name for each in reports if each.applied_generation == newest}

@@ -42,8 +42,8 @@ def pool_summary(pool: AddressPool, ranges: Ranges, addresses: Sequence[PublicAd
 
 def established(peer: BGPPeer, nodes: Mapping[str, NodeView]) -> list[NodeView]:
     """Return the Ready nodes that have an established session with a peer, and should have one."""
-    told = [each.name for each in (peer.status.nodes if peer.status is not None else ()) if each.state == ESTABLISHED]
-    found = (nodes.get(name) for name in told)
+    names = [each.name for each in (peer.status.nodes if peer.status is not None else ()) if each.state == ESTABLISHED]
+    found = (nodes.get(name) for name in names)
     return [node for node in found if node is not None and node.ready and has_session(peer.spec, node.labels)]
 
 
@@ -127,5 +127,5 @@ def peer_finding(peer: BGPPeer, nodes: Mapping[str, NodeView]) -> Finding:
 
 def current_sessions(peer: BGPPeer, nodes: Mapping[str, NodeView]) -> list[PeerNode]:
     """Return the entries of nodes that still exist and should have a session."""
-    told = peer.status.nodes if peer.status is not None else []
-    return [each for each in told if (node := nodes.get(each.name)) and has_session(peer.spec, node.labels)]
+    reports = peer.status.nodes if peer.status is not None else []
+    return [each for each in reports if (node := nodes.get(each.name)) and has_session(peer.spec, node.labels)]

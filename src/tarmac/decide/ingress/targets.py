@@ -47,9 +47,9 @@ def ingress_endpoints(slices: Iterable[JsonObject], city_of: Callable[[str], str
     found: list[IngressEndpoint] = []
     for each in slices:
         for endpoint in each.get("endpoints") or ():
-            node, said = endpoint.get("nodeName") or "", endpoint.get("conditions") or {}
+            node, conditions = endpoint.get("nodeName") or "", endpoint.get("conditions") or {}
             if node:
-                ready, serving = said.get("ready") is not False, said.get("serving")
+                ready, serving = conditions.get("ready") is not False, conditions.get("serving")
                 found.append(IngressEndpoint(node, city_of(node), ready, ready if serving is None else serving))
     return found
 

@@ -55,10 +55,10 @@ class PathWalk:
             yield self._no("", "", address, port, "route", reasons.NO_ROUTE, f"No interface leads to {address}")
             return
         if self._is_always(interface, address):
-            said = (
+            origin = (
                 "its own" if address in own_addresses(interface) else "reachable from every pod, regardless of policies"
             )
-            self._yes("always", f"{address} is {said}")
+            self._yes("always", f"{address} is {origin}")
             yield self._end(interface.network, source, address, port, "Yes")
             return
         if self.protocol == "UDP" and port in NODES_OWN:
@@ -130,9 +130,9 @@ class PathWalk:
         closed = closed_ways(*nodes)
         if closed:
             ways = [f"{way.port}/udp from node {way.sender} to node {way.receiver}" for way in closed]
-            said = f"{' and '.join(ways)} {'is' if len(ways) == 1 else 'are'} closed"
+            closure = f"{' and '.join(ways)} {'is' if len(ways) == 1 else 'are'} closed"
             change = f"Let {' and '.join(ways)} pass in every firewall between them."
-            self._say("No", "tunnel", reasons.TUNNEL_CLOSED, said, change)
+            self._say("No", "tunnel", reasons.TUNNEL_CLOSED, closure, change)
         elif all(map(reports_open, nodes)):
             self._yes("tunnel", f"nodes {here} and {there} find their tunnels open")
         return not closed
@@ -235,10 +235,10 @@ class PathWalk:
         declared = any(
             (each.get("containerPort"), each.get("protocol", "TCP")) == (port, self.protocol) for each in listed
         )
-        said = f"declares port {port}" if declared else f"declares no port {port}"
+        declaration = f"declares port {port}" if declared else f"declares no port {port}"
         conditions = (pod.get("status") or {}).get("conditions") or ()
         ready = any((each["type"], each["status"]) == ("Ready", "True") for each in conditions)
-        self._yes("listener", f"{_key(holder)} {said}, and is {'ready' if ready else 'not ready'}")
+        self._yes("listener", f"{_key(holder)} {declaration}, and is {'ready' if ready else 'not ready'}")
 
     # --- lines and paths
 

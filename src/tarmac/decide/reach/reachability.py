@@ -84,9 +84,9 @@ class _Asking:
         paths = self._paths(port)
         subjects = _subject(self.sender), _subject(self.question.target)
         answer = _together([path.answer for path in paths])
-        said = f"{subjects[0]} {{}} {_named(subjects[1])} at {self.question.protocol} port {port}"
+        template = f"{subjects[0]} {{}} {_named(subjects[1])} at {self.question.protocol} port {port}"
         change = " ".join(dict.fromkeys(line.change for path in paths for line in path.lines if line.change))
-        return Reach(*subjects, port, self.question.protocol, answer, _sentence(said, answer, paths), paths, change)
+        return Reach(*subjects, port, self.question.protocol, answer, _sentence(template, answer, paths), paths, change)
 
     def _port(self) -> int:
         """Return the port number; a name is resolved by the target. Raises BadQuestion, NoSuchTarget."""
@@ -234,17 +234,17 @@ def _together(answers: Sequence[Answer]) -> Literal["Yes", "Wait", "No", "Unknow
     return "No" if "No" in answers else "Unknown"
 
 
-def _sentence(said: str, answer: str, paths: Sequence[ReachPath]) -> str:
-    telling = next((path.lines[-1].message for path in paths if path.answer != "Yes" and path.lines), "")
+def _sentence(template: str, answer: str, paths: Sequence[ReachPath]) -> str:
+    detail = next((path.lines[-1].message for path in paths if path.answer != "Yes" and path.lines), "")
     if answer == "Yes":
         seen = sorted({path.seen_as for path in paths if path.seen_as})
-        return said.format("reaches") + (f", seen as {', '.join(seen)}." if seen else ".")
+        return template.format("reaches") + (f", seen as {', '.join(seen)}." if seen else ".")
     if answer == "Some":
         working = sum(path.answer == "Yes" for path in paths)
-        return f"{said.format('reaches')} by {working} of {len(paths)} paths: {telling}"
+        return f"{template.format('reaches')} by {working} of {len(paths)} paths: {detail}"
     if answer == "Unknown":
-        return f"It is unknown whether {said.format('reaches')}: {telling}"
-    return f"{said.format('does not reach')}{' yet' if answer == 'Wait' else ''}: {telling}"
+        return f"It is unknown whether {template.format('reaches')}: {detail}"
+    return f"{template.format('does not reach')}{' yet' if answer == 'Wait' else ''}: {detail}"
 
 
 def external_path(walk: PathWalk, key: str, port: int) -> ReachPath:
@@ -267,8 +267,10 @@ def external_path(walk: PathWalk, key: str, port: int) -> ReachPath:
         walk.lines.append(_refused(found, walk, key, port, has_port=declared is not None))
         return ReachPath("", "", f"{target}:{port}", "", "No", walk.lines)
     end = f"{target}:{declared.port}"
-    said = f"{walk.sender.namespace}/{walk.sender.name} is a pod of {source.key}, a source of ExternalService {key}."
-    walk.lines.append(ExplanationLine("Yes", reasons.REACHABLE, said, "service"))
+    membership = (
+        f"{walk.sender.namespace}/{walk.sender.name} is a pod of {source.key}, a source of ExternalService {key}."
+    )
+    walk.lines.append(ExplanationLine("Yes", reasons.REACHABLE, membership, "service"))
     interface = next(each for each in walk.sender.interfaces if each.network == pod.network)
     if not walk.permitted_out(interface, str(found.target), declared.port):
         return ReachPath(pod.network, pod.address, end, "", "No", walk.lines)

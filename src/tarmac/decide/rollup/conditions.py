@@ -35,8 +35,8 @@ def merge(old: Sequence[Condition], findings: Iterable[Finding], generation: int
     """
     merged = list(old)
     for found in findings:
-        said = Condition(found.type, found.status, found.reason, found.message, observed_generation=generation)
-        merged = with_condition(merged, said, now)
+        condition = Condition(found.type, found.status, found.reason, found.message, observed_generation=generation)
+        merged = with_condition(merged, condition, now)
     return merged
 
 
@@ -45,7 +45,7 @@ def most_actionable(refusals: Iterable[Refusal]) -> Refusal | None:
     return max(refusals, key=lambda refusal: reasons.priority(refusal.reason), default=None)
 
 
-def is_telling(reason: str) -> bool:
+def is_specific(reason: str) -> bool:
     """Return True if a child's reason says more than that it is in progress."""
     return reasons.priority(reason) > reasons.priority(reasons.PROVISIONING_NETWORK)
 
@@ -53,4 +53,4 @@ def is_telling(reason: str) -> bool:
 def is_blocking(reason: str) -> bool:
     """Return True if a person has to act. A reason that is not in the catalogue is a provider's failure, and blocks."""
     known = reasons.CATALOGUE.get(reason)
-    return is_telling(reason) and (known is None or known.actor is not Actor.TRANSIENT)
+    return is_specific(reason) and (known is None or known.actor is not Actor.TRANSIENT)

@@ -13,7 +13,7 @@ from tarmac.base.clock import rfc3339
 from tarmac.base.duration import human_duration
 from tarmac.decide import reasons
 from tarmac.decide.instances import InstanceView
-from tarmac.decide.rollup.conditions import Finding, is_blocking, is_telling, merge, most_actionable
+from tarmac.decide.rollup.conditions import Finding, is_blocking, is_specific, merge, most_actionable
 from tarmac.decide.rollup.progress import progressing, readiness, summary, worst
 from tarmac.decide.verdict import Refusal
 
@@ -68,7 +68,7 @@ def deployment_status(
     )
     _count(given, status)
     troubles = [*given.blocks, *_troubles(given, now)]
-    top = most_actionable(trouble for trouble in troubles if is_telling(trouble.reason))
+    top = most_actionable(trouble for trouble in troubles if is_specific(trouble.reason))
     available = _available(given, status, top)
     progress = _progress(given, status, troubles, old)
     status.conditions = merge(old.conditions, (available, progress, readiness(progress)), given.generation, now)
@@ -180,7 +180,8 @@ def _was_rolling(old: WorkloadDeploymentStatus, revision: str) -> bool:
     """Return True if a rollout is in progress: also while its last instances have yet to become ready."""
     if old.revision and old.revision != revision:
         return True
-    return (said := find(old.conditions, "Progressing")) is not None and said.reason == reasons.NEW_REVISION
+    progressing = find(old.conditions, "Progressing")
+    return progressing is not None and progressing.reason == reasons.NEW_REVISION
 
 
 def _waited(instance: InstanceView, now: float) -> float:

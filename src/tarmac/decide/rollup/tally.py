@@ -197,13 +197,13 @@ def _places(view: DeploymentView) -> list[tuple[DeploymentGroup, str]]:
 
 def _progress(view: DeploymentView) -> tuple[DeploymentGroup, str] | None:
     """Return the group and reason of the Progressing condition; None for a deployment that is complete."""
-    said = view.progressing
-    if said is None:
+    condition = view.progressing
+    if condition is None:
         return DeploymentGroup.UNREPORTED, ""
-    if said.status == "False":
-        return DeploymentGroup.REFUSED, said.reason
-    if said.reason == reasons.NEW_REVISION:
+    if condition.status == "False":
+        return DeploymentGroup.REFUSED, condition.reason
+    if condition.reason == reasons.NEW_REVISION:
         return DeploymentGroup.ROLLING, ""
-    if said.reason == reasons.SCALING:
+    if condition.reason == reasons.SCALING:
         return DeploymentGroup.SCALING, ""
-    return (DeploymentGroup.PAUSED, "") if said.status == "Unknown" else None
+    return (DeploymentGroup.PAUSED, "") if condition.status == "Unknown" else None

@@ -41,8 +41,8 @@ def ending(ended: Terminated) -> str:
 def how(ended: Terminated) -> str:
     """Return a text such as `exit code 137, SIGKILL`."""
     code = ended.exit_code
-    said = _SHELL_WORDS.get(code) or _signal_name(ended.signal or code - _SIGNALS)
-    return f"exit code {code}" + (f", {said}" if said else "")
+    meaning = _SHELL_WORDS.get(code) or _signal_name(ended.signal or code - _SIGNALS)
+    return f"exit code {code}" + (f", {meaning}" if meaning else "")
 
 
 def last_lines(text: str, keep: str = "") -> str:

@@ -12,7 +12,7 @@ from tarmac.api.shared import Condition
 from tarmac.decide import reasons
 from tarmac.decide.rollout.wavemessages import rollout_failure
 from tarmac.decide.rollout.waves import Waves
-from tarmac.decide.rollup.conditions import Finding, is_blocking, is_telling, merge, most_actionable
+from tarmac.decide.rollup.conditions import Finding, is_blocking, is_specific, merge, most_actionable
 from tarmac.decide.rollup.progress import listed, progressing, readiness, summary, worst
 from tarmac.decide.rollup.tally import DeploymentGroup, DeploymentTally
 from tarmac.decide.rollup.view import DeploymentView
@@ -91,8 +91,13 @@ def workload_status(given: WorkloadFacts, old: WorkloadStatus | None, now: float
     if given.announces:
         # The writer of these fields removes them as well, once the address is released.
         kept, status.anycast_addresses, status.anycast = list(old.conditions), old.anycast_addresses, old.anycast
-    said = (available, progress, readiness(progress), *((_ANYCAST,) if given.anycast and not given.announces else ()))
-    status.conditions = merge(old.conditions if given.anycast else kept, said, given.generation, now)
+    findings = (
+        available,
+        progress,
+        readiness(progress),
+        *((_ANYCAST,) if given.anycast and not given.announces else ()),
+    )
+    status.conditions = merge(old.conditions if given.anycast else kept, findings, given.generation, now)
     status.summary = summary(
         status,
         progress,
@@ -132,8 +137,8 @@ def _available(
     """Return a True finding if one child is available; else the most actionable reason of all, or the generic one."""
     if any(child is not None and child.status == "True" for child in children):
         return good
-    told = [Refusal(child.reason, child.message) for child in children if child is not None]
-    shown = most_actionable((generic, *blocks, *told)) or generic
+    refusals = [Refusal(child.reason, child.message) for child in children if child is not None]
+    shown = most_actionable((generic, *blocks, *refusals)) or generic
     return Finding("Available", "False", shown.reason, shown.message)
 
 
@@ -190,7 +195,7 @@ def _most_actionable_child(tallies: Sequence[DeploymentTally]) -> Finding:
 def _trouble(tallies: Iterable[DeploymentTally], blocks: Sequence[Refusal]) -> Refusal | None:
     troubled = (each for tally in tallies for each in tally.first_of_each(DeploymentGroup.TROUBLED))
     below = (Refusal(each.trouble, "", each.city) for each in troubled)
-    return most_actionable(each for each in (*blocks, *below) if is_telling(each.reason))
+    return most_actionable(each for each in (*blocks, *below) if is_specific(each.reason))
 
 
 def _cities(given: WorkloadFacts) -> str:

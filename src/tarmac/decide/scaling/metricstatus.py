@@ -17,7 +17,7 @@ from tarmac.decide.scaling.tolerance import Tolerance
 SECONDS_BETWEEN: Final = 60.0
 
 
-def told(
+def reported_scaling(
     settings: ScaleSettings, readings: Sequence[Reading], current: int, wanted: int, old: Scaling | None, now: float
 ) -> Scaling:
     """Return the metrics to write.

@@ -110,7 +110,7 @@ class Cluster:
             found[name] = self.nodes[name]
         return list(found.values())
 
-    def tells_apart(self, keys: Collection[str]) -> bool:
+    def pools_agree_on(self, keys: Collection[str]) -> bool:
         """Return True if the nodes of each pool agree on these labels; rebuild the pools by them if feasible."""
         new = [key for key in keys if key not in self._keys and key not in self._single]
         if new:

@@ -90,8 +90,8 @@ def node_of(obj: JsonObject) -> Node:
 
 
 def _gpus_closed(status: JsonObject) -> str:
-    said = (each for each in status.get("conditions") or () if each.get("type") == GPUS_SANDBOXABLE)
-    return next((str(each.get("message") or "") for each in said if each.get("status") == "False"), "")
+    conditions = (each for each in status.get("conditions") or () if each.get("type") == GPUS_SANDBOXABLE)
+    return next((str(each.get("message") or "") for each in conditions if each.get("status") == "False"), "")
 
 
 def _exclusive(capacity: Mapping[str, str]) -> Amounts:

@@ -135,7 +135,7 @@ class Scheduler:
     def _planned(self, pod: Pod) -> TemplateFeasibility:
         cluster, demand = self.cluster, pod.demand
         chosen = demand.nodes
-        by_pool = chosen is None or cluster.tells_apart(chosen.keys)
+        by_pool = chosen is None or cluster.pools_agree_on(chosen.keys)
         plan = TemplateFeasibility(demand, cluster.shape)
         common = _prepared((*POOL_FILTERS, LABELS) if by_pool else POOL_FILTERS, pod, cluster)
         plan.checks = _prepared(self._node_filters if by_pool else (LABELS, *self._node_filters), pod, cluster)

@@ -45,9 +45,9 @@ class ResourceFilter:
         short = _short(pod, info)
         unhealthy = info.node.unhealthy or {}
         needs = " and ".join(described(name, amount) for name, amount, _ in short)
-        tell = available if len(short) == 1 else described  # the unit is repeated only where it is needed
+        amount_text = available if len(short) == 1 else described  # the unit is repeated only where it is needed
         free = " and ".join(
-            f"{tell(name, free)} free{_broken(unhealthy.get(name, 0))}{_held(name, pod, info)}"
+            f"{amount_text(name, free)} free{_broken(unhealthy.get(name, 0))}{_held(name, pod, info)}"
             for name, _, free in short
         )
         return Why(f"needs {needs}; {info.node.name} has {free}", _change(short, info, _own_holders(short, pod, info)))
