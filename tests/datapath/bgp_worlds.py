@@ -89,7 +89,7 @@ class Edge:
 
     async def reported(self, node: int, condition: Callable[[SessionReport], bool]) -> None:
         """Wait until a node reports its session so."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while not ((found := (await self.speaker(node).reports()).get("edge")) and condition(found)):
                 await asyncio.sleep(0.02)
 

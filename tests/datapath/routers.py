@@ -13,9 +13,9 @@ import pytest
 
 from tarmac.datapath.linux.ingress.speaker import ask
 from tarmac.runtimes.parts import PartMissing, find_program
-from tests.datapath.worlds import PATIENCE
 
 ROUTER_ASN, NODE_ASN = 65001, 65010
+_PATIENT = 30.0  # a session that fails at first is tried again after some seconds
 
 
 def find_bird() -> Path:
@@ -122,7 +122,7 @@ def routing(router: Router) -> Generator[Router]:
         router.stop()
 
 
-async def until(condition: Callable[[], bool], what: str, seconds: float = 2 * PATIENCE) -> None:
+async def until(condition: Callable[[], bool], what: str, seconds: float = _PATIENT) -> None:
     """Wait for a state. A router that is not up yet has none."""
     try:
         async with asyncio.timeout(seconds):

@@ -13,7 +13,7 @@ from tests.datapath.bgp_worlds import ROUTED, ROUTED6, WAYS, Edge, answered, bot
 from tests.datapath.ingress_worlds import IngressWorld
 from tests.datapath.routers import is_alive, kill, routing, until
 
-pytestmark = [pytest.mark.root, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(120)]
 
 
 async def test_routes_lead_clients_to_pods_which_see_them_and_end_with_the_announcement(street: IngressWorld) -> None:
@@ -50,7 +50,7 @@ async def test_calls_go_on_when_the_speaker_is_killed_and_when_its_agent_goes(st
             kill(first)
             await until(lambda: not is_alive(first), "the end of BIRD")
             assert await answered(made), "the router keeps the routes, and the kernel forwards"
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 while not is_alive(second := edge.process(3)):
                     await edge.speaker(3).check()
                     await asyncio.sleep(0.05)

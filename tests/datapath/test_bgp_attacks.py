@@ -20,7 +20,7 @@ from tests.datapath.test_ingress_attacks import ear
 from tests.datapath.test_ingress_packets import syn
 from tests.datapath.worlds import DENIED_WITHIN, PATIENCE
 
-pytestmark = [pytest.mark.root, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(120)]
 
 
 async def test_a_hostile_router_gets_nothing_imported_and_nothing_passed_on(street: IngressWorld) -> None:
@@ -45,12 +45,24 @@ async def test_a_hostile_router_gets_nothing_imported_and_nothing_passed_on(stre
         assert "0.0.0.0/0" not in second.routes("three")
 
 
-async def reaches(edge: Edge, caller: Path, address: str) -> bool:
+def visitor(edge: Edge) -> tuple[str, str]:
+    """Give the stranger addresses outside the ranges of pools, to which nodes would send their answers elsewhere."""
+    host, four, six = edge.street.lan.stranger, "192.168.122.150", "fd00:122::150"
+    edge.lab.command(host, f"ip address add {four}/24 dev eth0")
+    edge.lab.command(host, f"ip address add {six}/64 dev eth0 nodad")
+    edge.lab.settle(host, [six])
+    return four, six
+
+
+async def reaches(
+    edge: Edge, caller: Path, address: str, patience: float = DENIED_WITHIN, *, source: str = "0.0.0.0"
+) -> bool:
     """Return True if a host answers at the port of BGP, be it with a refusal."""
     loop = asyncio.get_running_loop()
     with edge.lab.socket(caller, socket.AF_INET, socket.SOCK_STREAM) as client:
+        client.bind((source, 0))
         try:
-            async with asyncio.timeout(DENIED_WITHIN):
+            async with asyncio.timeout(patience):
                 await loop.sock_connect(client, (address, 179))
         except ConnectionError:
             return True
@@ -62,14 +74,15 @@ async def reaches(edge: Edge, caller: Path, address: str) -> bool:
 async def test_only_routers_reach_the_speaker_and_no_pod_speaks_for_the_node(street: IngressWorld) -> None:
     edge = Edge(street)
     await edge.apply(*WAYS)
-    pod = street.real.namespace("d")
+    pod, (stranger, _) = street.real.namespace("d"), visitor(edge)
     with routing(edge.router()) as router:
         await until(router.control.exists, "the router")
-        assert await reaches(edge, pod, TARGET), "without a session a router is a host like all others"
+        assert await reaches(edge, street.lan.stranger, NODES["three"], PATIENCE, source=stranger), "it is refused"
+        assert await reaches(edge, pod, TARGET, PATIENCE), "without a session a router is a host like all others"
         await edge.speak(3)
         await until(lambda: router.established() == {"three"}, "the session")
         assert not await reaches(edge, pod, TARGET), "the router would take it for the node"
-        assert not await reaches(edge, street.lan.stranger, NODES["three"])
+        assert not await reaches(edge, street.lan.stranger, NODES["three"], source=stranger)
 
 
 async def test_sessions_need_the_password(street: IngressWorld) -> None:
@@ -87,11 +100,7 @@ async def test_sessions_need_the_password(street: IngressWorld) -> None:
 
 async def test_source_ranges_hold_for_clients_that_routers_lead_here(street: IngressWorld) -> None:
     edge, host = Edge(street), street.lan.stranger
-    # Outside the ranges of pools, to which nodes route by themselves.
-    four, six = "192.168.122.150", "fd00:122::150"
-    for each in (f"{four}/24", f"{six}/64"):
-        edge.lab.command(host, f"ip address add {each} dev eth0{' nodad' if ':' in each else ''}")
-    edge.lab.settle(host, [six])
+    four, six = visitor(edge)
     await edge.apply(*without(without(WAYS, ROUTED, clients=(f"{four}/32",)), ROUTED6, clients=(f"{six}/128",)))
     for each in (host, street.lan.target):
         _lead(edge, each, 3)
