@@ -123,7 +123,8 @@ class EtcdClient:
         """Return True if this member responds. It does without a quorum, too."""
         parse = pb.StatusResponse.FromString
         try:
-            await self._attempt(endpoint, "Maintenance/Status", pb.StatusRequest(), parse, FIRST_ATTEMPT_TIMEOUT)
+            # Longer than a read's first attempt: a member on a busy host is slow, not lost.
+            await self._attempt(endpoint, "Maintenance/Status", pb.StatusRequest(), parse, MAX_ATTEMPT_TIMEOUT)
         except GrpcError:
             return False
         return True
