@@ -209,15 +209,15 @@ class Cache(Generic[T]):
                 index.remove(key, old)
             index.add(key, new)
         self._raw[key] = change.raw
-        self._tell(old, new)
+        self._notify(old, new)
 
     def _drop(self, key: str, last: Item[T]) -> None:
         stored = Item(self, self._raw.pop(key))
         for index in self._indexes.values():
             index.remove(key, stored)
-        self._tell(last, None)
+        self._notify(last, None)
 
-    def _tell(self, old: Item[T] | None, new: Item[T] | None) -> None:
+    def _notify(self, old: Item[T] | None, new: Item[T] | None) -> None:
         for handler in self._handlers:
             _call(handler, old, new)
 

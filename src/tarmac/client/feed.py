@@ -60,16 +60,18 @@ class Feed:
 
 
 class Kept(Generic[T]):
-    """A sink that keeps `read(object)` by key, and calls `told` when it differs. None is not kept.
+    """A sink that keeps `read(object)` by key, and calls `on_change` when it differs. None is not kept.
 
     An object that cannot be read is logged and counts as None.
     """
 
-    def __init__(self, read: Callable[[Change], T | None], told: Callable[[str, T | None, T | None], None]) -> None:
+    def __init__(
+        self, read: Callable[[Change], T | None], on_change: Callable[[str, T | None, T | None], None]
+    ) -> None:
         self.by_key: dict[str, T] = {}
         self._uids: dict[str, str] = {}
         self._read = read
-        self._told = told
+        self._on_change = on_change
 
     def replaced(self, state: Sequence[Change]) -> CooperativeWork[None]:
         """Take a whole new state. Removals come first: a new object may have the address of a removed one."""
@@ -106,4 +108,4 @@ class Kept(Generic[T]):
         else:
             self.by_key[key], self._uids[key] = value, uid
         if old != value:
-            self._told(key, old, value)
+            self._on_change(key, old, value)

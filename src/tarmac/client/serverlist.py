@@ -21,9 +21,9 @@ POLL_INTERVAL = 60.0
 class KnownServers:
     """Caches the last list, for when no server responds."""
 
-    def __init__(self, client: Client, told: Callable[[], str]) -> None:
+    def __init__(self, client: Client, configured: Callable[[], str]) -> None:
         self._slices = client.resource(ENDPOINT_SLICES)
-        self._told = told
+        self._configured = configured
         self._found: list[str] = []
 
     async def __call__(self) -> Sequence[str]:
@@ -31,9 +31,9 @@ class KnownServers:
         try:
             page = await self._slices.list("default", labels="kubernetes.io/service-name=kubernetes")
         except (ApiError, ClientError):  # unreachable, or forbidden
-            return self._found or [self._told()]
+            return self._found or [self._configured()]
         self._found = [url for part in page.items for url in _urls(part)]
-        return self._found or [self._told()]
+        return self._found or [self._configured()]
 
 
 async def follow_servers(

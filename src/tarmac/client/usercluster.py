@@ -120,7 +120,7 @@ class _Following(Generic[T]):
         for key, (meta, raw) in found.items():
             known = self._known.get(key)
             if known is None or known[0] != meta.resource_version:
-                await self._tell("ADDED" if known is None else "MODIFIED", meta, bytes(raw))
+                await self._notify("ADDED" if known is None else "MODIFIED", meta, bytes(raw))
         return page.resource_version
 
     async def _watch(self) -> None:
@@ -129,10 +129,10 @@ class _Following(Generic[T]):
         async with watching as watch:
             async for change in watch:
                 if change.type != "BOOKMARK":
-                    await self._tell(change.type, change.metadata, change.raw)
+                    await self._notify(change.type, change.metadata, change.raw)
                 self._version = change.metadata.resource_version
 
-    async def _tell(self, type: EventType, meta: EnvelopeMetadata, raw: bytes) -> None:
+    async def _notify(self, type: EventType, meta: EnvelopeMetadata, raw: bytes) -> None:
         obj, key = self._resource.target.decode(raw), (meta.namespace, meta.name)
         if type == "DELETED":
             self._known.pop(key, None)

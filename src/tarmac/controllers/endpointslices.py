@@ -174,4 +174,4 @@ def _matches(known: JsonObject, wanted: JsonObject, exactly: bool) -> bool:
     if any((known.get(field) or []) != wanted[field] for field in ("endpoints", "ports")):
         return False
     pairs = [(known["metadata"].get(field) or {}, wanted["metadata"][field]) for field in ("labels", "annotations")]
-    return all(said == due if exactly else said.items() >= due.items() for said, due in pairs)
+    return all(actual == due if exactly else actual.items() >= due.items() for actual, due in pairs)

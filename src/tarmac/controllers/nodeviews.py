@@ -37,8 +37,8 @@ class NodeViews:
             # Counted, since two nodes may report one address: it stays taken while either does.
             self._held.subtract(before[1] or ())
             self._held.update(self._addresses.get(item.key, ()))
-            for tell in self.listeners:
-                tell()
+            for listener in self.listeners:
+                listener()
 
     def by_digits(self, digits: str) -> NodeView | None:
         """Return the node of a Forwarder by the last part of the Forwarder's name."""

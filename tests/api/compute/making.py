@@ -103,7 +103,7 @@ class World:
             **BuiltIn().machine_images(),
             "old": ImageFacts(large, "Deprecated", "tarmac-tiny"),
             "gone": ImageFacts(large, "Disabled", "tarmac-tiny"),
-            "mute": ImageFacts(large, told=False),
+            "mute": ImageFacts(large, configurable=False),
         }
 
     def instance_types(self) -> Mapping[str, TypeFacts]:

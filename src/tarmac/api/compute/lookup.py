@@ -31,7 +31,7 @@ class ImageFacts(NamedTuple):
     size: Quantity
     phase: str = "Active"
     replacement: str = ""
-    told: bool = True  # False if it does not accept keys, addresses and user data
+    configurable: bool = True  # False if it does not accept keys, addresses and user data
 
 
 class Lookup(Protocol):

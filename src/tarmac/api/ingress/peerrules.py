@@ -86,10 +86,10 @@ def _check_time(
         return
     if not least <= seconds <= most or (whole and seconds % 1):
         unit = "whole seconds, " if whole else ""
-        errors.invalid(path, written, f"must be {unit}{_said(least)} to {_said(most)}")
+        errors.invalid(path, written, f"must be {unit}{_duration_text(least)} to {_duration_text(most)}")
 
 
-def _said(seconds: float) -> str:
+def _duration_text(seconds: float) -> str:
     return f"{seconds:g}s" if seconds >= 1 else f"{seconds * 1000:g}ms"
 
 

@@ -97,7 +97,7 @@ def closed_ways(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[Close
     A report with a definite direction takes precedence over one without.
     """
     names = here["metadata"]["name"], there["metadata"]["name"]
-    said = {
+    reports = {
         (each.direction, own, peer, each.port)
         for node, own, peer in ((here, *names), (there, *reversed(names)))
         for each in closed_tunnels(node)
@@ -105,12 +105,12 @@ def closed_ways(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[Close
     }
     sure = {
         ClosedWay(own, peer, port) if direction == "to" else ClosedWay(peer, own, port)
-        for direction, own, peer, port in said
+        for direction, own, peer, port in reports
         if direction != "to or from"
     }
     one, other = names
     return sorted(
-        sure or {way for *_, port in said for way in (ClosedWay(one, other, port), ClosedWay(other, one, port))}
+        sure or {way for *_, port in reports for way in (ClosedWay(one, other, port), ClosedWay(other, one, port))}
     )
 
 

@@ -76,7 +76,7 @@ async def _run(machine: Machine, options: argparse.Namespace, console: Console) 
     if options.action == "replace":
         await _tell_how_to_go_on(machine, member, console)
     elif member.responds:
-        console.tell(f"the data of {member.name} are still on its host: tarmac leave --delete-data removes them there")
+        console.info(f"the data of {member.name} are still on its host: tarmac leave --delete-data removes them there")
     return 0
 
 
@@ -181,4 +181,4 @@ async def _tell_of_node(admin: Client, name: str, console: Console) -> None:
         await admin.resource(NODES).get(name)
     except NotFound:
         return
-    console.tell(f"its node is still there; if the host is lost: tarmac node remove {name}")
+    console.info(f"its node is still there; if the host is lost: tarmac node remove {name}")

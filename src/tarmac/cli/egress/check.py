@@ -148,8 +148,8 @@ async def _from_nodes(client: Client, namespace: str, name: str) -> list[Externa
     relays = relays_of(forwarders, [each for each in gateways if each is not None])
     path = NODE_PATH.format(namespace=namespace, name=name)
     answers = await asyncio.gather(*(_ask(client, node, path) for node in relays.nodes))
-    told = {node: answer for node, answer in zip(relays.nodes, answers, strict=True) if answer is not None}
-    return [shown for _, shown in joined(told, relays)]
+    by_node = {node: answer for node, answer in zip(relays.nodes, answers, strict=True) if answer is not None}
+    return [shown for _, shown in joined(by_node, relays)]
 
 
 async def _gateway(client: Client, name: str) -> JsonObject | None:

@@ -77,19 +77,19 @@ class SourceChecker:
         """Test a source from its first pod."""
         base = CheckResult(source.service, expected=source.expected)
         if source.trouble is not None:
-            return _said(base, source.trouble.status_reason, source.trouble.message)
+            return _with_result(base, source.trouble.status_reason, source.trouble.message)
         if source.status.reason and not source.status.pods_programmed:
-            return _said(base, source.status.reason, source.status.message)
+            return _with_result(base, source.status.reason, source.status.message)
         if not source.pods:
-            return _said(base, "NoPods", f"No pod stands behind Service {source.service}.")
+            return _with_result(base, "NoPods", f"No pod stands behind Service {source.service}.")
         pod = source.pods[0]
         base = msgspec.structs.replace(base, pod=pod.name, node=pod.node)
         try:
             return await self._from(pod, base)
         except ApiError as error:
-            return _said(base, error.status_reason, error.message)
+            return _with_result(base, error.status_reason, error.message)
         except (ClientError, OSError) as error:
-            return _said(base, "Disconnected", str(error))
+            return _with_result(base, "Disconnected", str(error))
 
     async def _from(self, pod: PodOnNode, base: CheckResult) -> CheckResult:
         before = Counter(_identity(each) for each in await self._listing())
@@ -107,7 +107,7 @@ class SourceChecker:
                 running.close()  # also after Ctrl-C: the pod's connection ends with it
             if found is not None or ended is None or not ended.missing:
                 return self._judged(base, found, ended)
-        return _said(base, "NoTool", "Not proven: the image has none of nc, python3 and bash.")
+        return _with_result(base, "NoTool", "Not proven: the image has none of nc, python3 and bash.")
 
     async def _seen(
         self, pod: PodOnNode, before: Counter[object], ending: asyncio.Task[Ended]
@@ -137,18 +137,24 @@ class SourceChecker:
         if found is None:
             dialled = end_point(self._dialled.address, self._dialled.port)
             if ended is not None and ended.code:
-                return _said(base, "Refused", f"{dialled} could not be dialled: {ended.message.strip() or 'refused'}")
-            return _said(base, "NotSeen", f"A connection to {dialled} was not seen on the pod's node.")
+                return _with_result(
+                    base, "Refused", f"{dialled} could not be dialled: {ended.message.strip() or 'refused'}"
+                )
+            return _with_result(base, "NotSeen", f"A connection to {dialled} was not seen on the pod's node.")
         seen = msgspec.structs.replace(
             base, gateway=found.gateway, seen_as=found.source_ip, seen_port=found.source_port, node=found.node
         )
         if not found.source_ip:
-            return _said(seen, "NoGateway", "The pod's node sent it on, and no gateway knows it.")
+            return _with_result(seen, "NoGateway", "The pod's node sent it on, and no gateway knows it.")
         if found.source_ip not in seen.expected.split(","):
-            return _said(seen, "WrongSource", f"{found.target} sees {found.source_ip} instead of {seen.expected}.")
+            return _with_result(
+                seen, "WrongSource", f"{found.target} sees {found.source_ip} instead of {seen.expected}."
+            )
         if not _is_complete(found):
-            return _said(seen, "NoAnswer", f"It leaves as {found.source_ip}, and {found.target} does not answer.")
-        return _said(seen, "OK", "")
+            return _with_result(
+                seen, "NoAnswer", f"It leaves as {found.source_ip}, and {found.target} does not answer."
+            )
+        return _with_result(seen, "OK", "")
 
 
 def _is_complete(connection: ExternalConnection) -> bool:
@@ -170,7 +176,7 @@ def _identity(connection: ExternalConnection) -> object:
     return connection.pod, connection.dialled, connection.source_ip, connection.source_port, connection.since
 
 
-def _said(base: CheckResult, result: str, message: str) -> CheckResult:
+def _with_result(base: CheckResult, result: str, message: str) -> CheckResult:
     return msgspec.structs.replace(base, result=result, message=message)
 
 

@@ -153,13 +153,13 @@ class LogFollower:
         self._lines.introduce(begun.values())
         for key, source in begun.items():
             if not self._first and not any(uid == key[0] for uid, _ in self._followed):
-                self._tell(f"+ {title(source)}")
+                self._info(f"+ {title(source)}")
             # A new instance is read from its beginning, regardless of the options for the initial ones.
             asked = self._asked if self._first else Asked(follow=True)
             self._followed[key] = each = _Followed(LogStream(self._client, source, asked))
             each.task = self._tasks.begin(self._follow(key, each), f"log of {source.instance}")
         for key in new.keys() - begun.keys() - self._left_waiting:
-            self._tell(f"{title(new[key])} waits: {self._most} logs are followed; --max-log-requests allows more")
+            self._info(f"{title(new[key])} waits: {self._most} logs are followed; --max-log-requests allows more")
             self._left_waiting.add(key)
 
     def _leave(self, key: Key, each: _Followed) -> None:
@@ -167,7 +167,7 @@ class LogFollower:
         if each.over:
             del self._followed[key]
             if not any(uid == key[0] for uid, _ in self._followed):
-                self._tell(f"- {title(each.stream.source)}")
+                self._info(f"- {title(each.stream.source)}")
         elif not each.leaving:
             each.leaving = True
             self._tasks.begin(self._end_later(each), "end of a log")
@@ -179,14 +179,14 @@ class LogFollower:
             each.task.cancel()
 
     async def _follow(self, key: Key, each: _Followed) -> None:
-        backoff, told = Backoff(self._client.randomness, _SHORTEST, _LONGEST), ""
+        backoff, last = Backoff(self._client.randomness, _SHORTEST, _LONGEST), ""
         try:
             while True:
                 ended, why = await self._read(key, each, backoff)
                 each.failed = True
-                if why and why != told:
-                    self._tell(f"{title(each.stream.source)}: {printable(why)}")
-                told = why or told
+                if why and why != last:
+                    self._info(f"{title(each.stream.source)}: {printable(why)}")
+                last = why or last
                 pod = self._known().get(key[0])
                 if pod is None or (ended and is_over(pod, key[1])):
                     return
@@ -227,5 +227,5 @@ class LogFollower:
         found = await self._client.resource(PODS).get(source.instance, source.namespace)
         return found["metadata"]["uid"] == uid
 
-    def _tell(self, text: str) -> None:
-        self._console.tell(text)
+    def _info(self, text: str) -> None:
+        self._console.info(text)

@@ -45,7 +45,7 @@ async def logs(client: Client, namespace: str, options: argparse.Namespace, cons
     _check_number(sources, options)
     for pod in pods if options.container else ():
         if not choice.sources(pod, cities) and LogSelection(cities=options.city).sources(pod, cities):
-            _tell(console, f'{pod["metadata"]["name"]} has no container "{options.container}"')
+            _info(console, f'{pod["metadata"]["name"]} has no container "{options.container}"')
     lines = _lines(options, console)
     asked = _asked(options, len(sources))
     if options.follow:
@@ -154,10 +154,10 @@ class _Reading:
                 why, again = str(error), True
             if not again or backoff.failures >= _ATTEMPTS:
                 self.failed = True
-                _tell(self._console, f"{title(stream.source)}: {why}")
+                _info(self._console, f"{title(stream.source)}: {why}")
                 return
             await self._client.clock.sleep(backoff.next())
 
 
-def _tell(console: Console, text: str) -> None:
-    console.tell(printable(text))
+def _info(console: Console, text: str) -> None:
+    console.info(printable(text))

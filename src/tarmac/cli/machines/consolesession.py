@@ -16,7 +16,7 @@ import msgspec
 from tarmac.api.status import ApiError
 from tarmac.base.clock import Clock
 from tarmac.base.tasks import first
-from tarmac.cli.machines.terminal import Keys, raw_terminal, told_of_sizes
+from tarmac.cli.machines.terminal import Keys, notify_resizes, raw_terminal
 from tarmac.cli.rendering.text import printable
 from tarmac.client.errors import ClientError
 from tarmac.client.websockets import WebSocket
@@ -61,7 +61,7 @@ class ConsoleClient:
         with raw_terminal() as terminal:
             if terminal:
                 self._say("connected; Ctrl-] leaves")
-                with told_of_sizes(self._resized):
+                with notify_resizes(self._resized):
                     await first(self._type(), self._watch())
             else:
                 await first(self._type(), self._watch())
@@ -90,11 +90,11 @@ class ConsoleClient:
             self._out.write(data)
             self._out.flush()
         elif channel == Channel.STDERR:
-            self._tell(data)
+            self._handle_notice(data)
         elif channel == Channel.ERROR:
             self._ended = msgspec.json.decode(data)
 
-    def _tell(self, data: bytes) -> None:
+    def _handle_notice(self, data: bytes) -> None:
         """Handle a notice. Data that is not JSON is the error output of a command."""
         try:
             notice = msgspec.json.decode(data, type=dict[str, Any])

@@ -61,12 +61,12 @@ class Keys:
 
 
 @contextmanager
-def told_of_sizes(tell: Callable[[int, int], None]) -> Generator[None]:
+def notify_resizes(handler: Callable[[int, int], None]) -> Generator[None]:
     """Call with columns and lines now, and on every change."""
 
     def changed() -> None:
         size = shutil.get_terminal_size()
-        tell(size.columns, size.lines)
+        handler(size.columns, size.lines)
 
     changed()
     loop = asyncio.get_running_loop()

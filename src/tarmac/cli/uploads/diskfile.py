@@ -68,14 +68,14 @@ def examine(path: Path, format: Format | None, size: int | None) -> DiskFile:
     return DiskFile(path, is_format, compression, _quantity(path, disk, size), found.st_size)
 
 
-def checksum(path: Path, told: Callable[[int], None]) -> str:
-    """Return the checksum of a file; `told` is called with the bytes read so far. Raises OSError."""
+def checksum(path: Path, progress: Callable[[int], None]) -> str:
+    """Return the checksum of a file; `progress` is called with the bytes read so far. Raises OSError."""
     digest, done = hashlib.sha256(), 0
     with path.open("rb") as file:
         while piece := file.read(_CHUNK):
             digest.update(piece)
             done += len(piece)
-            told(done)
+            progress(done)
     return f"sha256:{digest.hexdigest()}"
 
 

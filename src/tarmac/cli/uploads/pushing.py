@@ -34,7 +34,7 @@ _EMPTY_DIGEST: Final = "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e831
 _ARTIFACT: Final = "application/vnd.tarmac.machine-image"
 _REFUSED: Final = (401, 403)
 
-Told = Callable[[int], None]
+ProgressCallback = Callable[[int], None]
 
 
 class Push:
@@ -49,7 +49,7 @@ class Push:
         self._clock = clock
         self._upload = ""  # path of the upload in progress
 
-    async def push(self, disk: DiskFile, digest: str, told: Told) -> bool:
+    async def push(self, disk: DiskFile, digest: str, progress: ProgressCallback) -> bool:
         """Push the file; returns False if it was already there. Raises UploadRefused, ClientError, OSError."""
         try:
             fresh = not await self._has(digest, disk.stored)
@@ -57,7 +57,7 @@ class Push:
             start = "start one with `tarmac up --registry`, or give its address with --registry"
             raise UploadRefused(f"{away}; {start}") from away
         if fresh:
-            await self._retried(lambda: self._blob(disk, digest, told))
+            await self._retried(lambda: self._blob(disk, digest, progress))
         await self._retried(self._configuration)
         await self._retried(lambda: self._manifest(disk, digest))
         return fresh
@@ -76,14 +76,14 @@ class Push:
     async def _has(self, digest: str, size: int) -> bool:
         return (await self._call("HEAD", f"blobs/{digest}", size)).status == 200
 
-    async def _blob(self, disk: DiskFile, digest: str, told: Told) -> None:
+    async def _blob(self, disk: DiskFile, digest: str, progress: ProgressCallback) -> None:
         with disk.path.open("rb") as file:
             place = file.seek(await self._place(disk.stored))
             while chunk := await asyncio.to_thread(file.read, CHUNK):
                 answer = await self._call("PATCH", self._upload, disk.stored - place, chunk, _OCTETS)
                 self._upload = _location(answer, 202)
                 place += len(chunk)
-                told(place)
+                progress(place)
         try:
             _expect(await self._call("PUT", _with_digest(self._upload, digest), 0, b"", _OCTETS), 201)
         except UploadRefused as refused:

@@ -64,7 +64,7 @@ async def upload(
         console.show_json(encode(made))
     else:
         console.say(f"localmachineimage.compute.datumapis.com/{options.name} {what}\n")
-    await _tell_about_access(client, repository, console)
+    await _warn_without_access(client, repository, console)
     return 0
 
 
@@ -72,7 +72,7 @@ def progress(console: Console, doing: str, total: int) -> Callable[[int], None]:
     """Return a progress callback: overwrites a line on a terminal, prints every tenth elsewhere."""
     live, before = console.err.isatty(), 0
 
-    def told(done: int) -> None:
+    def report(done: int) -> None:
         nonlocal before
         percent = done * 100 // total if total else 100
         text = f"{doing}: {percent}% of {total / 1e6:.1f} MB"
@@ -83,7 +83,7 @@ def progress(console: Console, doing: str, total: int) -> Callable[[int], None]:
             print(text, file=console.err, flush=True)
             before = percent
 
-    return told
+    return report
 
 
 def _spec(disk: DiskFile, digest: str, options: argparse.Namespace) -> JsonObject:
@@ -114,7 +114,7 @@ async def _write(client: Client, repository: Repository, spec: JsonObject) -> tu
         return await images.create(body, namespace=namespace, manager=_MANAGER), "created"
 
 
-async def _tell_about_access(client: Client, repository: Repository, console: Console) -> None:
+async def _warn_without_access(client: Client, repository: Repository, console: Console) -> None:
     """Warn if instances cannot pull the image yet: they do it as the service account of their Pods."""
     namespace = repository.namespace
     attributes = {"verb": PULL, "group": GROUP, "resource": RESOURCE, **repository._asdict()}

@@ -126,8 +126,8 @@ class _Gathering:
         self._found.servers = listed or [Member("the one that answers", await self._own_version())]
 
     async def _own_version(self) -> str:
-        told = msgspec.json.decode((await self._get("/version")).body, type=dict[str, object])
-        return str(told.get("gitVersion", "")).partition("+tarmac-")[2]
+        version = msgspec.json.decode((await self._get("/version")).body, type=dict[str, object])
+        return str(version.get("gitVersion", "")).partition("+tarmac-")[2]
 
     async def _leader(self) -> None:
         await self._kubernetes_controllers()

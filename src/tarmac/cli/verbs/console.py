@@ -37,14 +37,14 @@ class Console:
         """Print a document, indented."""
         self.say(printable_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()) + "\n")
 
-    def tell(self, text: str) -> None:
+    def info(self, text: str) -> None:
         """Print lines for people. They may quote objects, nodes and servers, which must not control the terminal."""
         print("\n".join(map(printable, text.split("\n"))), file=self.err, flush=True)
 
     def warn(self, text: str) -> None:
         """Print a warning."""
-        self.tell(f"warning: {text}")
+        self.info(f"warning: {text}")
 
     def fail(self, text: str) -> None:
         """Print an error."""
-        self.tell(f"error: {text}")
+        self.info(f"error: {text}")

@@ -26,6 +26,6 @@ async def run(call: VerbCall) -> int:
         return 0
     call.console.say(f"location/{name} created\n")
     if code not in CITIES:
-        call.console.tell(f"{code} is not a known city: set spec.topology and spec.coordinates with kubectl edit")
-    call.console.tell(f"next: tarmac token create --location {name}")
+        call.console.info(f"{code} is not a known city: set spec.topology and spec.coordinates with kubectl edit")
+    call.console.info(f"next: tarmac token create --location {name}")
     return 0

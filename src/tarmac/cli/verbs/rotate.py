@@ -70,7 +70,7 @@ async def rotate(client: Client, options: argparse.Namespace, console: Console) 
     if options.output == "json":
         console.show_json(found)
     else:
-        _tell(found, options, console)
+        _print_status(found, options, console)
     return 0
 
 
@@ -81,7 +81,7 @@ _INSISTING = {
 }
 
 
-def _tell(found: RotationStatus, options: argparse.Namespace, console: Console) -> None:
+def _print_status(found: RotationStatus, options: argparse.Namespace, console: Console) -> None:
     console.say(f"{found.stage}: {_STAGES[options.what][found.stage]} (since {found.since})\n")
     for each in found.waiting:
         console.say(f"  waits for {each}\n")

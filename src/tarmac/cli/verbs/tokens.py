@@ -91,20 +91,20 @@ async def _create(client: Client, options: argparse.Namespace, console: Console)
     else:
         console.say(f"{made.text}\n")
         if console.live:  # piped, the token alone is wanted
-            await _tell_how_to_join(client, made, options.server, console)
+            await _print_join_command(client, made, options.server, console)
     return 0
 
 
-async def _tell_how_to_join(client: Client, made: NodeToken, server: bool, console: Console) -> None:
+async def _print_join_command(client: Client, made: NodeToken, server: bool, console: Console) -> None:
     """Print the command for the new host, with an address that other hosts can reach."""
     urls = sorted(await KnownServers(client, str)())
     reached = [place for place in (url.removeprefix("https://") for url in urls) if place and not _is_local(place)]
     if not reached:
-        console.tell("no other host reaches this server: it listens on loopback only (--listen)")
+        console.info("no other host reaches this server: it listens on loopback only (--listen)")
         return
     # The token goes through a pipe: `echo` is part of the shell, so no command line shows it to local users.
     command = f"tarmac join{' --server' if server else ''} {','.join(reached)} --token-file -"
-    console.tell(f"on the new host, as root: echo {made.text} | {command}")
+    console.info(f"on the new host, as root: echo {made.text} | {command}")
 
 
 def _is_local(place: str) -> bool:

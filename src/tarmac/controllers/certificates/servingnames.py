@@ -59,11 +59,15 @@ class _Others(NamedTuple):
     node: str
     servers: frozenset[str]
 
-    def have(self, said: str) -> str | None:
+    def have(self, identity: str) -> str | None:
         """Return a phrase naming the owner of a name or an address, or None."""
-        if said in self.servers:
+        if identity in self.servers:
             return "the API server's"
-        return self.holders.name(self.node, said) if canonical(said) is None else self.holders.address(self.node, said)
+        return (
+            self.holders.name(self.node, identity)
+            if canonical(identity) is None
+            else self.holders.address(self.node, identity)
+        )
 
 
 class NameOwners:
@@ -85,18 +89,18 @@ class NameOwners:
         addresses = [address_objection(each, have) for each in sorted(request.names.addresses)]
         return next((why for why in (*names, *addresses) if why is not None), None)
 
-    def address(self, node: str, said: str) -> str | None:
+    def address(self, node: str, address: str) -> str | None:
         """Return the owner of an address other than `node`, or None."""
-        for item in self.services.indexed(_BY_ADDRESS, said):
+        for item in self.services.indexed(_BY_ADDRESS, address):
             return f"that of Service {item.key}"
-        others = sorted(item.key for item in self.nodes.indexed(_BY_ADDRESS, said) if item.key != node)
+        others = sorted(item.key for item in self.nodes.indexed(_BY_ADDRESS, address) if item.key != node)
         return f'that of node "{others[0]}"' if others else None
 
-    def name(self, node: str, said: str) -> str | None:
+    def name(self, node: str, name: str) -> str | None:
         """Return the owner of a name other than `node`, or None."""
-        if said != node and self.nodes.get(said) is not None:
+        if name != node and self.nodes.get(name) is not None:
             return "another node's"
-        service, _, namespace = said.partition(".")
+        service, _, namespace = name.partition(".")
         found = namespace and self.services.get(f"{namespace}/{service}") is not None
         return f"that of Service {namespace}/{service}" if found else None
 

@@ -89,8 +89,10 @@ class DeploymentController:
 
     def _scheduling(self, deployment: WorkloadDeployment) -> list[Refusal]:
         """Return the scheduler's reason for assigning no Location."""
-        said = find(deployment.status.conditions, SCHEDULED) if deployment.status else None
-        return [Refusal(said.reason, said.message)] if said is not None and said.status == "False" else []
+        condition = find(deployment.status.conditions, SCHEDULED) if deployment.status else None
+        if condition is None or condition.status != "False":
+            return []
+        return [Refusal(condition.reason, condition.message)]
 
     def _is_new(self, deployment: WorkloadDeployment) -> bool:
         """Return True if its networks may become ready before its first Instances, which then need no gate."""

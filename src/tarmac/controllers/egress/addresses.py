@@ -27,7 +27,7 @@ from tarmac.decide.pooled.releasing import hold_down
 from tarmac.decide.rollup import merge
 from tarmac.decide.verdict import Refusal
 
-_TOLD = {"Quarantined": "Quarantined", "Available": "Freed"}
+_PHASE_EVENTS = {"Quarantined": "Quarantined", "Available": "Freed"}
 
 
 class AddressLoop:
@@ -119,8 +119,8 @@ class AddressLoop:
         """Write the status: phase, identity, and the owner according to the nodes."""
         own, old = known.metadata, known.status or SourceIPStatus()
         gateway = self._caches.gateways.get(f"{NAMESPACE}/{own.name}")
-        said, conflict = owner_of(gateway), next(conflicts(own.name, gateway), None)
-        owner = AddressOwner(said.name, said.epoch, said.since) if said is not None else None
+        report, conflict = owner_of(gateway), next(conflicts(own.name, gateway), None)
+        owner = AddressOwner(report.name, report.epoch, report.since) if report is not None else None
         number = old.id or self._next_id()
         # Taken before the write: its outcome may stay unknown, and no other address may get the same identity.
         self._caches.identities.put(own.name, number)
@@ -131,7 +131,7 @@ class AddressLoop:
             phase=phase_with(wanted.phase, conflict),
             id=number,
             owner=owner,
-            last_failover=last_failover(old, said),
+            last_failover=last_failover(old, report),
             quarantined_until=wanted.quarantined_until,
             last_claim=wanted.last_claim,
         )
@@ -139,7 +139,7 @@ class AddressLoop:
         if written is not None:
             self._caches.source_ips.wrote(written)
             self._event(known, status, conflict)
-            if news := owner_changed(known.spec.address, old.owner, said):
+            if news := owner_changed(known.spec.address, old.owner, report):
                 self._record(known, "Normal", "OwnerChanged", news)
 
     def _next_id(self) -> int:
@@ -158,9 +158,9 @@ class AddressLoop:
         elif status.phase == "Released" and last is not None:
             about = InvolvedObject(API_VERSION, "SourceIPClaim", last.name, last.namespace, last.uid)
             self._caches.recorder.event(about, "Normal", "Released", f"{address} is released, and will rest.")
-        elif told := _TOLD.get(status.phase or ""):
+        elif reason := _PHASE_EVENTS.get(status.phase or ""):
             whose = f" It was that of {last.namespace}/{last.name}." if last is not None else ""
-            self._record(known, "Normal", told, f"{address} is {status.phase}.{whose}")
+            self._record(known, "Normal", reason, f"{address} is {status.phase}.{whose}")
 
     def _record(self, known: SourceIP, type: EventType, reason: str, message: str) -> None:
         about = InvolvedObject(API_VERSION, "SourceIP", known.metadata.name, "", known.metadata.uid)

@@ -58,9 +58,9 @@ class EgressMetrics:
         found: Counter[tuple[str, ...]] = Counter()
         for claim in (item.object for item in self._caches.claims.cache.items()):
             status = claim.status
-            said = [each.reason for each in (status.conditions if status is not None else ()) if each.type == "Bound"]
+            bound = [each.reason for each in (status.conditions if status is not None else ()) if each.type == "Bound"]
             phase = (status.phase if status is not None else None) or "Pending"
-            found[claim.spec.class_name, phase, said[0] if said else ""] += 1
+            found[claim.spec.class_name, phase, bound[0] if bound else ""] += 1
         return found
 
     def _services(self) -> Counter[tuple[str, ...]]:

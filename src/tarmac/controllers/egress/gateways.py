@@ -94,9 +94,9 @@ class GatewayLoop:
         own, old = gateway.metadata, gateway.status or GatewayStatus()
         conditions = merge(old.conditions, gateway_findings(gateway), own.generation, self._caches.clock.now())
         status = GatewayStatus(own.generation, conditions, old.nodes)
-        told = await write_status(self._caches.gateway_resource, own, gateway.status, status, MANAGER)
-        if told is not None:
-            self._caches.gateways.wrote(told)
+        written = await write_status(self._caches.gateway_resource, own, gateway.status, status, MANAGER)
+        if written is not None:
+            self._caches.gateways.wrote(written)
 
     async def _confirm_gone(self, name: str) -> None:
         """Ask the server before a Gateway is deleted, since that stops its address.

@@ -16,7 +16,7 @@ from tarmac.decide.egress.sources import Resolution
 from tarmac.decide.egress.status import roll_up
 from tarmac.decide.rollup import Finding, merge
 
-_TOLD_BY_NAME = (reasons.AMBIGUOUS_SOURCE, reasons.INBOUND_CONFLICT)
+_EVENT_REASONS = (reasons.AMBIGUOUS_SOURCE, reasons.INBOUND_CONFLICT)
 
 
 class ServiceStatus:
@@ -44,7 +44,7 @@ class ServiceStatus:
         known = {(each.service.namespace, each.service.name, each.reason) for each in old.sources}
         for each in new.sources:
             if each.reason and (each.service.namespace, each.service.name, each.reason) not in known:
-                reason = each.reason if each.reason in _TOLD_BY_NAME else "SourceRefused"
+                reason = each.reason if each.reason in _EVENT_REASONS else "SourceRefused"
                 self._caches.recorder.event(about, "Warning", reason, each.message)
 
     def _record_readiness(self, about: InvolvedObject, old: ExternalServiceStatus, findings: list[Finding]) -> None:

@@ -30,7 +30,7 @@ from tarmac.decide.pooled.releasing import hold_down
 from tarmac.decide.rollup import merge
 
 _DEBOUNCE = 0.1  # several nodes report about one address together
-_TOLD = {"Quarantined": "Quarantined", "Available": "Freed"}
+_PHASE_EVENTS = {"Quarantined": "Quarantined", "Available": "Freed"}
 
 
 class PublicAddressLoop:
@@ -150,15 +150,15 @@ class PublicAddressLoop:
         written = await write_status(caches.address_resource, own, known.status, status, MANAGER)
         if written is not None:
             caches.addresses.wrote(written)
-            self._tell(known, old, status)
+            self._record_changes(known, old, status)
 
-    def _tell(self, known: PublicAddress, old: PublicAddressStatus, new: PublicAddressStatus) -> None:
+    def _record_changes(self, known: PublicAddress, old: PublicAddressStatus, new: PublicAddressStatus) -> None:
         before, last, address = phase_of(known), new.last_claim, known.spec.address
         for node in sorted({each.name for each in (*old.nodes, *new.nodes)}):
-            was, now = (next((each for each in said.nodes if each.name == node), None) for said in (old, new))
+            was, now = (next((each for each in status.nodes if each.name == node), None) for status in (old, new))
             if was is not None and was.announcing and now is None:
                 self._record(known, "Normal", "Withdrawn", f"{address} is not announced by {node}: the node is gone.")
-        self._tell_announcement(known, old, new)
+        self._record_announcement(known, old, new)
         if not before or new.phase == before:
             return
         if new.phase == "Conflict":
@@ -168,11 +168,11 @@ class PublicAddressLoop:
             version = "v1" if last.kind == "Service" else "compute.datumapis.com/v1alpha"
             about = InvolvedObject(version, last.kind, last.name, last.namespace, last.uid)
             self._caches.recorder.event(about, "Normal", "Released", f"{address} is released, and will rest.")
-        elif told := _TOLD.get(new.phase or ""):
+        elif reason := _PHASE_EVENTS.get(new.phase or ""):
             whose = f" It was that of {last.namespace}/{last.name}." if last is not None else ""
-            self._record(known, "Normal", told, f"{address} is {new.phase}.{whose}")
+            self._record(known, "Normal", reason, f"{address} is {new.phase}.{whose}")
 
-    def _tell_announcement(self, known: PublicAddress, old: PublicAddressStatus, new: PublicAddressStatus) -> None:
+    def _record_announcement(self, known: PublicAddress, old: PublicAddressStatus, new: PublicAddressStatus) -> None:
         """Record that the address is announced, is not any more, or is from other places."""
         before, after = (
             next((each for each in status.conditions if each.type == "Announced"), None) for status in (old, new)

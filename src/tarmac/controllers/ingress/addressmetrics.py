@@ -37,9 +37,9 @@ class IngressMetrics:
         found: Counter[tuple[str, ...]] = Counter()
         for address in (item.object for item in self._caches.known_addresses.cache.items()):
             pool = address.spec.pool_name
-            said = reports(address, self._caches.pools.get(pool), self._caches.node_views.views)
-            found[pool, "announced"] += any(each.entry.announcing for each in said)
-            found[pool, "conflict"] += has_conflict(said)
+            own_reports = reports(address, self._caches.pools.get(pool), self._caches.node_views.views)
+            found[pool, "announced"] += any(each.entry.announcing for each in own_reports)
+            found[pool, "conflict"] += has_conflict(own_reports)
         return found
 
     def _sessions(self) -> Counter[tuple[str, ...]]:

@@ -133,5 +133,5 @@ class IngressCaches:
             self.claims.pop(key, None)
         else:
             self.claims[key] = claim
-        for tell in self.claim_listeners:
-            tell(key)
+        for listener in self.claim_listeners:
+            listener(key)

@@ -42,9 +42,9 @@ class IngressClaimLoop:
         caches.known_addresses.on_change(self._address_changed)
         self._listeners: list[Any] = []
 
-    def on_decision(self, tell: Any) -> None:
-        """Call `tell` with the key of each claim whose verdict has changed."""
-        self._listeners.append(tell)
+    def on_decision(self, listener: Any) -> None:
+        """Call `listener` with the key of each claim whose verdict has changed."""
+        self._listeners.append(listener)
 
     def _again(self) -> None:
         self.controller.queue.add_after(_KEY, _DEBOUNCE)
@@ -79,8 +79,8 @@ class IngressClaimLoop:
     def _note(self, key: str, refusals: tuple[Refusal, ...]) -> None:
         if self.refusals.get(key) != refusals:
             self.refusals[key] = refusals
-            for tell in self._listeners:
-                tell(key)
+            for listener in self._listeners:
+                listener(key)
 
     def _book(self, claims: list[IngressClaim]) -> PoolBook:
         caches = self._caches

@@ -91,5 +91,5 @@ class PeerLoop:
         written = await write_status(caches.peer_resource, own, peer.status, status, MANAGER)
         if written is not None and before not in ("", finding.status):
             about = InvolvedObject(API_VERSION, "BGPPeer", own.name, "", own.uid)
-            told = ("Normal", "SessionUp") if finding.holds else ("Warning", "SessionDown")
-            caches.recorder.event(about, *told, finding.message)
+            event = ("Normal", "SessionUp") if finding.holds else ("Warning", "SessionDown")
+            caches.recorder.event(about, *event, finding.message)

@@ -123,7 +123,7 @@ class WorkloadStatusLoop:
         cities = anycast_cities(self._instances(own.uid), every, old.anycast, Time(rfc3339(now)))
         refusals = self._claims.refusals.get(claim.key, ())
         finding = anycast_finding(refusals, addresses, cities, peers=self._has_peers(addresses))
-        announced = [address for address, told in found.items() if any(each.entry.announcing for each in told)]
+        announced = [address for address, reported in found.items() if any(each.entry.announcing for each in reported)]
         status = replace(
             old,
             anycast_addresses=sorted(announced, key=lambda each: (":" in each, each)),

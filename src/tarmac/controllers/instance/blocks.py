@@ -64,9 +64,9 @@ class InstanceBlocks:
             # Before the read, without an await in between: no change of the binding is missed.
             self._dependents.note(key, _BINDING, binding_key)
             binding = self._bindings.get(binding_key)
-            said = find(binding.status.conditions, "Ready") if binding and binding.status else None
-            if said is not None and said.status == "False":
-                yield Refusal(said.reason, said.message, rule="network")
+            condition = find(binding.status.conditions, "Ready") if binding and binding.status else None
+            if condition is not None and condition.status == "False":
+                yield Refusal(condition.reason, condition.message, rule="network")
         clash = overlap(instance.metadata.namespace, instance.spec.network_interfaces, self._known_networks.get)
         if clash is not None:
             yield clash.refusal
@@ -94,6 +94,6 @@ class InstanceBlocks:
 
 def _quota(instance: Instance) -> Iterator[Refusal]:
     """Yield the refusal that the quota controller wrote into the Instance's condition."""
-    said = find(instance.status.conditions, QUOTA_GRANTED) if instance.status else None
-    if said is not None and said.status == "False":
-        yield Refusal(said.reason, said.message, rule="quota")
+    condition = find(instance.status.conditions, QUOTA_GRANTED) if instance.status else None
+    if condition is not None and condition.status == "False":
+        yield Refusal(condition.reason, condition.message, rule="quota")

@@ -141,9 +141,9 @@ def _condition(verdict: Verdict[NetworkContext]) -> Condition:
     conditions = context.status.conditions if context.status else []
     if holds(conditions, "Ready"):
         return Condition("Ready", "True", reasons.NETWORK_CONTEXT_READY, "Network context is ready.")
-    said = find(conditions, "Ready")
-    if said is not None and said.status == "False":
-        return Condition("Ready", "False", said.reason, said.message)
+    ready = find(conditions, "Ready")
+    if ready is not None and ready.status == "False":
+        return Condition("Ready", "False", ready.reason, ready.message)
     return Condition("Ready", "False", reasons.NETWORK_CONTEXT_NOT_READY, "Network context is not ready.")
 
 

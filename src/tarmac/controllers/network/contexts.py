@@ -85,10 +85,10 @@ class ContextController:
 
     def _node_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         """Requeue contexts when a node's underlay MTU or Location changes; most node changes concern neither."""
-        said = {(_place_of(item), _underlay_of(item)) for item in (old, new) if item is not None}
-        if len(said) == 1 and old is not None and new is not None:
+        places = {(_place_of(item), _underlay_of(item)) for item in (old, new) if item is not None}
+        if len(places) == 1 and old is not None and new is not None:
             return
-        for location, underlay in said:
+        for location, underlay in places:
             for key in self._at(location) if underlay else ():
                 # Debounced: a hostile node may change its annotation constantly, and each change concerns every
                 # Network.
@@ -145,7 +145,7 @@ class ContextController:
             claim = self._known_claims.get(f"{own.namespace}/{subnet_name(own.name, family)}")
             conditions = claim.status.conditions if claim and claim.status else []
             if not holds(conditions, "Ready"):
-                said = find(conditions, "Ready")
-                reason, message = (said.reason, said.message) if said else (reasons.SUBNET_NOT_READY, "")
+                ready = find(conditions, "Ready")
+                reason, message = (ready.reason, ready.message) if ready else (reasons.SUBNET_NOT_READY, "")
                 return Condition("Ready", "False", reason, message or f"The {family} subnet is not ready.")
         return Condition("Ready", "True", reasons.NETWORK_CONTEXT_READY, "Network context is ready.")

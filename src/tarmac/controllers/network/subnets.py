@@ -117,12 +117,12 @@ class SubnetController:
 
     def _claimed(self, claim: SubnetClaim, subnet: Subnet | None) -> SubnetClaimStatus:
         known, got = claim.status or SubnetClaimStatus(), subnet.status if subnet else None
-        said = find(got.conditions if got else (), "Ready")
+        ready = find(got.conditions if got else (), "Ready")
         condition = Condition("Ready", "False", reasons.SUBNET_NOT_READY, "Subnet is not ready")
-        if said is not None and said.status == "True":
+        if ready is not None and ready.status == "True":
             condition = Condition("Ready", "True", reasons.SUBNET_READY, "Subnet ready")
-        elif said is not None:
-            condition = Condition("Ready", "False", said.reason, said.message)
+        elif ready is not None:
+            condition = Condition("Ready", "False", ready.reason, ready.message)
         condition.observed_generation = claim.metadata.generation
         return SubnetClaimStatus(
             observed_generation=claim.metadata.generation,

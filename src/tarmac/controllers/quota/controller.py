@@ -126,8 +126,8 @@ class QuotaController:
         if instance is None or instance.metadata.uid != metadata.uid:
             return
         known = instance.status or InstanceStatus()
-        said = find(known.conditions, QUOTA_GRANTED)
-        if said is not None and (said.status, said.message) == ("False", refusal.message):
+        granted = find(known.conditions, QUOTA_GRANTED)
+        if granted is not None and (granted.status, granted.message) == ("False", refusal.message):
             return
         condition = Condition(QUOTA_GRANTED, "False", reasons.QUOTA_EXHAUSTED, refusal.message)
         condition.observed_generation = instance.metadata.generation

@@ -104,9 +104,9 @@ class PodInterfaceAssigner:
         binding = self._known_bindings.get(f"{own.namespace}/{name}")
         if binding is None:
             await self._bind(name, network, location)
-        said = find(binding.status.conditions, "Ready") if binding is not None and binding.status else None
-        if said is not None and reasons.priority(said.reason) > reasons.priority(reasons.PROVISIONING_NETWORK):
-            return Verdict(None, (Refusal(said.reason, said.message, rule="network"),))
+        ready = find(binding.status.conditions, "Ready") if binding is not None and binding.status else None
+        if ready is not None and reasons.priority(ready.reason) > reasons.priority(reasons.PROVISIONING_NETWORK):
+            return Verdict(None, (Refusal(ready.reason, ready.message, rule="network"),))
         return Verdict(None, (Refusal(reasons.PROVISIONING_NETWORK, "Network is being provisioned", rule="network"),))
 
     async def _bind(self, name: str, network: Network, location: str) -> None:

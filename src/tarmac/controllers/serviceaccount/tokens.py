@@ -76,17 +76,17 @@ class TokenController:
 
     async def _account_uid(self, item: Item[Any]) -> str:
         """Return the uid of a Secret's account; empty when there is none, or another one of that name."""
-        said, (key,) = item.metadata.annotations or {}, _account_of(item)
+        annotations, (key,) = item.metadata.annotations or {}, _account_of(item)
         known = self._known_accounts.cache.item(key)
-        if known is not None and said.get(ACCOUNT_UID) in (None, "", known.metadata.uid):
+        if known is not None and annotations.get(ACCOUNT_UID) in (None, "", known.metadata.uid):
             return known.metadata.uid
         # The cache may be older than the Secret: a client that creates both at once must not lose the Secret.
         try:
-            account = await self._accounts.get(said[ACCOUNT_NAME], item.metadata.namespace)
+            account = await self._accounts.get(annotations[ACCOUNT_NAME], item.metadata.namespace)
         except NotFound:
             return ""
         uid: str = account["metadata"]["uid"]
-        return uid if said.get(ACCOUNT_UID) in (None, "", uid) else ""
+        return uid if annotations.get(ACCOUNT_UID) in (None, "", uid) else ""
 
     async def _fill(self, item: Item[Any], account_uid: str) -> None:
         own = item.metadata

@@ -128,12 +128,12 @@ class LocalDiskController:
     async def _report_growth(self, claim: JsonObject, volume: JsonObject) -> None:
         """Show the condition FileSystemResizePending until the node has expanded the disk."""
         conditions = (claim.get("status") or {}).get("conditions") or []
-        waiting, said = not has_grown(claim, volume), bool(stated(conditions, RESIZE_PENDING))
-        if waiting and not said:
+        waiting, reported = not has_grown(claim, volume), bool(stated(conditions, RESIZE_PENDING))
+        if waiting and not reported:
             message = "The node grows the disk while a pod uses it, or when it is next mounted."
             pending = {"type": RESIZE_PENDING, "status": "True", "message": message}
             await self._patch_status(claim, {"conditions": replaced(conditions, pending)})
-        elif said and not waiting:
+        elif reported and not waiting:
             others = [each for each in conditions if each["type"] != RESIZE_PENDING]
             await self._patch_status(claim, {"conditions": others or None})
 

@@ -27,8 +27,8 @@ class WorkloadEvent(NamedTuple):
 def announce(recorder: Recorder, workload: Workload, old: WorkloadStatus | None, new: WorkloadStatus) -> None:
     """Record the events between two statuses. Call it after the new one is written, so that each is recorded once."""
     if workload.metadata.deletion_timestamp is None:  # while it is being deleted, there is nothing to report
-        for told in events_between(old or WorkloadStatus(), new):
-            recorder.event(reference(workload), told.type, told.reason, told.message)
+        for event in events_between(old or WorkloadStatus(), new):
+            recorder.event(reference(workload), event.type, event.reason, event.message)
 
 
 def reference(workload: Workload) -> InvolvedObject:

@@ -125,5 +125,5 @@ def machine_warnings(template: JsonObject, lookup: Lookup) -> Iterator[str]:
         yield f"{_CLOUD_INIT}.networkData: replaces the platform's, so the instance's addresses must be set by it"
     image = boot_image(mapping(template, "spec"))
     facts = find_image(lookup, image) if image else None
-    if facts is not None and not facts.told and (keys or cloud_init):
+    if facts is not None and not facts.configurable and (keys or cloud_init):
         yield f"{_CLOUD_INIT}: image {image} accepts none, so neither keys nor user data reach the virtual machines"

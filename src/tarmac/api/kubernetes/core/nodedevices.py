@@ -44,7 +44,7 @@ def node_devices(node: JsonObject) -> NodeDevices:
     if not text:
         return NO_DEVICES
     try:
-        told = msgspec.json.decode(text, type=_Annotation)
+        annotation = msgspec.json.decode(text, type=_Annotation)
     except msgspec.DecodeError:
         return NO_DEVICES
-    return NodeDevices(frozenset(told.resources), frozenset(told.handlers))
+    return NodeDevices(frozenset(annotation.resources), frozenset(annotation.handlers))

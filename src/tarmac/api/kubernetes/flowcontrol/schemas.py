@@ -149,7 +149,7 @@ def _validate_resources(rule: JsonObject, path: str, errors: FieldErrors) -> Non
         errors.required(at, "resource rules that are not cluster scoped must supply at least one namespace")
     elif not _alone(namespaces, at, "namespaces", errors):
         intro = "each member of this list must be '*' or a DNS-1123 label; "
-        _each(namespaces, lambda each: [intro + said for said in names.dns1123_label(each)], at, errors)
+        _each(namespaces, lambda each: [intro + problem for problem in names.dns1123_label(each)], at, errors)
 
 
 def _validate_urls(rule: JsonObject, path: str, errors: FieldErrors) -> None:
@@ -176,9 +176,9 @@ def _alone(values: Sequence[str], path: str, noun: str, errors: FieldErrors) -> 
     return _EVERYTHING in values
 
 
-def _each(values: Sequence[str], said: Callable[[str], list[str]], path: str, errors: FieldErrors) -> None:
+def _each(values: Sequence[str], problems: Callable[[str], list[str]], path: str, errors: FieldErrors) -> None:
     for index, value in enumerate(values):
-        checks.report(said(value), value, f"{path}[{index}]", errors)
+        checks.report(problems(value), value, f"{path}[{index}]", errors)
 
 
 def _url_errors(path: str) -> list[str]:

@@ -67,16 +67,16 @@ def _validate_ranges(spec: JsonObject, errors: FieldErrors) -> None:
 
 
 def _canonical_range(cidr: str) -> list[str]:
-    if said := names.cidr(cidr, strict=True):
-        return said
+    if problems := names.cidr(cidr, strict=True):
+        return problems
     canonical = str(names.address_range(cidr))
     return [] if cidr == canonical else [f'must be in canonical form ("{canonical}")']
 
 
 def address_name(name: str) -> list[str]:
     """Check the name of an IPAddress: the address, in its canonical form."""
-    if said := names.ip_address(name, strict=True):
-        return said
+    if problems := names.ip_address(name, strict=True):
+        return problems
     canonical = str(names.plain_address(name))
     return [] if name == canonical else [f'must be in canonical form ("{canonical}")']
 

@@ -95,17 +95,17 @@ def validate_other_form(
 
 def validate_annotations_unchanged(new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
     """Reject added, changed and removed annotations that request classes: they are fixed when a Pod is created."""
-    said, before = (each["metadata"].get("annotations") or {} for each in (new, old))
-    if said != before:
-        for key in changed_annotations(said, before):
+    after, before = (each["metadata"].get("annotations") or {} for each in (new, old))
+    if after != before:
+        for key in changed_annotations(after, before):
             errors.forbidden(
                 f"metadata.annotations[{key}]", "may not be added, changed or removed: it asks for a class"
             )
 
 
-def changed_annotations(said: Mapping[str, str], before: Mapping[str, str]) -> list[str]:
+def changed_annotations(after: Mapping[str, str], before: Mapping[str, str]) -> list[str]:
     """Return the changed keys of annotations that request classes."""
-    now, was = class_annotations(said), class_annotations(before)
+    now, was = class_annotations(after), class_annotations(before)
     return sorted(key for key in now.keys() | was.keys() if now.get(key) != was.get(key))
 
 

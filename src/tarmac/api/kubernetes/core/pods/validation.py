@@ -91,8 +91,8 @@ def validate_mirror_unchanged(new: JsonObject, old: JsonObject, errors: FieldErr
 
     The annotation removes permissions and gives exemptions.
     """
-    said, before = (each["metadata"].get("annotations") or {} for each in (new, old))
-    if said.get(MIRROR) == before.get(MIRROR) and (MIRROR in said) == (MIRROR in before):
+    after, before = (each["metadata"].get("annotations") or {} for each in (new, old))
+    if after.get(MIRROR) == before.get(MIRROR) and (MIRROR in after) == (MIRROR in before):
         return
     change = "remove or update" if MIRROR in before else "add"
     errors.forbidden(f"metadata.annotations[{MIRROR}]", f"may not {change} mirror pod annotation")
