@@ -22,7 +22,7 @@ from tarmac.client.errors import ClientError, TransportError
 from tarmac.client.http import HttpTransport
 from tarmac.client.kubeconfig import ServerContext, load
 from tarmac.client.requests import JSON_ONLY
-from tarmac.client.resources import ResourceClient
+from tarmac.client.resourceclient import ResourceClient
 from tarmac.client.targets.target import Target
 from tarmac.client.watch import EventType
 
