@@ -122,9 +122,9 @@ def volume(source: JsonObject, path: str, notes: Notes) -> JsonObject | None:
 def disk(claim: JsonObject, path: str, retain: bool, notes: Notes) -> JsonObject:
     """Return the disk that takes the place of a volume claim template."""
     spec = claim.get("spec") or {}
-    asked = Quantity.parse(str(((spec.get("resources") or {}).get("requests") or {}).get("storage", "0"))).value()
-    size = min(max(-(-asked // _GIB), _MIN_DISK), _MAX_DISK)
-    if size * _GIB != asked:
+    requested = Quantity.parse(str(((spec.get("resources") or {}).get("requests") or {}).get("storage", "0"))).value()
+    size = min(max(-(-requested // _GIB), _MIN_DISK), _MAX_DISK)
+    if size * _GIB != requested:
         notes.add(
             f"{path}.spec.resources.requests.storage", f"{size}Gi: a disk has {_MIN_DISK} to {_MAX_DISK} whole Gi"
         )

@@ -59,8 +59,8 @@ async def rotate(client: Client, options: argparse.Namespace, console: Console) 
     if options.status:
         answer = await client.call("GET", path)
     else:
-        asked = RotationRequest("retire" if options.retire else "begin", options.force)
-        answer = await client.call("POST", path, body=msgspec.json.encode(asked))
+        request = RotationRequest("retire" if options.retire else "begin", options.force)
+        answer = await client.call("POST", path, body=msgspec.json.encode(request))
     found = msgspec.json.decode(answer.body, type=RotationStatus)
     for each in found.obstacles:
         console.fail(each)

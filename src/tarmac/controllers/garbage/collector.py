@@ -118,7 +118,7 @@ class GarbageCollector:
                 live = await self._set_references(target, live, [_unblocking(each) for each in verdict.waiting])
             await self._delete(target, live, "Foreground")
         else:
-            await self._delete(target, live, _asked_policy(live))
+            await self._delete(target, live, _requested_policy(live))
 
     async def _classify(self, node: GraphNode, live: EnvelopeMetadata) -> OwnerStates:
         verdict = OwnerStates()
@@ -214,7 +214,7 @@ class GarbageCollector:
         )
 
 
-def _asked_policy(live: EnvelopeMetadata) -> Propagation:
+def _requested_policy(live: EnvelopeMetadata) -> Propagation:
     """Return the propagation policy that a finalizer set in advance asks for."""
     if ORPHAN in (live.finalizers or ()):
         return "Orphan"

@@ -62,7 +62,7 @@ class Graph:
     def observe(self, target: Target[Any], metadata: EnvelopeMetadata) -> set[str]:
         """Record a new or changed object."""
         node = self._node(metadata.uid)
-        look = self._set_owners(node, tuple(_interned(each) for each in metadata.owner_references or ()))
+        affected = self._set_owners(node, tuple(_interned(each) for each in metadata.owner_references or ()))
         node.target, node.namespace, node.name = target, intern(metadata.namespace), intern(metadata.name)
         finalizers = metadata.finalizers or ()
         node.deleting = metadata.deletion_timestamp is not None
@@ -70,10 +70,10 @@ class Graph:
         was_foreground, node.foreground = node.foreground, node.deleting and FOREGROUND in finalizers
         # Its dependents had a solid owner until now, and must be judged again.
         if node.foreground and not was_foreground:
-            look.update(members(node.dependents))
+            affected.update(members(node.dependents))
         if self.needs_attention(node):
-            look.add(node.uid)
-        return look
+            affected.add(node.uid)
+        return affected
 
     def forget(self, uid: str) -> set[str]:
         """Record that an object is deleted."""
@@ -81,18 +81,18 @@ class Graph:
         if node is None or node.virtual:
             return set()
         # It stays as a virtual node while dependents name it, so that they are still found.
-        look = self._set_owners(node, ())
+        affected = self._set_owners(node, ())
         node.target, node.deleting, node.foreground, node.orphaning = None, False, False, False
         self._drop_if_unused(node)
-        return look.union(members(node.dependents))
+        return affected.union(members(node.dependents))
 
     def forget_others(self, target: Target[Any], present: set[str]) -> set[str]:
         """Forget all objects of a resource that a fresh list of it does not contain."""
         gone = [node.uid for node in self._nodes.values() if node.target is target and node.uid not in present]
-        look: set[str] = set()
+        affected: set[str] = set()
         for uid in gone:
-            look |= self.forget(uid)
-        return look
+            affected |= self.forget(uid)
+        return affected
 
     def needs_attention(self, node: GraphNode) -> bool:
         """Return True if the server must be asked about this object: it may have lost an owner, or is being deleted."""
@@ -126,15 +126,15 @@ class Graph:
 
         Return the old and new owners in foreground deletion: their blockers may have changed.
         """
-        look: set[str] = set()
+        affected: set[str] = set()
         if owners == node.owners:
-            return look
+            return affected
         for reference in node.owners:
             owner = self._nodes.get(reference.uid)
             if owner is not None and owner.dependents is not None:
                 owner.dependents = removed(owner.dependents, node.uid)
                 if owner.foreground:
-                    look.add(owner.uid)
+                    affected.add(owner.uid)
                 self._drop_if_unused(owner)
         node.owners = owners
         for reference in owners:
@@ -142,8 +142,8 @@ class Graph:
             owner = self._node(reference.uid)
             owner.dependents = added(owner.dependents, node.uid)
             if owner.foreground:
-                look.add(owner.uid)
-        return look
+                affected.add(owner.uid)
+        return affected
 
     def _node(self, uid: str) -> GraphNode:
         node = self._nodes.get(uid)

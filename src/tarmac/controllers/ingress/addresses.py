@@ -94,11 +94,11 @@ class PublicAddressLoop:
         """Return True if the holder of this uid exists, and still wants an address of this family."""
         if not reference.uid:
             return False
-        claim = self._caches.claims.get(key_of(reference)) or await self._asked(reference)
+        claim = self._caches.claims.get(key_of(reference)) or await self._fetch_claim(reference)
         family = f"IPv{ip_address(known.spec.address).version}"
         return claim is not None and claim.uid == reference.uid and family in claim.families
 
-    async def _asked(self, reference: HolderReference) -> IngressClaim | None:
+    async def _fetch_claim(self, reference: HolderReference) -> IngressClaim | None:
         """Read a holder from the server: it may be newer than the cache."""
         caches = self._caches
         try:

@@ -209,8 +209,8 @@ class NetworkController:
     def _refusal(self, network: Network, ranges: tuple[str, str]) -> Refusal | None:
         ipam = network.spec.ipam
         # A range chosen here already contains the fewest possible nodes.
-        asked = () if keeps_range(network) else (ipam.ipv4_range, ipam.ipv6_range)
-        return range_refusal(ranges, lambda each: each in asked and self._nodes.are_in(each))
+        requested = () if keeps_range(network) else (ipam.ipv4_range, ipam.ipv6_range)
+        return range_refusal(ranges, lambda each: each in requested and self._nodes.are_in(each))
 
     def _ranges(self, network: Network) -> tuple[str, str]:
         """Return the requested, present or default ranges; empty for a family that the Network does not have."""

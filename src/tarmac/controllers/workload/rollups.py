@@ -74,7 +74,7 @@ class Rollup:
             ],
             orphans=self._orphans,
             blocks=decided.blocks,
-            anycast=_asks_for_anycast(workload),
+            anycast=_requests_anycast(workload),
             announces=announces,
             paused=workload.spec.paused,
             deleting=workload.metadata.deletion_timestamp is not None,
@@ -107,8 +107,8 @@ def _basis_of_workload(workload: Workload) -> tuple[object, ...]:
     """Return all fields of a Workload that decisions depend on; of its status, only the rollout's record."""
     own, status = workload.metadata, workload.status
     recorded = (status.revision, status.revisions, status.rollout) if status is not None else None
-    return own.uid, own.generation, own.deletion_timestamp, own.finalizers, _asks_for_anycast(workload), recorded
+    return own.uid, own.generation, own.deletion_timestamp, own.finalizers, _requests_anycast(workload), recorded
 
 
-def _asks_for_anycast(workload: Workload) -> bool:
+def _requests_anycast(workload: Workload) -> bool:
     return workload.metadata.annotations.get(ANNOTATION_ANYCAST) == "true"

@@ -22,10 +22,10 @@ def runtime_class_of(runtime: InstanceRuntime, annotations: Mapping[str, str]) -
     """Return the name of the RuntimeClass of an instance's Pod."""
     if runtime.virtual_machine:
         return MACHINE_CLASS
-    return annotations.get(ANNOTATION_RUNTIME_CLASS) or (NVIDIA_HANDLER if _asks_for_gpus(runtime) else SANDBOX_CLASS)
+    return annotations.get(ANNOTATION_RUNTIME_CLASS) or (NVIDIA_HANDLER if _requests_gpus(runtime) else SANDBOX_CLASS)
 
 
-def _asks_for_gpus(runtime: InstanceRuntime) -> bool:
+def _requests_gpus(runtime: InstanceRuntime) -> bool:
     containers = (*runtime.sandbox.containers, *runtime.sandbox.init_containers) if runtime.sandbox else ()
     shares = (each.resources.requests for each in containers if each.resources)
     return bool(proxied_in(runtime.resources.requests, *shares))

@@ -13,8 +13,8 @@ from tarmac.decide.qosclasses.counting import Places, places
 
 def instance_places(annotations: Mapping[str, str], runtime: InstanceRuntime) -> Places:
     """Return the number of places of each class that an Instance takes."""
-    asked = class_annotations(annotations)
-    return places({"metadata": {"annotations": asked}, "spec": _containers(runtime)}) if asked else {}
+    requested = class_annotations(annotations)
+    return places({"metadata": {"annotations": requested}, "spec": _containers(runtime)}) if requested else {}
 
 
 def template_places(template: InstanceTemplate) -> Places:

@@ -83,14 +83,14 @@ def _holder(reference: ClaimReference | LastClaim) -> AddressHolder:
 
 
 def _wish(claim: SourceIPClaim) -> AddressWish:
-    own, asked = claim.metadata, ip_address(claim.spec.address) if claim.spec.address else None
+    own, requested = claim.metadata, ip_address(claim.spec.address) if claim.spec.address else None
     return AddressWish(
         _KIND,
         own.namespace,
         own.name,
         own.uid,
         tuple(claim.spec.families),
-        {asked.version: asked} if asked is not None else {},
+        {requested.version: requested} if requested is not None else {},
         claim.spec.location,
         tuple(claim.status.source_ip_names) if claim.status is not None else (),
     )

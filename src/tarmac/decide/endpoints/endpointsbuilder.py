@@ -68,7 +68,7 @@ class EndpointsBuilder:
             documents.append(self._subset_document(each))
             yield
         labels = _labels(self._service)
-        if known is not None and _says(known, documents, labels, over_capacity):
+        if known is not None and _matches(known, documents, labels, over_capacity):
             return None
         return self._object(known, documents, labels, over_capacity)
 
@@ -104,7 +104,7 @@ class EndpointsBuilder:
         return {name: listed for name, listed in lists.items() if listed}
 
 
-def _says(known: JsonObject, subsets: list[JsonObject], labels: Mapping[str, str], over_capacity: bool) -> bool:
+def _matches(known: JsonObject, subsets: list[JsonObject], labels: Mapping[str, str], over_capacity: bool) -> bool:
     metadata = known["metadata"]
     return (
         (known.get("subsets") or []) == subsets

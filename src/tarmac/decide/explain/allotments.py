@@ -44,13 +44,13 @@ def _class_lines(
         if _lasts(pod, container):
             wanted.append((f"container {container['name']}", container["name"], classes))
     for who, name, classes in wanted:
-        for kind, asked in classes.items():
+        for kind, requested in classes.items():
             has = entry.classes.get(name, {}).get(kind, "")
-            if has == asked:
-                yield yes(reasons.RUNNING, f"{who} is in class {kind}/{asked}", "classes", city, node)
+            if has == requested:
+                yield yes(reasons.RUNNING, f"{who} is in class {kind}/{requested}", "classes", city, node)
             else:
                 now = f"class {kind}/{has}" if has else f"no class of {kind}"
-                message = f"{who} asked for class {kind}/{asked} and is in {now}"
+                message = f"{who} asked for class {kind}/{requested} and is in {now}"
                 yield refusal_line(Refusal(reasons.CLASS_UNAVAILABLE, message, rule="classes"), city, node)
 
 

@@ -185,14 +185,14 @@ def autoscaling_lines(deployment: WorkloadDeployment) -> Iterator[ExplanationLin
 
 def _out_of_bounds(spec: WorkloadDeploymentSpec) -> Refusal | None:
     """Return a refusal if the deployment was scaled to a number outside the bounds of its placement."""
-    asked, runs = spec.replicas, desired_replicas(spec.scale_settings, spec.replicas)
-    if asked is None or asked == runs:
+    requested, runs = spec.replicas, desired_replicas(spec.scale_settings, spec.replicas)
+    if requested is None or requested == runs:
         return None
-    high = asked > runs
+    high = requested > runs
     bound, verb = ("maxReplicas", "Raise") if high else ("minReplicas", "Lower")
     return Refusal(
         reasons.TOO_MANY_REPLICAS if high else reasons.TOO_FEW_REPLICAS,
-        f"It was scaled to {asked}; {bound} is {runs}, so {runs} run.",
+        f"It was scaled to {requested}; {bound} is {runs}, so {runs} run.",
         rule="scale",
-        change=f"{verb} {bound} of the placement {spec.placement_name} to {max(asked, 1)}, or scale to {runs}.",
+        change=f"{verb} {bound} of the placement {spec.placement_name} to {max(requested, 1)}, or scale to {runs}.",
     )

@@ -137,6 +137,6 @@ def _leaving(
     before: Members, acknowledging: Set[str], candidates: Set[str], every: Mapping[str, NodeView]
 ) -> list[GatewayNode]:
     """Return the former candidates that have not acknowledged their removal yet, sorted by name."""
-    heard = {each.name for each in before.leaving} & acknowledging
+    acknowledged = {each.name for each in before.leaving} & acknowledging
     were = {each.name for each in (*before.candidates, *before.leaving)}
-    return [gateway_node(every[name]) for name in sorted((were - candidates - heard) & every.keys())]
+    return [gateway_node(every[name]) for name in sorted((were - candidates - acknowledged) & every.keys())]

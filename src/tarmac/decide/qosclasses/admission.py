@@ -44,11 +44,11 @@ def refusal(pod: JsonObject, here: ClassesOfNode) -> tuple[str, str] | None:
     """Return reason and message for a pod that cannot be admitted; None if it can."""
     if not asks_for_classes(pod):
         return None
-    asked = places(pod, here.offered.pod)
-    message = _unavailable(asked, here) or _misplaced(pod, here) or _crowded(pod, here)
+    requested = places(pod, here.offered.pod)
+    message = _unavailable(requested, here) or _misplaced(pod, here) or _crowded(pod, here)
     if message:
         return UNAVAILABLE, message
-    message = _full(asked, here)
+    message = _full(requested, here)
     return (EXHAUSTED, message) if message else None
 
 
@@ -68,8 +68,8 @@ def postponement(
     if message:
         return "Infeasible", message
     had = places(before, here.offered.pod)
-    asked = {place: count for place, count in places(pod, here.offered.pod).items() if count > had.get(place, 0)}
-    message = _full(asked, here)
+    requested = {place: count for place, count in places(pod, here.offered.pod).items() if count > had.get(place, 0)}
+    message = _full(requested, here)
     return ("Deferred", message) if message else None
 
 
@@ -82,10 +82,10 @@ def taken_by(pods: Iterator[JsonObject] | Collection[JsonObject], pod_types: Col
     return found
 
 
-def _unavailable(asked: Mapping[Place, int], here: ClassesOfNode) -> str:
+def _unavailable(requested: Mapping[Place, int], here: ClassesOfNode) -> str:
     if here.lenient:
         return ""
-    for kind, name in sorted(asked):
+    for kind, name in sorted(requested):
         known = here.offered.find(kind)
         there = known.classes if known else {}
         if name not in there:
@@ -116,8 +116,8 @@ def _crowded(pod: JsonObject, here: ClassesOfNode) -> str:
     return ""
 
 
-def _full(asked: Mapping[Place, int], here: ClassesOfNode) -> str:
-    for (kind, name), count in sorted(asked.items()):
+def _full(requested: Mapping[Place, int], here: ClassesOfNode) -> str:
+    for (kind, name), count in sorted(requested.items()):
         known = here.offered.find(kind)
         most = known.classes.get(name) if known else None
         used = here.taken.get((kind, name), 0)

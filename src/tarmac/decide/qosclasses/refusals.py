@@ -20,7 +20,7 @@ def for_whole_pods(place: Place, node: str) -> str:
     return f"class {kind}/{name} is offered on {node} for whole pods only"
 
 
-def full(place: Place, node: str, asked: int, used: int, capacity: int) -> str:
+def full(place: Place, node: str, requested: int, used: int, capacity: int) -> str:
     """Return the message that a class has no free place."""
     kind, name = place
-    return f"class {kind}/{name} on {node} is full: asked {asked}, used {used}, capacity {capacity}"
+    return f"class {kind}/{name} on {node} is full: asked {requested}, used {used}, capacity {capacity}"

@@ -47,11 +47,11 @@ class Labelled(Generic[T]):
         pair = exact_pair(selector)
         found: list[T] = []
         for namespace in namespaces:
-            asked = (
+            candidates = (
                 self._by_namespace.get(namespace, []) if pair is None else self._by_label.get((namespace, *pair), [])
             )
-            self._steps.spend(1 + len(asked) * len(selector.requirements))
-            found += [thing for labels, thing in asked if selector.matches(labels)]
+            self._steps.spend(1 + len(candidates) * len(selector.requirements))
+            found += [thing for labels, thing in candidates if selector.matches(labels)]
         return found
 
 
@@ -66,7 +66,7 @@ class Selecting(Generic[T]):
 
     def meaning(self, namespace: str, labels: Labels) -> list[T]:
         """Return the objects with a selector that matches these labels."""
-        asked = [each for pair in (None, *labels.items()) for each in self._by_pair.get((namespace, pair), ())]
-        self._steps.spend(1 + sum(len(selector.requirements) for _, selector, _ in asked))
-        found = [(number, thing) for number, selector, thing in asked if selector.matches(labels)]
+        candidates = [each for pair in (None, *labels.items()) for each in self._by_pair.get((namespace, pair), ())]
+        self._steps.spend(1 + sum(len(selector.requirements) for _, selector, _ in candidates))
+        found = [(number, thing) for number, selector, thing in candidates if selector.matches(labels)]
         return [thing for _, thing in sorted(found, key=itemgetter(0))]

@@ -40,7 +40,7 @@ def places_to_free(cluster: Cluster, location: str, demand: Demand, count: int) 
     short: dict[Place, int] = {}
     if demand.classes is not None:
         for info in open_nodes(cluster, location):
-            short |= {place: count * asked for place, asked, _ in info.missing_places(demand.classes)}
+            short |= {place: count * requested for place, requested, _ in info.missing_places(demand.classes)}
     listed = [
         f"{number} place{'s' if number > 1 else ''} of class {'/'.join(place)}" for place, number in short.items()
     ]

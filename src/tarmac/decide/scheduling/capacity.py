@@ -53,10 +53,10 @@ def places_left(info: NodeInfo, classes: ClassDemand | None) -> int:
     need = classes.on(offer)
     if need.torn or need.misplaced:
         return 0
-    for place, asked in need.places:
+    for place, requested in need.places:
         if place not in offer.capacity:
             return 0
         capacity = offer.capacity[place]
         if capacity is not None:
-            most = min(most, (capacity - info.places.get(place, 0)) // asked)
+            most = min(most, (capacity - info.places.get(place, 0)) // requested)
     return most

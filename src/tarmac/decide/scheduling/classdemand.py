@@ -58,8 +58,8 @@ class ClassDemand:
         found = self._missing.get(offer)
         if found is None:
             need = self.on(offer)
-            asked = (place for place, _ in need.places)
-            found = tuple(place for place in asked if place not in offer.capacity or place in need.misplaced)
+            requested = (place for place, _ in need.places)
+            found = tuple(place for place in requested if place not in offer.capacity or place in need.misplaced)
             self._missing[offer] = found
         return found
 
@@ -137,10 +137,10 @@ def _listed(types: Mapping[str, OfferedType], both: set[str]) -> tuple[tuple[Pla
 
 
 def _need(pod: JsonObject, pod_types: frozenset[str], own_kernel: bool) -> ClassNeed:
-    asked = {place for _, classes in classes_of_containers(pod, pod_types) for place in classes.items()}
-    kinds = Counter(kind for kind, _ in asked)
+    requested = {place for _, classes in classes_of_containers(pod, pod_types) for place in classes.items()}
+    kinds = Counter(kind for kind, _ in requested)
     torn = tuple(sorted(kind for kind, count in kinds.items() if count > 1)) if own_kernel else ()
-    misplaced = frozenset(place for place in asked if place[0] in pod_types)
+    misplaced = frozenset(place for place in requested if place[0] in pod_types)
     return ClassNeed(tuple(sorted(places(pod, pod_types).items())), misplaced, torn)
 
 

@@ -118,7 +118,9 @@ class Demands:
         spec: JsonObject = obj["spec"]
         namespace = metadata["namespace"]
         places = [disk.nodes.text for disk in disks]
-        key = self._encode((namespace, handler, places, _looked_at(spec), class_key(obj) if self._classes else None))
+        key = self._encode(
+            (namespace, handler, places, _observed_fields(spec), class_key(obj) if self._classes else None)
+        )
         demand = self._known.get(key)
         if demand is None or demand.disks != tuple(disks):
             classes = class_demand(obj, handler) if self._classes else None
@@ -176,7 +178,7 @@ def requests_of(spec: JsonObject) -> Amounts:
     return whole_amounts(pod_amounts(spec, "requests"))
 
 
-def _looked_at(spec: JsonObject) -> tuple[Any, ...]:
+def _observed_fields(spec: JsonObject) -> tuple[Any, ...]:
     """Return the parts of a pod's spec that determine its demand."""
     get = spec.get
     containers = [(item.get("resources"), item.get("ports"), item.get("image")) for item in spec["containers"]]

@@ -179,8 +179,10 @@ class NodeInfo:
     def missing_places(self, wanted: ClassDemand) -> list[tuple[Place, int, int]]:
         """Return the classes without enough free places for a pod: requested and missing numbers."""
         capacity, taken = self.node.offer.capacity, self.places
-        asked = ((place, count, capacity.get(place)) for place, count in wanted.on(self.node.offer).places)
-        found = ((place, count, taken.get(place, 0) + count - most) for place, count, most in asked if most is not None)
+        requested = ((place, count, capacity.get(place)) for place, count in wanted.on(self.node.offer).places)
+        found = (
+            (place, count, taken.get(place, 0) + count - most) for place, count, most in requested if most is not None
+        )
         return [(place, count, lack) for place, count, lack in found if lack > 0]
 
     def _count_places(self, pod: Pod, sign: int) -> None:

@@ -191,7 +191,9 @@ class _Trial:
         for each in lower:
             for place, count in each.demand.classes.on(offer).places if each.demand.classes is not None else ():
                 taken[place] -= count
-        left = ((taken.get(place, 0) + asked, offer.capacity.get(place)) for place, asked in wanted.on(offer).places)
+        left = (
+            (taken.get(place, 0) + requested, offer.capacity.get(place)) for place, requested in wanted.on(offer).places
+        )
         return all(capacity is None or needed <= capacity for needed, capacity in left)
 
     def _fits(self) -> bool:

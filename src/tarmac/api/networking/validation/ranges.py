@@ -41,10 +41,10 @@ _FITTING: Final = {4: "a part of 10.128.0.0/9, 172.16.0.0/12 or 192.168.0.0/16",
 
 def reserved_by(written: str) -> str:
     """Return the reason why a range or address cannot belong to a network, with alternatives; empty if it can."""
-    asked = ipaddress.ip_network(written)
+    requested = ipaddress.ip_network(written)
     for reserved, use in _RESERVED:
-        if reserved.version == asked.version and reserved.overlaps(asked):  # type: ignore[arg-type] of one family
-            return f"must not overlap {reserved}, {use}: use for example {_FITTING[asked.version]}"
+        if reserved.version == requested.version and reserved.overlaps(requested):  # type: ignore[arg-type] of one family
+            return f"must not overlap {reserved}, {use}: use for example {_FITTING[requested.version]}"
     return ""
 
 

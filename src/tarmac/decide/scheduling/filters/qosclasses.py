@@ -40,14 +40,14 @@ class ClassOffered:
 
     def brief(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Brief:
         """Name the class."""
-        wanted, offer = _asked(pod), info.node.offer
+        wanted, offer = _demand_of(pod), info.node.offer
         if torn := wanted.on(offer).torn:
             return Brief(f"different classes of {', '.join(torn)}")
         return Brief(f"no class {_named(wanted.missing(offer))}")
 
     def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
         """Name the class and the alternatives."""
-        wanted, offer, name = _asked(pod), info.node.offer, info.node.name
+        wanted, offer, name = _demand_of(pod), info.node.offer, info.node.name
         if torn := wanted.on(offer).torn:
             kinds = ", ".join(torn)
             message = (
@@ -90,17 +90,18 @@ class ClassPlaces:
 
     def brief(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Brief:
         """Name the class and the missing share of the request."""
-        short = info.missing_places(_asked(pod))
+        short = info.missing_places(_demand_of(pod))
         return Brief(
-            f"class {_named([place for place, *_ in short])} full", sum(lack / asked for _, asked, lack in short)
+            f"class {_named([place for place, *_ in short])} full",
+            sum(lack / requested for _, requested, lack in short),
         )
 
     def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
         """Name the class and the number of missing places."""
-        short, name, offer = info.missing_places(_asked(pod)), info.node.name, info.node.offer
+        short, name, offer = info.missing_places(_demand_of(pod)), info.node.name, info.node.offer
         message = "; ".join(
-            refusals.full(place, name, asked, info.places.get(place, 0), offer.capacity[place] or 0)
-            for place, asked, _ in short[:_FEW]
+            refusals.full(place, name, requested, info.places.get(place, 0), offer.capacity[place] or 0)
+            for place, requested, _ in short[:_FEW]
         )
         freeing = " and ".join(
             f"{lack} place{'s' if lack > 1 else ''} of class {_named([place])}" for place, _, lack in short[:_FEW]
@@ -114,14 +115,14 @@ def _named(places: Sequence[Place]) -> str:
     return ", ".join(f"{kind}/{name}" for kind, name in places[:_FEW]) + more
 
 
-def _asked(pod: Pod) -> ClassDemand:
+def _demand_of(pod: Pod) -> ClassDemand:
     assert pod.demand.classes is not None, "a pod without classes is not refused for them"
     return pod.demand.classes
 
 
 def _limits(wanted: ClassDemand, offer: ClassOffer) -> tuple[tuple[Place, int], ...]:
-    found = ((place, offer.capacity.get(place), asked) for place, asked in wanted.on(offer).places)
-    return tuple((place, most - asked) for place, most, asked in found if most is not None)
+    found = ((place, offer.capacity.get(place), requested) for place, requested in wanted.on(offer).places)
+    return tuple((place, most - requested) for place, most, requested in found if most is not None)
 
 
 def _not_offered(place: Place, offer: ClassOffer, node: str) -> str:

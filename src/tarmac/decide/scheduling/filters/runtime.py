@@ -45,9 +45,9 @@ class RuntimeHandler:
                 message,
                 f"as node {name} says, or ask for the RuntimeClass {HOST_CLASS}, which takes the right to use it",
             )
-        if asked := _unsupported(pod, info):
+        if unsupported := _unsupported(pod, info):
             classes = ", ".join(sorted(filter(None, info.node.devices.handlers))) or "none"
-            message = f"runtime {handler} of node {name} does not pass {', '.join(asked)} on to containers"
+            message = f"runtime {handler} of node {name} does not pass {', '.join(unsupported)} on to containers"
             if handler == MACHINE_CLASS:
                 return Why(
                     f"{message}: it would need VFIO and an IOMMU", "ask for a sandbox instead of a virtual machine"

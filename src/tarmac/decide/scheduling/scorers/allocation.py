@@ -16,12 +16,12 @@ class LeastAllocated:
 
     def prepare(self, pod: Pod, cluster: Cluster) -> Score | None:
         """Return a score from the free shares after placement."""
-        asked_cpu, asked_memory = pod.demand.compared_cpu, pod.demand.compared_memory
+        requested_cpu, requested_memory = pod.demand.compared_cpu, pod.demand.compared_memory
 
         def score(info: NodeInfo) -> float:
             there, free = info.node.allocatable, info.free
-            cpu = (free[CPU] - asked_cpu) / (there.get(CPU) or 1)
-            memory = (free[MEMORY] - asked_memory) / (there.get(MEMORY) or 1)
+            cpu = (free[CPU] - requested_cpu) / (there.get(CPU) or 1)
+            memory = (free[MEMORY] - requested_memory) / (there.get(MEMORY) or 1)
             return 50 * (cpu + memory) - 25 * abs(cpu - memory)
 
         return score

@@ -39,14 +39,14 @@ class GpuPacking:
 
     def prepare(self, pod: Pod, cluster: Cluster) -> Score | None:
         """Return the share of the requested GPUs that is in use."""
-        asked = _gpus(pod)
-        if not asked:
+        requested = _gpus(pod)
+        if not requested:
             return None
 
         def score(info: NodeInfo) -> float:
             there, free = info.node.allocatable, info.free
-            used = [1 - free.get(name, 0) / there[name] for name in asked if there.get(name)]
-            return PACK * sum(used) / len(asked)
+            used = [1 - free.get(name, 0) / there[name] for name in requested if there.get(name)]
+            return PACK * sum(used) / len(requested)
 
         return score
 

@@ -50,17 +50,17 @@ def _rewrite(listing: JsonObject, owner: JsonObject) -> None:
     """Move the list in `listing` into the map in the resources of `owner`, unless it is invalid."""
     resources = owner.get("resources", {})
     classes = resources.get("classes", {}) if isinstance(resources, dict) else None
-    asked = _asked(listing[OTHER_FORM])
-    if asked is None or not isinstance(classes, dict):
+    requested = _requested_classes(listing[OTHER_FORM])
+    if requested is None or not isinstance(classes, dict):
         return
     known = {stored_type(kind): name for kind, name in classes.items()}
-    if all(known.get(kind, name) == name for kind, name in asked.items()):
+    if all(known.get(kind, name) == name for kind, name in requested.items()):
         del listing[OTHER_FORM]
-        if asked:
-            owner["resources"] = {**owner.get("resources", {}), "classes": {**known, **asked}}
+        if requested:
+            owner["resources"] = {**owner.get("resources", {}), "classes": {**known, **requested}}
 
 
-def _asked(items: Any) -> dict[str, str] | None:
+def _requested_classes(items: Any) -> dict[str, str] | None:
     """Return the classes that a list requests; None if the list is invalid."""
     if not isinstance(items, list):
         return None

@@ -82,8 +82,8 @@ def _validate(resources: JsonObject, path: str, check_name: NameCheck, errors: F
         _request_within_limit(name, text, limits, path, errors)
         if is_huge_pages(name):
             _huge_page_multiple(name, quantity(text), at, errors)
-    asked = limits.keys() | requests.keys()
-    if "cpu" not in asked and "memory" not in asked and any(is_huge_pages(name) for name in asked):
+    requested = limits.keys() | requests.keys()
+    if "cpu" not in requested and "memory" not in requested and any(is_huge_pages(name) for name in requested):
         errors.forbidden(path, "HugePages require cpu or memory")
 
 
