@@ -11,7 +11,7 @@ from tarmac.api.nodetokens import parse_token
 from tarmac.apps.commands import parsed
 from tarmac.apps.host.hostlayout import DONE, Machine, setting_up
 from tarmac.apps.host.hostservices import Elsewhere, Foreground, Signals
-from tarmac.apps.host.joining import told_in_words
+from tarmac.apps.host.joining import run_step
 from tarmac.apps.host.serverjoining import ServerJoining, join_server
 from tarmac.base.clock import SystemClock
 from tarmac.base.log import configure
@@ -34,7 +34,7 @@ async def _run(folder: Path, address: str, token: str, listen: str) -> int:
                     machine, ServerJoining(options.server, parse_token(token), "two", options), keeper, SystemClock()
                 )
 
-        code = await told_in_words(work)
+        code = await run_step(work)
         if code == DONE and keeper.supervised:
             await signals.wait()
         return code

@@ -19,7 +19,7 @@ ON, OFF = {"ClassResources": True, "WayIn": False}, {"ClassResources": False, "W
 
 def told(*flags: str) -> Any:
     options = parser().parse_args(["up", *flags])
-    up._tell_gates(options)
+    up._set_gates(options)
     return options
 
 

@@ -67,14 +67,14 @@ def test_no_gate_of_the_registry_can_be_mistaken_for_another() -> None:
 def test_several_parts_in_one_process_have_the_gates_of_all() -> None:
     both = FeatureGates(("server", "agent"), {"KubeletSizingProvider": True}, GATES)
     assert both.enabled("KubeletSizingProviders")
-    assert both.told("server") == {"ClassResources": True}
-    assert both.told("agent") == {"KubeletSizingProviders": True, "ClassResources": True, "AlwaysThere": True}
+    assert both.settings_of("server") == {"ClassResources": True}
+    assert both.settings_of("agent") == {"KubeletSizingProviders": True, "ClassResources": True, "AlwaysThere": True}
 
 
 def test_a_default_of_ones_own_is_one_that_can_be_overruled_by_any_name() -> None:
     usual = {"KubeletSizingProviders": True}
     assert FeatureGates("agent", {}, GATES, usual=usual).enabled("KubeletSizingProviders")
-    assert not FeatureGates("agent", {"KubeletSizingProvider": False}, GATES, usual=usual).told("agent")[
+    assert not FeatureGates("agent", {"KubeletSizingProvider": False}, GATES, usual=usual).settings_of("agent")[
         "KubeletSizingProviders"
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tarmac.api.compute.names import LABEL_ACCELERATOR
-from tarmac.apps.cities.realcities import tell_accelerator
+from tarmac.apps.cities.realcities import print_accelerator
 from tarmac.base.tasks import background
 from tarmac.client.targets.untyped import NODES
 from tests.controllers.planet import PLACES, Planet, play
@@ -18,7 +18,7 @@ def test_machine_support_is_reported_once_a_node_has_probed_it(
     found: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def story(planet: Planet) -> None:
-        async with background(tell_accelerator(planet.user, NODE), "telling") as telling:
+        async with background(print_accelerator(planet.user, NODE), "telling") as telling:
             await planet.wait(5)
             assert not telling.done()
             assert capsys.readouterr().err == ""
@@ -33,7 +33,7 @@ def test_machine_support_is_reported_once_a_node_has_probed_it(
 def test_machine_support_is_not_reported_without_a_node_that_offers_it(capsys: pytest.CaptureFixture[str]) -> None:
     async def story(planet: Planet) -> None:
         for node in (NODE, "nobody"):
-            await tell_accelerator(planet.user, node)
+            await print_accelerator(planet.user, node)
         assert capsys.readouterr().err == ""
 
     play(story)

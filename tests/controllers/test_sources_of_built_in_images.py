@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tarmac.api.compute.names import API_VERSION
-from tarmac.apps.cities.realcities import tell_sources
+from tarmac.apps.cities.realcities import set_image_sources
 from tarmac.client.targets.target import dynamic
 from tests.controllers.planet import Planet, play
 
@@ -30,23 +30,23 @@ def test_the_sources_of_built_in_images_follow_their_files(tmp_path: Path) -> No
         async def said() -> dict[str, Any]:
             return (await images.get("tarmac-tiny"))["spec"]
 
-        await tell_sources(planet.user, tmp_path)
+        await set_image_sources(planet.user, tmp_path)
         assert "source" not in await said()
         for sum_ in "ab":
             wanted = made(tmp_path, sum_)
-            await tell_sources(planet.user, tmp_path)
+            await set_image_sources(planet.user, tmp_path)
             found = await said()
             assert {field: found[field] for field in wanted} == wanted
             assert found["size"] == "1Gi"
         before = await images.get("tarmac-tiny")
-        await tell_sources(planet.user, tmp_path)
+        await set_image_sources(planet.user, tmp_path)
         assert await images.get("tarmac-tiny") == before, "no write without a difference"
         own = {"url": "https://images.example.com/tiny.raw"}
         await images.patch("tarmac-tiny", {"spec": {"source": own | {"file": None}, "boot": None}}, type="merge")
         made(tmp_path, "c")
         (tmp_path / "other.json").write_text("{")
         (tmp_path / "unknown.json").write_text(json.dumps(made(tmp_path, "c")))
-        await tell_sources(planet.user, tmp_path)
+        await set_image_sources(planet.user, tmp_path)
         assert (await said())["source"] == own
 
     play(story)

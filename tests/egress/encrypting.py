@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tarmac.apps.processes import told
+from tarmac.apps.processes import find_processes
 from tarmac.datapath.linux.naming import encrypted_link
 from tests.egress.planet import Outside
 from tests.node.planet import command_of
@@ -31,5 +31,5 @@ def _run_dir(outside: Outside, node: str) -> Path:
 
 def wireguard_processes() -> dict[int, str]:
     """Return the processes of all planets on this machine, with their links."""
-    found = told(lambda words: words[0].endswith("wireguard-go") and words[1:2] == ["-f"])
+    found = find_processes(lambda words: words[0].endswith("wireguard-go") and words[1:2] == ["-f"])
     return {pid: command_of(pid).rstrip("\0").rpartition("\0")[2] for pid in found}

@@ -15,7 +15,7 @@ from tarmac.api.compute.names import LABEL_WORKLOAD_NAME
 from tarmac.api.networking.ports import LEASE_PORT
 from tarmac.apps.cities.layout import CityLayout, city_of, pods_cgroup
 from tarmac.apps.cities.removing import underlay_of
-from tarmac.apps.processes import told
+from tarmac.apps.processes import find_processes
 from tarmac.datapath.hosts import HostUnderlay, outside_namespace
 from tarmac.datapath.linux import namespaces
 from tests.egress.watching import Watch
@@ -118,7 +118,7 @@ class Outside:
     def agents(self, node: str) -> list[int]:
         """Return the agent processes of a node."""
         wanted = f"--root-dir={self.cities[node].agent}"
-        return told(lambda words: wanted in words and "agent" in words and "nsenter" not in words[0])
+        return find_processes(lambda words: wanted in words and "agent" in words and "nsenter" not in words[0])
 
     def votes(self, node: str) -> bool:
         """Return true once the node's agent takes part in leases: it listens on the port."""
@@ -176,4 +176,6 @@ class Stream:
 
 def sharing(run: Path) -> list[int]:
     """Return the processes by which gateways of a planet share connections."""
-    return sorted(told(lambda words: any(each.startswith(f"{run}/") and "statesync.conf" in each for each in words)))
+    return sorted(
+        find_processes(lambda words: any(each.startswith(f"{run}/") and "statesync.conf" in each for each in words))
+    )

@@ -16,7 +16,7 @@ import pytest
 
 from tarmac.agent.cgroups.mounted import mounted
 from tarmac.apps.cities.layout import own_cgroup, pods_cgroup
-from tarmac.apps.processes import told
+from tarmac.apps.processes import find_processes
 from tests.egress.planet import Outside
 from tests.node.planet import command_of, down, eventually
 
@@ -55,7 +55,7 @@ def kill_all(outside: Outside) -> list[int]:
 def processes(outside: Outside, networks: set[int]) -> list[int]:
     """Return all processes that are named after the planet, in its cgroups, or in its networks."""
     roots = (str(outside.planet.data_dir), str(outside.underlay.run))
-    found = set(told(lambda words: any(root in word for root in roots for word in words))) - {os.getpid()}
+    found = set(find_processes(lambda words: any(root in word for root in roots for word in words))) - {os.getpid()}
     for group in (pods_cgroup(outside.underlay), own_cgroup(outside.underlay)):
         found |= mounted().inhabitants(group) if mounted().exists(group) else set()
     return sorted(found | {pid for pid, network in networks_in_use() if network in networks})

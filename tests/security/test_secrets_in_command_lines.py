@@ -16,7 +16,7 @@ import pytest
 from tarmac.api.networking.cities import location_of
 from tarmac.api.nodetokens import BadToken, NodeToken, parse_token
 from tarmac.apps.commands import parsed, parser
-from tarmac.apps.host.initializing import tell_how_to_join
+from tarmac.apps.host.initializing import print_next_host
 from tarmac.apps.host.tokens import VARIABLE, joining_token
 from tarmac.cli.command import command_parsers
 from tarmac.client.targets.untyped import LOCATIONS
@@ -128,8 +128,8 @@ async def test_the_join_command_that_init_prints_pipes_the_token(
 ) -> None:
     async with in_process(tmp_path) as client:
         await client.resource(LOCATIONS).create(location_of("dfw", "DFW", "nodes"))
-        await tell_how_to_join(client, argparse.Namespace(location="DFW"), ["192.0.2.1"], 6443)
-        await tell_how_to_join(client, argparse.Namespace(location=""), ["2001:db8::1"], 6443)
+        await print_next_host(client, argparse.Namespace(location="DFW"), ["192.0.2.1"], 6443)
+        await print_next_host(client, argparse.Namespace(location=""), ["2001:db8::1"], 6443)
     with_token, without = capsys.readouterr().out.splitlines()
     words = with_token.removeprefix("join another machine: ").split()
     assert words[0] == "echo"  # part of the shell: no process has it in its command line

@@ -53,11 +53,11 @@ def main(options: argparse.Namespace) -> int:
     share_one_heap()
     configure(level="debug" if options.verbose else "info", as_json=options.log_format == "json")
     try:
-        told = told_by(options)
+        stated_config = read_config(options)
         if options.remove:
             # Removing a node must not depend on its sizing.
-            return _remove(settle(told, Reservations()))
-        uvloop.run(run(told))
+            return _remove(settle(stated_config, Reservations()))
+        uvloop.run(run(stated_config))
     except (BadConfig, BadKubeconfig) as error:
         return _refused(error, os.EX_CONFIG)
     except ProviderFailed as error:
@@ -67,7 +67,7 @@ def main(options: argparse.Namespace) -> int:
     return 0
 
 
-def told_by(options: argparse.Namespace) -> StatedConfig:
+def read_config(options: argparse.Namespace) -> StatedConfig:
     """Return the configuration of command line and file. Raises BadConfig."""
     return stated(_flags(options), _kubelet(options))
 
@@ -93,28 +93,28 @@ def _remove(config: AgentConfig) -> int:
     return 1 if left else 0
 
 
-async def run(told: StatedConfig) -> None:
+async def run(stated_config: StatedConfig) -> None:
     """Compose the node, then run until a signal; print one line when the node is registered and can run pods."""
     stopping, draining = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     loop.add_signal_handler(signal.SIGPWR, draining.set)
-    providers = SizingProviders.stated(told, SystemClock())
+    providers = SizingProviders.stated(stated_config, SystemClock())
     # a running provider is killed at the end of the block
-    async with background(size(told, providers), "sizing") as sizing:
+    async with background(size(stated_config, providers), "sizing") as sizing:
         await first(asyncio.wait([sizing]), stopping.wait(), draining.wait())
     if sizing.cancelled():
         return
-    config = settle(told, sizing.result())
+    config = settle(stated_config, sizing.result())
     config.root_dir.mkdir(mode=0o700, parents=True, exist_ok=True)  # Secrets of pods are below
     async with AsyncExitStack() as stack:
-        again = Providers(providers, partial(resize, told, providers)) if providers else None
+        again = Providers(providers, partial(resize, stated_config, providers)) if providers else None
         node = await NodeAgent.compose(config, stack, again)
         tasks = Tasks()
         stack.push_async_callback(tasks.close, _SHUTDOWN_TIMEOUT)
         work = tasks.track(node.run(), "the node's work")
-        tasks.begin(_say_when_ready(node), "the line that says ready")
+        tasks.begin(_print_when_ready(node), "the line that says ready")
         await first(asyncio.wait([work]), stopping.wait(), draining.wait())
         if work.done():
             await work  # it never returns normally: this raises its error
@@ -123,7 +123,7 @@ async def run(told: StatedConfig) -> None:
     _log.info("stopped", node=config.node_name)
 
 
-async def _say_when_ready(node: NodeAgent) -> None:
+async def _print_when_ready(node: NodeAgent) -> None:
     await node.ready()
     collect_rarely(10_000)
     print(f"tarmac agent ready {node.name}", flush=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tarmac.apps.commands import parser
-from tarmac.apps.processes import told
+from tarmac.apps.processes import find_processes
 from tarmac.base.stderr import print_error
 from tarmac.cli.command import command_parsers
 from tarmac.cli.configfile import BadConfigFile, ConfigDocument, read_file
@@ -66,7 +66,7 @@ def clashes(document: ConfigDocument) -> Iterator[str]:
 
 def taken(host: str, port: int) -> str:
     """Return the reason why the address cannot be bound; empty if it can, or if a Tarmac server already listens."""
-    if port == 0 or told(lambda words: "server" in words and any("tarmac" in word for word in words[:4])):
+    if port == 0 or find_processes(lambda words: "server" in words and any("tarmac" in word for word in words[:4])):
         return ""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:

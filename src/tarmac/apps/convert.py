@@ -46,19 +46,19 @@ def main(options: argparse.Namespace) -> int:
 def convert(objects: Sequence[JsonObject], cities: Sequence[str]) -> tuple[list[JsonObject], list[str]]:
     """Return the Workloads of these objects, and the notes. Raises BadManifest for an object of a wrong form."""
     made: list[JsonObject] = []
-    told: list[str] = []
+    lines: list[str] = []
     for obj in objects:
         kind, name = obj["kind"], (obj.get("metadata") or {}).get("name", "")
         title = f"{kind} {name}"[:_MAX_TITLE]
         if kind in REFUSED:
-            told.append(f"{title}: left out: {REFUSED[kind]}")
+            lines.append(f"{title}: left out: {REFUSED[kind]}")
         elif kind not in CONVERTED:
-            told.append(f"{title}: left out: apply it as it is")
+            lines.append(f"{title}: left out: apply it as it is")
         else:
             notes = Notes()
             try:
                 made.append(workload(obj, cities, notes))
             except (AttributeError, KeyError, TypeError, ValueError) as error:
                 raise BadManifest(f"{title}: not of the kind's form: {error!r}") from error
-            told += [f"{title}: {line}" for line in notes.lines]
-    return made, told
+            lines += [f"{title}: {line}" for line in notes.lines]
+    return made, lines

@@ -112,10 +112,10 @@ class HandOver:
             public, sealed = seal(msgspec.json.encode(content), key, purpose)
         except ValueError:
             raise BadRequest("publicKey: is no key that anything could be sealed for") from None
-        told = f"{', '.join(content)} to {joiner.name} sha256:{sha256(key).hexdigest()}"
-        request.annotations = {HANDED_OVER: told}
+        summary = f"{', '.join(content)} to {joiner.name} sha256:{sha256(key).hexdigest()}"
+        request.annotations = {HANDED_OVER: summary}
         _log.warning("keys handed over to a new server", token=token, name=joiner.name, address=request.peer_address)
-        await self._record(secret, f"handed over {told}, at {', '.join(joiner.addresses) or request.peer_address}")
+        await self._record(secret, f"handed over {summary}, at {', '.join(joiner.addresses) or request.peer_address}")
         encoded = {"publicKey": _text(public), "sealed": _text(sealed)}
         return Response(200, msgspec.json.encode(encoded))
 

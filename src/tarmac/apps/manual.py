@@ -30,13 +30,13 @@ def _overview(top: argparse.ArgumentParser, short: dict[str, str], when: float) 
     yield _title("tarmac", when)
     yield from (".SH NAME", f"tarmac \\- {_text(top.description or '')}", ".SH SYNOPSIS", ".B tarmac")
     yield from (_text("COMMAND [FLAG]…"), ".SH COMMANDS")
-    for name, said in short.items():
-        yield from (".TP", f".BR tarmac\\-{_text(name)} ({_SECTION})", _text(said))
+    for name, summary in short.items():
+        yield from (".TP", f".BR tarmac\\-{_text(name)} ({_SECTION})", _text(summary))
 
 
-def _page(name: str, command: argparse.ArgumentParser, said: str, when: float) -> Iterator[str]:
+def _page(name: str, command: argparse.ArgumentParser, summary: str, when: float) -> Iterator[str]:
     yield _title(f"tarmac-{name}", when)
-    yield from (".SH NAME", f"tarmac\\-{_text(name)} \\- {_text(said)}", ".SH SYNOPSIS")
+    yield from (".SH NAME", f"tarmac\\-{_text(name)} \\- {_text(summary)}", ".SH SYNOPSIS")
     yield from _usage(command)
     below = [each for each in command._actions if isinstance(each, argparse._SubParsersAction)]  # pyright: ignore[reportPrivateUsage]
     yield from _options("OPTIONS", command)
@@ -75,8 +75,8 @@ def _options(heading: str, command: argparse.ArgumentParser) -> Iterator[str]:
     for action in shown:
         names = ", ".join(action.option_strings) or str(action.metavar or action.dest)
         value = "" if action.nargs == 0 or not action.option_strings else f" {action.metavar or action.dest.upper()}"
-        said = command._get_formatter()._expand_help(action) if action.help else ""  # pyright: ignore[reportPrivateUsage]
-        yield from (".TP", f".B {_text(names + value)}", _text(said))
+        help_text = command._get_formatter()._expand_help(action) if action.help else ""  # pyright: ignore[reportPrivateUsage]
+        yield from (".TP", f".B {_text(names + value)}", _text(help_text))
 
 
 def _title(name: str, when: float) -> str:

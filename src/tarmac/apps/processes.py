@@ -22,7 +22,7 @@ RESTART_DELAY = 1.0
 """Delay between the end of a program and its restart."""
 
 
-def told(matches: Callable[[list[str]], bool]) -> list[int]:
+def find_processes(matches: Callable[[list[str]], bool]) -> list[int]:
     """Return the processes with a matching command line, regardless of their parent."""
     found: list[int] = []
     for entry in Path("/proc").iterdir():

@@ -96,7 +96,7 @@ def _serve(
         layout,
         beside=surroundings.beside,
         controllers=Chosen(names_of(options), settings_of(options, gates)),
-        features=[name for name, enabled in gates.told("server").items() if enabled],
+        features=[name for name, enabled in gates.settings_of("server").items() if enabled],
         people=authentication_of(options),
     )
     if getattr(options, "processes", 1) > 1:

@@ -101,8 +101,8 @@ class Announcement:
                 await self.announce()
                 failing = False
             except (ApiError, ClientError) as error:
-                tell = _log.debug if failing else _log.warning
-                tell("server addresses cannot be announced, will retry", error=str(error))
+                write_log = _log.debug if failing else _log.warning
+                write_log("server addresses cannot be announced, will retry", error=str(error))
                 failing = True
 
     async def _listed(self) -> list[JsonObject]:

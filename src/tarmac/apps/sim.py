@@ -62,7 +62,7 @@ def main(options: argparse.Namespace) -> int:
 
 def play_seed(seed: int, verbose: bool) -> int:
     """Play one random story."""
-    outcome = trial(seed, told=lambda time, what: print(f"{stamp(time)}  {what}") if verbose else None)
+    outcome = trial(seed, on_event=lambda time, what: print(f"{stamp(time)}  {what}") if verbose else None)
     print(report(outcome))
     return bool(outcome.violations)
 
@@ -117,13 +117,13 @@ def play(scenario: Scenario, folder: Path, seed: int) -> int:
 
 
 async def _play(loop: VirtualLoop, scenario: Scenario, folder: Path, seed: int) -> int:
-    def tell(what: str) -> None:
+    def print_line(what: str) -> None:
         print(f"{stamp(loop.time())}  {what}")
 
-    luck, teller = FaultInjector(stream(seed, "faults")), Timeline(tell)
+    luck, timeline = FaultInjector(stream(seed, "faults")), Timeline(print_line)
     if not scenario.faults:
         luck.stop()
-    checker = Checker([*safety(), teller])
+    checker = Checker([*safety(), timeline])
     async with AsyncExitStack() as stack:
         planet = await stack.enter_async_context(world(loop, seed, luck))
         planet.store.observers.append(checker)
@@ -134,15 +134,15 @@ async def _play(loop: VirtualLoop, scenario: Scenario, folder: Path, seed: int) 
             replica.start()
             stack.callback(replica.crash)
         await planet.clock.sleep(_SETTLE_SECONDS)
-        teller.on = True
+        timeline.on = True
         user, catalog = planet.reliable(), build_catalog()
         stage = ScenarioStage(user, planet.clock, catalog, fleet, metrics, replicas, planet.clocks)
-        player = Player(stage, folder, lambda what: tell(f"--- {what}"))
+        player = Player(stage, folder, lambda what: print_line(f"--- {what}"))
         try:
             for step in scenario.steps:
                 await player.do(step)
         except Unmet as error:
-            tell(f"NOT SO: {error}")
+            print_line(f"NOT SO: {error}")
             return 1
         checker.violations += [RuleViolation(loop.time(), "carried-once", each) for each in fleet.relays.leases.broken]
     for violation in checker.violations:

@@ -58,7 +58,7 @@ def _serve(scenario: Scenario, options: argparse.Namespace, folder: Path, beside
 
 def _extras(scenario: Scenario, beside: _Beside, layout: Layout) -> server.ServerExtras:
     where = f"--kubeconfig {layout.kubeconfig}"
-    _tell(f"{scenario.name}: look at it with `tarmac dashboard {where}` or `kubectl get workloads -A {where}`")
+    _print_line(f"{scenario.name}: look at it with `tarmac dashboard {where}` or `kubectl get workloads -A {where}`")
     return server.ServerExtras(partial(beside, layout.data_dir / "recordings"))
 
 
@@ -71,7 +71,7 @@ async def _playing(scenario: Scenario, folder: Path, recordings: Path, running: 
         client = Client(local_transport(running.server, STARTING), clock)
         await label_gateways(client, scenario, fleet)
         stage = ScenarioStage(client, clock, build_catalog(), fleet, metrics, {}, {})
-        async with background(_play(scenario, Player(stage, folder, _tell)), "scenario"):
+        async with background(_play(scenario, Player(stage, folder, _print_line)), "scenario"):
             yield
 
 
@@ -83,8 +83,8 @@ async def _play(scenario: Scenario, player: Player) -> None:
     except (Unmet, ScenarioError) as error:
         print_error(f"{scenario.name}: {error}; the planet stays as it is")
         return
-    _tell("all steps are done; Ctrl-C ends")
+    _print_line("all steps are done; Ctrl-C ends")
 
 
-def _tell(line: str) -> None:
+def _print_line(line: str) -> None:
     print(line, file=sys.stderr)

@@ -42,7 +42,7 @@ _START, _POLL = 60.0, 10.0
 _CALM, _REST = 340.0, 90.0  # until the autoscaler's windows are empty; the time without changes after that
 _BACKGROUND_WRITES = (LEASES, "core/events")  # these change in a calm world too
 
-Told = Callable[[float, str], None]
+OnEvent = Callable[[float, str], None]
 
 
 @dataclass(frozen=True)
@@ -67,11 +67,11 @@ class TrialResult:
     digest: str
 
 
-def _untold(_time: float, _what: str) -> None:
+def _ignore(_time: float, _what: str) -> None:
     """Ignore the event."""
 
 
-def trial(seed: int, settings: TrialSettings | None = None, told: Told = _untold) -> TrialResult:
+def trial(seed: int, settings: TrialSettings | None = None, on_event: OnEvent = _ignore) -> TrialResult:
     """Play a seed to its end."""
     tap = LogTap()
     tap.listen()
@@ -80,13 +80,13 @@ def trial(seed: int, settings: TrialSettings | None = None, told: Told = _untold
     async def main(loop: VirtualLoop) -> TrialResult:
         luck = FaultInjector(stream(seed, "faults"), made.odds)
         async with world(loop, seed, luck) as planet:
-            return await _Trial(planet, made, lambda what: told(loop.time(), what), tap).play()
+            return await _Trial(planet, made, lambda what: on_event(loop.time(), what), tap).play()
 
     return run(main)
 
 
 class _Trial:
-    def __init__(self, planet: SimWorld, settings: TrialSettings, told: Callable[[str], None], tap: LogTap) -> None:
+    def __init__(self, planet: SimWorld, settings: TrialSettings, on_event: Callable[[str], None], tap: LogTap) -> None:
         self._world = planet
         self._settings = settings
         self._tap = tap
@@ -101,15 +101,15 @@ class _Trial:
         self._load = metrics.load
         self._replicas = [planet.replica(name, metrics) for name in ("controllers-a", "controllers-b")]
         dice, cities = stream(planet.seed, "people"), [place.city for place in PLACES]
-        self._user = Somebody(planet.reliable(), planet.clock, dice, cities, self._load, told=told)
+        self._user = Somebody(planet.reliable(), planet.clock, dice, cities, self._load, on_event=on_event)
         # Only in every twelfth story: leases are renewed several times a second, which takes as long as everything
         # else.
         self._partner: Partner | None = None
         if planet.seed % OUTSIDE_INTERVAL == 0:
             chance, apps = stream(planet.seed, "partner"), self._user.wishes
-            self._partner = Partner(planet.reliable(), planet.clock, chance, lambda: list(apps), told=told)
+            self._partner = Partner(planet.reliable(), planet.clock, chance, lambda: list(apps), on_event=on_event)
         self._fate = Director(
-            planet.luck, planet.clock, planet.store, self._replicas, self._fleet, planet.clocks, told=told
+            planet.luck, planet.clock, planet.store, self._replicas, self._fleet, planet.clocks, on_event=on_event
         )
 
     async def play(self) -> TrialResult:

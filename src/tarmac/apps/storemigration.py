@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tarmac.apps.commands import parsed
 from tarmac.apps.host.configuration import replace_field
-from tarmac.apps.host.hostlayout import DONE, FAILED, USAGE, SetupFailed, tell
+from tarmac.apps.host.hostlayout import DONE, FAILED, USAGE, SetupFailed, print_progress
 from tarmac.apps.layout import Layout, layout_of
 from tarmac.base.log import configure
 from tarmac.base.randomness import Randomness
@@ -103,7 +103,7 @@ def _planned(layout: Layout, url: str, config: Path | None) -> Move:
 
 async def migrate(move: Move) -> None:
     """Perform all remaining steps. Raises SetupFailed, StoreError, OSError."""
-    tell("checks")
+    print_progress("checks")
     source = SqliteStore(move.file, sealer=move.sealer)
     await source.start()  # fails while a server uses it
     try:
@@ -113,20 +113,20 @@ async def migrate(move: Move) -> None:
         async with _target(move) as target:
             done = _look(move, target, mark.id)
             if not done:
-                tell("revisions")
+                print_progress("revisions")
                 # The mark first: from here on no server starts there, and only this copy can be resumed.
                 await target.mark_filling(FillMark(mark.id))
                 await target.raise_floor(source.revision + FLOOR_STEP)
-                tell("objects")
+                print_progress("objects")
                 await copy_objects(source, target)
         if not done:
             await _verify(move, contents, mark.id)
     finally:
         await source.close()
-    tell("configuration")
+    print_progress("configuration")
     if move.config is not None:
         replace_field(move.config, "ServerConfig", "store", move.url)
-    tell("rename")
+    print_progress("rename")
     _rename(move)
     print(f"moved {contents.count} objects (sha256:{contents.digest}); the file is now {move.kept}")
     if move.config is None:
@@ -165,7 +165,7 @@ def _look(move: Move, target: EtcdStore, source: str) -> bool:
 
 async def _verify(move: Move, wanted: Contents, source: str) -> None:
     """Read everything again and mark it as complete. Raises SetupFailed."""
-    tell("verification")
+    print_progress("verification")
     async with _target(move) as target:
         found = contents_of(target)
         if found != wanted:

@@ -58,7 +58,7 @@ class _BadFlag(ValueError):
 def main(options: argparse.Namespace) -> int:
     """Serve until a signal; exit codes as of `tarmac server`, and 2 for an invalid node configuration."""
     try:
-        _tell_gates(options)
+        _set_gates(options)
         options.sim_node_model = _model(options.sim_node_config)
         choice = choose(options.runtime)
         print(f"runtime {choice.runtime}: {choice.why}", file=sys.stderr)
@@ -84,11 +84,11 @@ def main(options: argparse.Namespace) -> int:
         return 1
 
 
-def _tell_gates(options: argparse.Namespace) -> None:
+def _set_gates(options: argparse.Namespace) -> None:
     """Enable classes in all parts. Gates are validated once; each part gets its own."""
     gates = FeatureGates(("agent", "server", "controllers"), options.feature_gates, usual={CLASS_RESOURCES: True})
-    options.feature_gates = gates.told("server", "controllers")
-    stated = ",".join(f"{name}={str(value).lower()}" for name, value in gates.told("agent").items())
+    options.feature_gates = gates.settings_of("server", "controllers")
+    stated = ",".join(f"{name}={str(value).lower()}" for name, value in gates.settings_of("agent").items())
     options.agent_arg = [f"--feature-gates={stated}", *options.agent_arg]
 
 

@@ -78,8 +78,8 @@ async def upgrade_obstacles(layout: Layout, to: str, clock: Clock) -> list[Obsta
 
 async def _server_versions(client: Client, layout: Layout) -> dict[str, str]:
     """Return the servers' versions. A server that only this host reaches announces none; it is the one that answers."""
-    told = str((await client.get_json("/version")).get("gitVersion", "")).partition("+tarmac-")[2]
-    return await server_versions(client) or {f"the server of {layout.data_dir}": told}
+    version = str((await client.get_json("/version")).get("gitVersion", "")).partition("+tarmac-")[2]
+    return await server_versions(client) or {f"the server of {layout.data_dir}": version}
 
 
 async def _leaders_version(client: Client) -> dict[str, str]:
@@ -145,7 +145,7 @@ async def fields_that_go(client: Client) -> list[Obstacle]:
             async for item in _stored(client, resource):
                 for what in _strange(resource, item):
                     found[resource.plural, what].append(_name(item))
-    return [_told(plural, what, names) for (plural, what), names in found.items()]
+    return [_obstacle(plural, what, names) for (plural, what), names in found.items()]
 
 
 async def _stored(client: Client, resource: Resource) -> AsyncIterator[JsonObject]:
@@ -166,7 +166,7 @@ def _strange(resource: Resource, item: JsonObject) -> list[str]:
         return [f"content that cannot be read: {error.message}"]
 
 
-def _told(plural: str, what: str, names: list[str]) -> Obstacle:
+def _obstacle(plural: str, what: str, names: list[str]) -> Obstacle:
     which = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
     return Obstacle("fields", f"{plural} {which}: {what}, which tarmac {__version__} does not have; remove it first")
 

@@ -68,7 +68,7 @@ class FeatureGates:
         self._set: dict[str, bool] = {}
         for name, value in stated.items():
             if name in named:
-                self._say(named[name], name, value)
+                self._set_gate(named[name], name, value)
             elif (near := closest_name(name, named)) is not None:
                 raise BadGate(f"there is no feature gate {name}; did you mean {near}?")
             else:
@@ -78,14 +78,14 @@ class FeatureGates:
         """True if a gate of this part is on. Raises KeyError for a gate of other parts."""
         return self._set.get(name, self._usual.get(name, self._gates[name].default))
 
-    def told(self, *parts: Part) -> dict[str, bool]:
+    def settings_of(self, *parts: Part) -> dict[str, bool]:
         """Return the settings for these parts: the value of each of their gates, by its canonical name."""
         return {name: self.enabled(name) for name, gate in self._gates.items() if gate.parts.intersection(parts)}
 
-    def _say(self, gate: FeatureGate, name: str, value: bool) -> None:
+    def _set_gate(self, gate: FeatureGate, name: str, value: bool) -> None:
         if gate.stage == "stable" and value is not gate.default:
-            told, locked = str(value).lower(), str(gate.default).lower()
-            raise BadGate(f"cannot set feature gate {name} to {told}, feature is locked to {locked}")
+            given, locked = str(value).lower(), str(gate.default).lower()
+            raise BadGate(f"cannot set feature gate {name} to {given}, feature is locked to {locked}")
         if self._set.setdefault(gate.name, value) is not value:
             names = " and ".join((gate.name, *gate.aliases))
             raise BadGate(f"{names} are one feature gate and were given different values; give one of them")
@@ -96,5 +96,5 @@ def merge_gates(
 ) -> dict[str, bool]:
     """Merge two settings gate by gate, resolving aliases; `over` wins."""
     own = {name: gate.name for gate in registry for name in (gate.name, *gate.aliases)}
-    said = {own.get(name, name) for name in over}
-    return {**{name: value for name, value in under.items() if own.get(name, name) not in said}, **over}
+    overridden = {own.get(name, name) for name in over}
+    return {**{name: value for name, value in under.items() if own.get(name, name) not in overridden}, **over}

@@ -33,7 +33,7 @@ class Partner:
         clock: Clock,
         dice: Randomness,
         apps: Callable[[], Sequence[str]],
-        told: Callable[[str], None] = lambda _what: None,
+        on_event: Callable[[str], None] = lambda _what: None,
     ) -> None:
         self.refused: list[str] = []  # requests that the server should have accepted
         self._claims, self._classes = (
@@ -42,7 +42,7 @@ class Partner:
         )
         self._external, self._services = client.resource(EXTERNAL_SERVICES.unread), client.resource(SERVICES)
         self._nodes = client.resource(NODES)
-        self._clock, self._dice, self._apps, self._told = clock, dice, apps, told
+        self._clock, self._dice, self._apps, self._on_event = clock, dice, apps, on_event
         self._made = 0
         self._held: list[str] = []
         self._used: list[str] = []
@@ -71,7 +71,7 @@ class Partner:
             act = self._dice.choice(self._acts)
             try:
                 if what := await act():
-                    self._told(what)
+                    self._on_event(what)
             except (NotFound, Conflict, AlreadyExists):
                 pass  # the object has changed or gone meanwhile
             except ApiError as error:

@@ -150,7 +150,7 @@ class Somebody:
         load: dict[str, float],
         *,
         pace: float = 18.0,
-        told: Callable[[str], None] = lambda _what: None,
+        on_event: Callable[[str], None] = lambda _what: None,
     ) -> None:
         self.wishes: dict[str, Wish] = {}
         self.refused: list[str] = []  # requests that the server should have accepted
@@ -163,7 +163,7 @@ class Somebody:
         self._cities = cities
         self._load = load  # by Location, named after its city in lower case
         self._pace = pace
-        self._told = told
+        self._on_event = on_event
         self._made = 0
         self._acts: list[Callable[[], Coroutine[Any, Any, str]]] = [
             self._create, self._create, self._scale, self._scale, self._release, self._release, self._release,
@@ -206,7 +206,7 @@ class Somebody:
             self.refused.append(f"{act.__name__}: {error}")
             return
         if what:
-            self._told(what)
+            self._on_event(what)
 
     async def _apply(self, wish: Wish) -> None:
         if wish.machine:

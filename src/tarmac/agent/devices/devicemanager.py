@@ -47,7 +47,7 @@ RETURN: Final = 30.0
 """Seconds that a pod waits for the first list of a known plugin, and for devices after a start of the agent."""
 _log = log("devices")
 
-Tell = Callable[[EventType, str, str], None]
+RecordEvent = Callable[[EventType, str, str], None]
 """Emits an event of the Node: type, reason and message."""
 
 
@@ -62,11 +62,11 @@ class DeviceManager:
         self,
         checkpoint: DeviceCheckpoint,
         clock: Clock,
-        tell: Tell,
+        record_event: RecordEvent,
         changed: Callable[[], None],
         pod_changed: Callable[[str], None],
     ) -> None:
-        self._tell = tell
+        self._record_event = record_event
         self._changed = changed
         self._pod_changed = pod_changed
         self._checkpoint = checkpoint
@@ -99,7 +99,7 @@ class DeviceManager:
         self._inventory.connected(resource)
         self._tasks.begin(self._follow(plugin), f"devices of {resource}")
         _log.info("device plugin registered", resource=resource, socket=path.name)
-        self._tell("Normal", "DevicePluginRegistered", f"{path.name} stands for {resource}")
+        self._record_event("Normal", "DevicePluginRegistered", f"{path.name} stands for {resource}")
         await self._clock.sleep(PACE)  # limits the rate of a plugin that registers in a loop
 
     async def close(self) -> None:
@@ -137,7 +137,7 @@ class DeviceManager:
         del self._plugins[resource]
         self._inventory.disconnected(resource)
         _log.warning("device plugin lost, its devices are not allocated", resource=resource, why=why)
-        self._tell("Warning", "DevicePluginLost", f"No plugin stands for {resource} any more: {why}")
+        self._record_event("Warning", "DevicePluginLost", f"No plugin stands for {resource} any more: {why}")
         self._on_change(resource, frozenset(self._inventory.registered()[resource]))
 
     def _on_change(self, resource: str, changed: frozenset[str]) -> None:

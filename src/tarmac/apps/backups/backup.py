@@ -21,7 +21,7 @@ from tarmac import __version__
 from tarmac.api.status import ApiError
 from tarmac.apps.backups.hoststores import key_files, layout_named, read_passphrase
 from tarmac.apps.backups.keys import encryption_keys_in, own_encryption_keys
-from tarmac.apps.host.hostlayout import DONE, FAILED, OBSTACLES, tell
+from tarmac.apps.host.hostlayout import DONE, FAILED, OBSTACLES, print_progress
 from tarmac.apps.layout import Layout
 from tarmac.base.clock import Clock, SystemClock, rfc3339
 from tarmac.base.log import configure
@@ -68,7 +68,7 @@ async def create(layout: Layout, file: Path, passphrase_file: Path | None, clock
     seal = partial(_sealed, keys, passphrase) if passphrase is not None else None
     with _alone_in(file.parent):
         head = await _write(layout, file, seal, clock)
-    tell("note")
+    print_progress("note")
     await _note(layout, head)
     print(f"{file}: {head.objects} objects at revision {head.revision}, sha256:{head.digest}")
     return DONE
@@ -78,16 +78,16 @@ async def _write(layout: Layout, file: Path, seal: Callable[[str], bytes] | None
     unfinished = file.with_name(f".{file.name}.unfinished")
     writer = BackupWriter(unfinished, Randomness().uuid)
     try:
-        tell("copy")
+        print_progress("copy")
         revision = await copy_store(layout.store_url, clock, writer.add)
-        tell("keys")
+        print_progress("keys")
         writer.finish(__version__, revision, int(clock.now()), seal, partial(_authenticated, layout))
     except BaseException:
         writer.abandon()
         raise
-    tell("verify")
+    print_progress("verify")
     head, _ = read_backup(unfinished)
-    tell("rename")
+    print_progress("rename")
     # The data read back may come from the page cache, but SQLite has synced the file: now rename it.
     unfinished.rename(file)
     sync_directory(file.parent)

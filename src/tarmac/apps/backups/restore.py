@@ -28,7 +28,7 @@ from tarmac.apps.backups.hoststores import layout_named, read_passphrase
 from tarmac.apps.backups.keys import encryption_keys_in, key_obstacles, own_encryption_keys, put_keys
 from tarmac.apps.backups.origin import Allowed, ReadBackup, is_foreign
 from tarmac.apps.host.checks import Obstacle
-from tarmac.apps.host.hostlayout import DONE, FAILED, OBSTACLES, Machine, SetupFailed, setting_up, tell
+from tarmac.apps.host.hostlayout import DONE, FAILED, OBSTACLES, Machine, SetupFailed, print_progress, setting_up
 from tarmac.apps.host.joining import Blocked
 from tarmac.apps.layout import Layout
 from tarmac.base.clock import Clock, SystemClock, rfc3339
@@ -132,7 +132,7 @@ def main(options: argparse.Namespace) -> int:
 
 async def restore(layout: Layout, file: Path, passphrase_file: Path | None, clock: Clock, allowed: Allowed) -> None:
     """Perform all steps. Raises Blocked, OSError, StoreError, ValueError."""
-    tell("checks")
+    print_progress("checks")
     place = _place(layout, clock)
     try:
         backup = _read(file, passphrase_file)
@@ -140,13 +140,13 @@ async def restore(layout: Layout, file: Path, passphrase_file: Path | None, cloc
         content, keys = _checked(layout, backup, present, allowed)
         if not allowed.loss:
             raise Blocked(_lost(backup, present, layout))
-        tell("keys")
+        print_progress("keys")
         put_keys(layout, keys)
-        tell("build")
+        print_progress("build")
         changed = [*content.changed, *changes_of(content.rows, present.rows, clock.now())]
         above = max(present.newest, backup.head.revision)
         newest, aside = await place.replace(content.rows, changed, above, int(clock.now()))
-        tell("rename")
+        print_progress("rename")
         await place.rename()
     finally:
         await place.close()
@@ -228,8 +228,8 @@ def losses(present: Iterable[LogRow], backup: Iterable[LogRow]) -> list[str]:
             (changed, "changed since (go back)"),
             (gone, "deleted since (come back)"),
         )
-        told = ", ".join(f"{what}: {count[bucket]}" for count, what in counts if count[bucket])
-        lines.append(f"{bucket.partition('/')[2]}: {told}")
+        summary = ", ".join(f"{what}: {count[bucket]}" for count, what in counts if count[bucket])
+        lines.append(f"{bucket.partition('/')[2]}: {summary}")
     return lines
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tarmac.apps.cities.layout import CityLayout
-from tarmac.apps.processes import RESTART_DELAY, ended, last_words, start, stop, told
+from tarmac.apps.processes import RESTART_DELAY, ended, find_processes, last_words, start, stop
 from tarmac.base.log import log
 from tarmac.runtimes.parts import NodeParts
 
@@ -52,7 +52,7 @@ def command(city: CityLayout, parts: NodeParts, oversubscribed: int, more: Seque
 def agents_of(data_dir: Path) -> list[int]:
     """Return the agents of a data directory, found by their root directory, regardless of their parent."""
     wanted = f"--root-dir={data_dir / 'cities'}/"
-    return told(lambda words: "agent" in words and any(word.startswith(wanted) for word in words))
+    return find_processes(lambda words: "agent" in words and any(word.startswith(wanted) for word in words))
 
 
 async def keep_running(city: CityLayout, arguments: Sequence[str]) -> None:
@@ -64,5 +64,5 @@ async def keep_running(city: CityLayout, arguments: Sequence[str]) -> None:
         except asyncio.CancelledError:
             await stop(process)
             raise
-        _log.warning("agent ended, restarting", city=city.name, code=code, says=last_words(city.log))
+        _log.warning("agent ended, restarting", city=city.name, code=code, output=last_words(city.log))
         await asyncio.sleep(RESTART_DELAY)

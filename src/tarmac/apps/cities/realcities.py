@@ -79,7 +79,7 @@ async def real(
     if promised:
         print(f"CPU is oversubscribed: each city offers {promised} more CPUs than this host has", file=sys.stderr)
     confined = Confinement()
-    await tell_sources(client)
+    await set_image_sources(client)
     async with AsyncExitStack() as stack:
         for city in cities:
             confined.prepare(city)
@@ -103,7 +103,7 @@ async def real(
             arguments = [*confined.agent(city), *agents.command(city, parts, promised, own)]
             await stack.enter_async_context(background(agents.keep_running(city, arguments), f"agent of {city.name}"))
         await asyncio.gather(*(_reported(client, city) for city in cities))
-        async with background(tell_accelerator(client, cities[0].node), "how machines run"):
+        async with background(print_accelerator(client, cities[0].node), "how machines run"):
             yield
 
 
@@ -171,7 +171,7 @@ async def _trouble(client: Client, city: CityLayout) -> str:
     return "" if ready["status"] == "True" else f"{ready['reason']}: {ready.get('message', '')}"
 
 
-async def tell_accelerator(client: Client, node: str) -> None:
+async def print_accelerator(client: Client, node: str) -> None:
     """Print the mode of one node; all are on the same host. A node without machines has reported that in its events."""
     deadline = client.clock.monotonic() + _TIMEOUT
     while client.clock.monotonic() < deadline:
@@ -179,8 +179,8 @@ async def tell_accelerator(client: Client, node: str) -> None:
             labels = (await client.resource(NODES).get(node))["metadata"].get("labels") or {}
         except (ApiError, ClientError):
             labels = {}
-        if said := _MESSAGES.get(labels.get(LABEL_ACCELERATOR, "")):
-            print(said, file=sys.stderr)
+        if message := _MESSAGES.get(labels.get(LABEL_ACCELERATOR, "")):
+            print(message, file=sys.stderr)
             return
         await client.clock.sleep(_POLL_INTERVAL)
 
@@ -191,16 +191,16 @@ async def tell_accelerator(client: Client, node: str) -> None:
 # updated, since a newer file has a different checksum.
 
 
-async def tell_sources(client: Client, folder: Path | None = None) -> None:
+async def set_image_sources(client: Client, folder: Path | None = None) -> None:
     """Set the source of each image with a local file. A failure leaves the image without a source."""
     for path in sorted((folder or parts_folder() / "machine-images").glob("*.json")):
         try:
-            await _tell(client, f"tarmac-{path.stem}", _decode(path.read_bytes()))
+            await _set_image_source(client, f"tarmac-{path.stem}", _decode(path.read_bytes()))
         except (ApiError, OSError, msgspec.MsgspecError) as error:
             _log.warning("machine image source cannot be set", image=path.stem, why=str(error))
 
 
-async def _tell(client: Client, name: str, spec: JsonObject) -> None:
+async def _set_image_source(client: Client, name: str, spec: JsonObject) -> None:
     images = client.resource(_IMAGES)
     try:
         found = (await images.get(name))["spec"]

@@ -78,9 +78,9 @@ def _kernel() -> Iterator[Obstacle]:
             trial = ["unshare", "--net", "--mount", "sh", "-c", command, "sh", folder]
             done = subprocess.run(trial, check=False, capture_output=True, text=True, timeout=20)
             if done.returncode != 0:
-                said = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+                reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
                 yield Obstacle(
-                    name, f"the kernel offers no {name} here ({said}); load the module or use another kernel"
+                    name, f"the kernel offers no {name} here ({reason}); load the module or use another kernel"
                 )
 
 

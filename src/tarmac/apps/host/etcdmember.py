@@ -157,10 +157,10 @@ def _write_pair(machine: Machine, name: str, pair: KeyPair) -> None:
 
 def _version_of(program: str) -> tuple[int, ...] | None:
     try:
-        said = subprocess.run([program, "--version"], check=False, capture_output=True, text=True, timeout=20)
+        result = subprocess.run([program, "--version"], check=False, capture_output=True, text=True, timeout=20)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = _VERSION.search(said.stdout)
+    found = _VERSION.search(result.stdout)
     return tuple(map(int, found.groups())) if found else None
 
 

@@ -15,8 +15,8 @@ from tarmac.apps.commands import parsed
 from tarmac.apps.host.configuration import documents_in
 from tarmac.apps.host.etcdcluster import etcd_client
 from tarmac.apps.host.etcdmember import peer_url, read_member
-from tarmac.apps.host.hostlayout import Machine, SetupFailed, tell
-from tarmac.apps.host.initializing import KIND, tell_next_server
+from tarmac.apps.host.hostlayout import Machine, SetupFailed, print_progress
+from tarmac.apps.host.initializing import KIND, print_next_server
 from tarmac.apps.serverleases import reached_at
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.log import configure
@@ -74,7 +74,7 @@ async def _run(machine: Machine, options: argparse.Namespace, console: Console) 
         await remove_member(client, members, member, clock)
     console.say(f"etcd: {member.name} removed; {spare_text(_voters(members, member))}\n")
     if options.action == "replace":
-        await _tell_how_to_go_on(machine, member, console)
+        await _print_next_steps(machine, member, console)
     elif member.responds:
         console.info(f"the data of {member.name} are still on its host: tarmac leave --delete-data removes them there")
     return 0
@@ -118,7 +118,7 @@ async def leave_etcd(machine: Machine, clock: Clock) -> None:
     own = read_member(machine)
     if own is None:
         return
-    tell("etcd")
+    print_progress("etcd")
     # By the other members: a removed one ends, perhaps before it has answered.
     async with etcd_client(_store_of(machine), clock, without=own.address) as client:
         members = await list_members(client)
@@ -162,21 +162,21 @@ def _named(members: list[EtcdMember], name: str) -> EtcdMember:
     return found[0]
 
 
-async def _tell_how_to_go_on(machine: Machine, member: EtcdMember, console: Console) -> None:
+async def _print_next_steps(machine: Machine, member: EtcdMember, console: Console) -> None:
     """Print the command for the new host, and that for a node of the lost one."""
     server = parsed(["server", f"--config={machine.config}"])
     try:
         admin = Client(HttpTransport(load(str(machine.data / "kubeconfig")).http))
         try:
-            await tell_next_server(admin, reached_at([server.listen[0]]), server.listen[1])
-            await _tell_of_node(admin, member.name, console)
+            await print_next_server(admin, reached_at([server.listen[0]]), server.listen[1])
+            await _print_remaining_node(admin, member.name, console)
         finally:
             await admin.close()
     except (ApiError, ClientError, BadKubeconfig) as error:
         console.warn(f"no server made a token: {error}; later: tarmac token create --server")
 
 
-async def _tell_of_node(admin: Client, name: str, console: Console) -> None:
+async def _print_remaining_node(admin: Client, name: str, console: Console) -> None:
     try:
         await admin.resource(NODES).get(name)
     except NotFound:

@@ -128,6 +128,6 @@ def another_sets_up(machine: Machine) -> bool:
         os.close(lock)
 
 
-def tell(text: str) -> None:
+def print_progress(text: str) -> None:
     """Print progress."""
     print(f"tarmac: {text}", file=sys.stderr, flush=True)

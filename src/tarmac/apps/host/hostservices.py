@@ -18,7 +18,7 @@ from typing import Literal, Protocol, Self
 
 from tarmac.apps.host.configuration import documents_in
 from tarmac.apps.host.hostlayout import Machine, SetupFailed, another_sets_up, pinned_containerd
-from tarmac.apps.processes import RESTART_DELAY, end, ended, start, stop, told
+from tarmac.apps.processes import RESTART_DELAY, end, ended, find_processes, start, stop
 from tarmac.base.clock import SystemClock
 from tarmac.base.tasks import background, supervise
 from tarmac.cli.configfile import BadConfigFile
@@ -218,9 +218,9 @@ def running(machine: Machine, part: Part) -> list[int]:
     """Return the processes of a part, regardless of their parent."""
     if part == "etcd":  # the command becomes the program, with a command line of its own
         marks = {f"--data-dir={machine.data}", f"--data-dir={machine.etcd_data}"}
-        return told(lambda words: bool(marks.intersection(words)) and _is_etcd(words))
+        return find_processes(lambda words: bool(marks.intersection(words)) and _is_etcd(words))
     mark = f"--config={machine.config}"
-    return told(lambda words: part in words and mark in words)
+    return find_processes(lambda words: part in words and mark in words)
 
 
 def _is_etcd(words: list[str]) -> bool:
@@ -233,7 +233,7 @@ async def stop_all(machine: Machine, *, server: bool) -> None:
     if has_systemd():
         for part in parts:
             await asyncio.to_thread(_quietly, "disable", "--now", f"tarmac-{part}.service")
-    await end(told(lambda words: _keeps(words, server=server)))
+    await end(find_processes(lambda words: _keeps(words, server=server)))
     for part in parts:
         await end(running(machine, part))
 

@@ -25,9 +25,9 @@ from tarmac.apps.host.checks import Obstacle, local_obstacles
 from tarmac.apps.host.configuration import documents_in, have_document
 from tarmac.apps.host.etcdcluster import start_first_member
 from tarmac.apps.host.etcdmember import etcd_obstacles, member_file, place_of, store_url
-from tarmac.apps.host.hostlayout import DONE, Machine, SetupFailed, setting_up, tell
+from tarmac.apps.host.hostlayout import DONE, Machine, SetupFailed, print_progress, setting_up
 from tarmac.apps.host.hostservices import Services, Signals, running, services
-from tarmac.apps.host.joining import Blocked, Joining, join, told_in_words
+from tarmac.apps.host.joining import Blocked, Joining, join, run_step
 from tarmac.apps.serverleases import reached_at
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.log import configure
@@ -54,7 +54,7 @@ def main(options: argparse.Namespace) -> int:
 
 async def _main(machine: Machine, options: argparse.Namespace) -> int:
     async with services(machine, foreground=options.foreground) as keeper, Signals() as signals:
-        code = await told_in_words(lambda: _locked(machine, options, keeper))
+        code = await run_step(lambda: _locked(machine, options, keeper))
         if code == DONE and options.foreground:
             await signals.wait()
         return code
@@ -67,27 +67,27 @@ async def _locked(machine: Machine, options: argparse.Namespace, keeper: Service
 
 async def init(machine: Machine, options: argparse.Namespace, keeper: Services, clock: Clock) -> None:
     """Perform all remaining steps and print the next ones. Raises SetupFailed, Blocked."""
-    tell("checks")
+    print_progress("checks")
     if obstacles := list(_obstacles(machine, options)):
         raise Blocked(obstacles)
     before = (machine.data / "store.db").exists() or "store" in documents_in(machine.config).get(KIND, {})
-    tell("configuration")
+    print_progress("configuration")
     name, address = options.name or socket.gethostname().lower(), next(iter(reached_at([options.listen[0]])), "")
     if options.with_etcd:
         options.store = store_url(machine, [address], machine.data / "pki" / "etcd.crt")
     for difference in have_document(machine.config, KIND, server_fields(machine, options)):
-        tell(difference)
+        print_progress(difference)
     server = parsed(["server", f"--config={machine.config}"])
-    tell("keys")
+    print_progress("keys")
     pki = Pki((server.pki_dir or machine.data / "pki").absolute(), clock)
     SecretSealer.from_file((server.encryption_key_file or machine.data / "secrets.key").absolute(), Randomness())
     ca = key_hash(pki.ca_file.read_bytes())
     if options.with_etcd or member_file(machine).exists():
-        tell("etcd")
+        print_progress("etcd")
         await start_first_member(machine, pki, (name, address), keeper, clock, options.timeout)
     if before:
-        tell(f"already initialized (CA sha256:{ca})")
-    tell("server")
+        print_progress(f"already initialized (CA sha256:{ca})")
+    print_progress("server")
     if not (running(machine, "server") and await _is_ready(machine)):
         await keeper.start("server")
     if not keeper.supervised:
@@ -159,7 +159,7 @@ async def _with_node(
     host, port = server.listen
     try:
         if options.location:
-            tell("location")
+            print_progress("location")
             code = options.location.lower()
             with suppress(AlreadyExists):
                 await admin.resource(LOCATIONS).create(location_of(code, code.upper(), "nodes"))
@@ -168,21 +168,21 @@ async def _with_node(
             wanted = Joining([f"{here}:{port}"], token, options.name, timeout=options.timeout)
             await join(machine, wanted, keeper, clock)
         print(f"kubeconfig: {machine.data / 'kubeconfig'}")
-        await tell_how_to_join(admin, options, reached_at([host]), port)
+        await print_next_host(admin, options, reached_at([host]), port)
         if member_file(machine).exists():
-            await tell_next_server(admin, reached_at([host]), port)
+            await print_next_server(admin, reached_at([host]), port)
     finally:
         await admin.close()
 
 
-async def tell_next_server(admin: Client, hosts: list[str], port: int) -> None:
+async def print_next_server(admin: Client, hosts: list[str], port: int) -> None:
     """Print the command that joins the next server. Raises ApiError, ClientError."""
     token = (await create_token(admin, "", 1, _TTL)).text
     places = ",".join(place_of(each, port) for each in hosts[:1])
     print(f"join another server: echo {token} | tarmac join --server {places} --token-file -", flush=True)
 
 
-async def tell_how_to_join(admin: Client, options: argparse.Namespace, hosts: list[str], port: int) -> None:
+async def print_next_host(admin: Client, options: argparse.Namespace, hosts: list[str], port: int) -> None:
     """Print the command that joins the next host."""
     if not hosts:
         print("no other machine reaches it: it listens on this machine's loopback only (--listen)", flush=True)

@@ -22,7 +22,7 @@ from tarmac.api.nodetokens import BadToken, NodeToken
 from tarmac.api.status import ApiError
 from tarmac.apps.host.checks import Obstacle, local_obstacles, server_obstacles
 from tarmac.apps.host.configuration import documents_in, drop_document, have_document
-from tarmac.apps.host.hostlayout import DONE, FAILED, OBSTACLES, USAGE, Machine, SetupFailed, setting_up, tell
+from tarmac.apps.host.hostlayout import DONE, FAILED, OBSTACLES, USAGE, Machine, SetupFailed, print_progress, setting_up
 from tarmac.apps.host.hostservices import Services, Signals, running, services
 from tarmac.apps.host.identity import (
     CertificateDenied,
@@ -81,7 +81,7 @@ def main(options: argparse.Namespace) -> int:
 
 async def _main(machine: Machine, wanted: Joining, *, foreground: bool) -> int:
     async with services(machine, foreground=foreground) as keeper, Signals() as signals:
-        code = await told_in_words(lambda: join_locked(machine, wanted, keeper))
+        code = await run_step(lambda: join_locked(machine, wanted, keeper))
         if code == DONE and foreground:
             await signals.wait()
         return code
@@ -94,7 +94,7 @@ async def join_locked(machine: Machine, wanted: Joining, keeper: Services) -> No
     print(f"joined as {name}" if keeper.supervised else f"{name} may join: run the commands above", flush=True)
 
 
-async def told_in_words(work: Callable[[], Awaitable[None]]) -> int:
+async def run_step(work: Callable[[], Awaitable[None]]) -> int:
     """Run a setup step; print errors line by line and return the exit code."""
     try:
         await work()
@@ -115,15 +115,15 @@ async def join(machine: Machine, wanted: Joining, keeper: Services, clock: Clock
     """Perform all remaining steps; return the node's name."""
     known = documents_in(machine.config).get(KIND, {})
     name = wanted.name or known.get("nodeName") or socket.gethostname().lower()
-    tell("checks")
+    print_progress("checks")
     found = await _checked(machine, wanted, clock)
     if await _is_ready(machine, name) and running(machine, "agent"):
-        tell(f"already joined as {name}")
+        print_progress(f"already joined as {name}")
         return name
-    tell("configuration")
+    print_progress("configuration")
     for difference in have_document(machine.config, KIND, _fields(machine, wanted, name)):
-        tell(difference)
-    tell("certificate")
+        print_progress(difference)
+    print_progress("certificate")
     await forget_if_revoked(machine, name)
     try:
         await obtain_certificate(machine, found, wanted.token, name, clock)
@@ -133,12 +133,12 @@ async def join(machine: Machine, wanted: Joining, keeper: Services, clock: Clock
         raise
     if wanted.token.ca_hash in authorities_of_server(machine):
         await mark_beside_server(machine, name)
-    tell("containerd")
+    print_progress("containerd")
     await keeper.start("containerd")
-    tell("agent")
+    print_progress("agent")
     await keeper.start("agent")
     if keeper.supervised:
-        tell("ready")
+        print_progress("ready")
         await _await_ready(machine, name, keeper, clock, wanted.timeout)
     return name
 
@@ -201,10 +201,10 @@ async def _await_ready(machine: Machine, name: str, keeper: Services, clock: Clo
     deadline = clock.monotonic() + seconds
     while not await _is_ready(machine, name):
         if clock.monotonic() > deadline:
-            said = await _conditions(machine, name)
+            conditions = await _conditions(machine, name)
             words = [f"{part}: {line}" for part in ("containerd", "agent") for line in keeper.last_words(part)]
             raise SetupFailed(
-                "\n".join([f"{name} is not ready after {seconds:.0f} s; it may still come", *said, *words])
+                "\n".join([f"{name} is not ready after {seconds:.0f} s; it may still come", *conditions, *words])
             )
         await clock.sleep(0.25)
 

@@ -19,15 +19,15 @@ from typing import Any
 from tarmac.agent.config.agentconfig import settle
 from tarmac.api.nodetokens import DELETE_DISKS, LEAVING
 from tarmac.api.status import ApiError, NotFound, Unauthorized
-from tarmac.apps.agent import told_by
+from tarmac.apps.agent import read_config
 from tarmac.apps.commands import parsed
 from tarmac.apps.host.checks import Obstacle
 from tarmac.apps.host.configuration import documents_in, drop_document
 from tarmac.apps.host.etcdverbs import leave_etcd
-from tarmac.apps.host.hostlayout import Machine, SetupFailed, setting_up, tell
+from tarmac.apps.host.hostlayout import Machine, SetupFailed, print_progress, setting_up
 from tarmac.apps.host.hostservices import stop_all
 from tarmac.apps.host.identity import node_client
-from tarmac.apps.host.joining import KIND, Blocked, told_in_words
+from tarmac.apps.host.joining import KIND, Blocked, run_step
 from tarmac.apps.node.removing import remove_agent
 from tarmac.base.clock import SystemClock, rfc3339
 from tarmac.base.log import configure
@@ -61,7 +61,7 @@ _PATTERNS = ("store.db*", "audit*.log*")
 def main(options: argparse.Namespace) -> int:
     """Leave; return the exit code."""
     configure(level="warning")
-    return asyncio.run(told_in_words(lambda: _locked(Machine(), options)))
+    return asyncio.run(run_step(lambda: _locked(Machine(), options)))
 
 
 async def _locked(machine: Machine, options: argparse.Namespace) -> None:
@@ -78,16 +78,18 @@ async def leave(machine: Machine, options: argparse.Namespace) -> None:
     is_server = SERVER in documents or any(path.exists() for path in files)
     name = documents.get(KIND, {}).get("nodeName", "")
     if is_node and not options.force and machine.kubeconfig.exists():
-        tell("server")
+        print_progress("server")
         await _depart(machine, name, options)
     with_server = is_server and options.delete_data
     if with_server and not options.force:
         await leave_etcd(machine, SystemClock())
     await _remove(machine, with_server=with_server)
     if is_node and options.force and name:
-        tell(f"the server was not asked; where it runs: tarmac node remove {name}")
+        print_progress(f"the server was not asked; where it runs: tarmac node remove {name}")
     if is_server and not with_server:
-        tell("this machine is still a server; tarmac leave --delete-data removes it with everything it has stored")
+        print_progress(
+            "this machine is still a server; tarmac leave --delete-data removes it with everything it has stored"
+        )
     print("left" if is_node or with_server else "this machine is no node: there is nothing to leave", flush=True)
 
 
@@ -143,13 +145,13 @@ async def _until_forgotten(client: Client, name: str, seconds: float) -> None:
 
 
 async def _remove(machine: Machine, *, with_server: bool) -> None:
-    tell("processes")
+    print_progress("processes")
     await stop_all(machine, server=with_server)
-    tell("node")
-    left = await remove_agent(settle(told_by(_agent_options(machine)), Reservations()), runtime_follows=True)
-    tell("containerd")
+    print_progress("node")
+    left = await remove_agent(settle(read_config(_agent_options(machine)), Reservations()), runtime_follows=True)
+    print_progress("containerd")
     await _remove_containerd(machine)
-    tell("files")
+    print_progress("files")
     await asyncio.to_thread(_remove_files, machine, with_server=with_server)
     if left:
         raise SetupFailed("\n".join(f"still there: {each}" for each in left))

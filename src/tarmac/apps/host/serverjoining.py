@@ -34,12 +34,12 @@ from tarmac.apps.host.checks import Obstacle
 from tarmac.apps.host.configuration import documents_in, have_document
 from tarmac.apps.host.etcdcluster import add_member, etcd_client
 from tarmac.apps.host.etcdmember import etcd_obstacles, store_url
-from tarmac.apps.host.hostlayout import DONE, USAGE, Machine, SetupFailed, setting_up, tell
+from tarmac.apps.host.hostlayout import DONE, USAGE, Machine, SetupFailed, print_progress, setting_up
 from tarmac.apps.host.hostservices import Services, Signals, running, services
 from tarmac.apps.host.identity import authorities_of_node, authorities_of_server, mark_beside_server
-from tarmac.apps.host.initializing import KIND, await_server, server_fields, tell_next_server
+from tarmac.apps.host.initializing import KIND, await_server, print_next_server, server_fields
 from tarmac.apps.host.joining import KIND as AGENT
-from tarmac.apps.host.joining import reached, told_in_words
+from tarmac.apps.host.joining import reached, run_step
 from tarmac.apps.host.serverdiscovery import FoundServer
 from tarmac.apps.host.tokens import joining_token
 from tarmac.apps.serverleases import reached_at
@@ -85,7 +85,7 @@ def main(options: argparse.Namespace) -> int:
 async def _main(machine: Machine, wanted: ServerJoining) -> int:
     foreground = wanted.options.foreground
     async with services(machine, foreground=foreground) as keeper, Signals() as signals:
-        code = await told_in_words(lambda: _locked(machine, wanted, keeper))
+        code = await run_step(lambda: _locked(machine, wanted, keeper))
         if code == DONE and foreground:
             await signals.wait()
         return code
@@ -98,33 +98,33 @@ async def _locked(machine: Machine, wanted: ServerJoining, keeper: Services) -> 
 
 async def join_server(machine: Machine, wanted: ServerJoining, keeper: Services, clock: Clock) -> None:
     """Perform all remaining steps. Raises SetupFailed, Blocked."""
-    tell("checks")
+    print_progress("checks")
     found = await _checked(machine, wanted, clock)
     if not _has_keys(machine, wanted.token.ca_hash) or KIND not in documents_in(machine.config):
         content = await _asked(machine, found, wanted, clock)
-        tell("keys")
+        print_progress("keys")
         wanted.options.store = _own_store(machine, wanted, store_keys(machine, content, wanted.token.ca_hash))
-        tell("configuration")
+        print_progress("configuration")
         for difference in have_document(machine.config, KIND, server_fields(machine, wanted.options)):
-            tell(difference)
+            print_progress(difference)
     else:
-        tell(f"this machine has the keys of cluster sha256:{wanted.token.ca_hash} already")
+        print_progress(f"this machine has the keys of cluster sha256:{wanted.token.ca_hash} already")
     # Not earlier: a command killed before this point asks again, and needs the key to open the response.
     _key_file(machine).unlink(missing_ok=True)
     await _with_member(machine, wanted, keeper, clock)
-    tell("server")
+    print_progress("server")
     await keeper.start("server")
     if not keeper.supervised:
         print(f"{wanted.name} may serve: run the command above", flush=True)
         return
-    tell("ready")
+    print_progress("ready")
     await await_server(machine, keeper, clock, wanted.options.timeout)
     node = documents_in(machine.config).get(AGENT, {}).get("nodeName")
     if node and wanted.token.ca_hash in authorities_of_node(machine):  # the host is already a node of this cluster
         await mark_beside_server(machine, node)
     print(f"joined as server {wanted.name}; kubeconfig: {machine.data / 'kubeconfig'}", flush=True)
     if follows_members(_stated_store(machine)):
-        await _tell_what_comes_next(machine, wanted, clock)
+        await _print_next_steps(machine, wanted, clock)
 
 
 def _stated_store(machine: Machine) -> str:
@@ -145,14 +145,14 @@ async def _with_member(machine: Machine, wanted: ServerJoining, keeper: Services
     url, own = _stated_store(machine), reached_at([wanted.options.listen[0]])
     if not follows_members(url):
         return
-    tell("etcd")
+    print_progress("etcd")
     if obstacles := list(etcd_obstacles(machine, own)):
         raise SetupFailed("\n".join(f"{each.check}: {each.text}" for each in obstacles))
     pki = Pki(machine.data / "pki", clock)
     await add_member(machine, pki, (wanted.name, own[0]), url, keeper, clock, wanted.options.timeout)
 
 
-async def _tell_what_comes_next(machine: Machine, wanted: ServerJoining, clock: Clock) -> None:
+async def _print_next_steps(machine: Machine, wanted: ServerJoining, clock: Clock) -> None:
     """Print the losses that etcd survives, and the command for the next server until one may be lost."""
     async with etcd_client(_stated_store(machine), clock) as client:
         voters = {each.name: True for each in await client.members() if not each.is_learner}
@@ -163,7 +163,7 @@ async def _tell_what_comes_next(machine: Machine, wanted: ServerJoining, clock: 
     admin = Client(HttpTransport(load(str(machine.data / "kubeconfig")).http))
     try:
         host, port = wanted.options.listen
-        await tell_next_server(admin, reached_at([host]), port)
+        await print_next_server(admin, reached_at([host]), port)
     finally:
         await admin.close()
 
@@ -199,7 +199,7 @@ def _has_keys(machine: Machine, ca_hash: str) -> bool:
 async def _asked(machine: Machine, found: FoundServer, wanted: ServerJoining, clock: Clock) -> dict[str, Any]:
     """Request and open the keys. Raises SetupFailed."""
     key = _own_key(machine)
-    tell("hand-over")
+    print_progress("hand-over")
     body = {
         "name": wanted.name,
         "addresses": reached_at([wanted.options.listen[0]]),

@@ -121,9 +121,11 @@ class NodeAgent:
         self._machines = machines if isinstance(machines, NodeMachines) else None
         self._machine_state = machines.state if isinstance(machines, NodeMachines) else lambda: machines
         drivers = [self._machines.driver()] if self._machines else []
-        self._parts = machinery(config, surveyed, clock, self._pod_hub, self._node_hub, self._say, drivers)
+        self._parts = machinery(config, surveyed, clock, self._pod_hub, self._node_hub, self._record_event, drivers)
         parts = self._parts
-        self._enforcement = Enforcement(parts.hierarchy, parts.cgroups, config.kubelet, parts.sizes, self._say, clock)
+        self._enforcement = Enforcement(
+            parts.hierarchy, parts.cgroups, config.kubelet, parts.sizes, self._record_event, clock
+        )
         self._enforcement.once()  # before the first pod starts
         self._volumes = self._made_volumes()
         self._house = Housekeeping(
@@ -134,7 +136,7 @@ class NodeAgent:
             if parts.classes
             else (None, None)
         )
-        self._gpus = find_gpus(config, clock, self._say)
+        self._gpus = find_gpus(config, clock, self._record_event)
         self._devices = NodeDeviceService(config, parts.devices, self._pod_hub, parts.health.device_handlers)
         self._bound = self._informers.informer(PODS, fields=f"spec.nodeName={config.node_name}")
         self._bound.on_change(self._follow)
@@ -335,19 +337,21 @@ class NodeAgent:
         parts = self._parts
         if isinstance(parts.placed, Unpinning):
             if parts.placed.needed():
-                self._say("Normal", "CPUManagerStateReset", "CPU manager policy is none now: pods run on all CPUs")
+                self._record_event(
+                    "Normal", "CPUManagerStateReset", "CPU manager policy is none now: pods run on all CPUs"
+                )
             return
         assert parts.cpus is not None, "there is a manager where containers are placed"
         if parts.cpus.begins and (running := parts.cgroups.uids()):
             stay = f"{len(running)} pods that run share CPUs until they restart"
-            self._say("Normal", "CPUManagerStateReset", f"CPU manager policy is static now: {stay}")
+            self._record_event("Normal", "CPUManagerStateReset", f"CPU manager policy is static now: {stay}")
 
     def _report_unknown_flags(self) -> None:
         for flag in self._config.flags.unknown:
             _log.warning("unknown flag has no effect", flag=flag)
-            self._say("Warning", "UnknownFlag", f"{flag} is not known here and has no effect")
+            self._record_event("Warning", "UnknownFlag", f"{flag} is not known here and has no effect")
 
-    def _say(self, type: EventType, reason: str, message: str) -> None:
+    def _record_event(self, type: EventType, reason: str, message: str) -> None:
         self._recorder.event(self._about, type, reason, message)
 
     def _known_pods(self) -> set[str] | None:
@@ -381,7 +385,7 @@ class NodeAgent:
         if self._machines is None:
             return {}
         machines = self._machines
-        offer = partial(machines.offer, self._client, self.name, self._say, self._reporter.wake)
+        offer = partial(machines.offer, self._client, self.name, self._record_event, self._reporter.wake)
         return {"machines": machines.runtime.run, "machines' trial": offer}
 
     def _resizing(self) -> dict[str, Callable[[], Awaitable[None]]]:
@@ -395,7 +399,13 @@ class NodeAgent:
         sizes = self._parts.sizes
         keep_cpu = self._config.cpu_manager_policy == "static"
         resizing = PeriodicSizing(
-            self._providers.again, lambda: sizes.reservations, self._resize, self._say, period, self._clock, keep_cpu
+            self._providers.again,
+            lambda: sizes.reservations,
+            self._resize,
+            self._record_event,
+            period,
+            self._clock,
+            keep_cpu,
         )
         return {"sizing": resizing.run}
 

@@ -20,8 +20,7 @@ from tarmac.agent.cpumanager.runtime import PinningRuntime
 from tarmac.agent.cpumanager.statefile import StateFile
 from tarmac.agent.cpumanager.unpinning import Unpinning
 from tarmac.agent.devices.checkpoint import DeviceCheckpoint
-from tarmac.agent.devices.devicemanager import DeviceManager
-from tarmac.agent.devices.devicemanager import Tell as Say
+from tarmac.agent.devices.devicemanager import DeviceManager, RecordEvent
 from tarmac.agent.devices.folder import check_folder
 from tarmac.agent.model.podhub import PodHub
 from tarmac.agent.node.enforcement import check_reserved_groups
@@ -115,11 +114,11 @@ def machinery(
     clock: Clock,
     pods: PodHub,
     node: NodeHub,
-    say: Say,
+    record_event: RecordEvent,
     drivers: Sequence[RoutedDriver] = (),
 ) -> Machinery:
     """Create the pods' cgroups. `drivers` run pods beside containerd. Raises BadConfig, CgroupError, OSError."""
-    devices = DeviceManager(DeviceCheckpoint(config.root_dir), clock, say, node.wake, pods.wake)
+    devices = DeviceManager(DeviceCheckpoint(config.root_dir), clock, record_event, node.wake, pods.wake)
     stated = found.sizes
     sizes = NodeSizes(stated.capacity, stated.processes, stated.reservations, stated.exclusive, devices.amounts)
     cgroups = KubePods(found.hierarchy, config.cgroup_root, clock)
@@ -146,7 +145,7 @@ def machinery(
         runtime,
         clock,
         lambda: proof(runtime, cgroups, config),
-        partial(_handler_failed, say),
+        partial(_handler_failed, record_event),
         sandboxed_gpus=config.gates.enabled(SANDBOXED_GPUS),
     )
     # Classes before CPUs, so that a pod rejected for its classes gets no CPUs.
@@ -154,7 +153,7 @@ def machinery(
     allocator = Allocator(allotments, [*classes, *([found.cpus] if found.cpus else [])], [devices])
     if found.classes:
         found.classes.types_changed.subscribe(allocator.reconsider)
-        found.classes.warned.subscribe(partial(say, "Warning"))
+        found.classes.warned.subscribe(partial(record_event, "Warning"))
     return Machinery(
         machine=found.machine,
         sizes=sizes,
@@ -173,8 +172,10 @@ def machinery(
     )
 
 
-def _handler_failed(say: Say, handler: str, why: str) -> None:
-    say("Warning", "RuntimeHandlerFailed", f"Runtime handler {handler} does not work and is not offered: {why}")
+def _handler_failed(record_event: RecordEvent, handler: str, why: str) -> None:
+    record_event(
+        "Warning", "RuntimeHandlerFailed", f"Runtime handler {handler} does not work and is not offered: {why}"
+    )
 
 
 async def proof(runtime: Runtime, cgroups: KubePods, config: AgentConfig) -> HandlerCheck:

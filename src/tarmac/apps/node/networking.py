@@ -180,8 +180,8 @@ class Networking:
         return {"router services": serve}
 
     def _upstream(self) -> Upstream:
-        told = self._config.kubelet.resolv_conf
-        servers = read_resolv_conf(Path(told)).servers if told else ()
+        path = self._config.kubelet.resolv_conf
+        servers = read_resolv_conf(Path(path)).servers if path else ()
         return Upstream([(server, PORT) for server in servers], self._clock, self._client.randomness)
 
 

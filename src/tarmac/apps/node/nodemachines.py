@@ -51,7 +51,7 @@ _LABEL_RETRY = 5.0
 _EVER_SECONDS = 3600.0
 _log = log("machines")
 
-Say = Callable[[EventType, str, str], None]
+RecordEvent = Callable[[EventType, str, str], None]
 
 NO_NETWORKS: Final = MachineState(
     False,
@@ -121,14 +121,14 @@ class NodeMachines:
         if any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions") or ()):
             self.runtime.machine_metrics.serves(pod["metadata"]["uid"], self._clock.monotonic())
 
-    async def offer(self, client: Client, node: str, say: Say, wake: Callable[[], None]) -> None:
+    async def offer(self, client: Client, node: str, record_event: RecordEvent, wake: Callable[[], None]) -> None:
         """Test if machines run here, and report it: the node's label, events, and the handler."""
         try:
             probe_result = await self.runtime.probe()
         except RuntimeRefused as refusal:
             self._state = trial_failed(str(refusal))
             wake()
-            say(
+            record_event(
                 "Warning",
                 "RuntimeHandlerFailed",
                 f"Runtime handler {HANDLER} does not work and is not offered: {refusal}",
@@ -138,12 +138,12 @@ class NodeMachines:
         self._state = running(probe_result)
         if probe_result.accelerator == "tcg":
             message = f"Virtual machines run here without the processor's support, and slowly: {probe_result.why}"
-            say("Normal", "MachinesAreEmulated", message)
+            record_event("Normal", "MachinesAreEmulated", message)
         if missing := vhost.why_not(probe_result.accelerator):
             message = (
                 f"Frames of virtual machines go through QEMU, since the kernel's vhost-net cannot be had: {missing}"
             )
-            say("Normal", "MachinesWithoutVhost", message)
+            record_event("Normal", "MachinesWithoutVhost", message)
         wake()
         await self._label(client, node, probe_result)
         while True:

@@ -48,7 +48,7 @@ class Serving:
         times = ReviewCacheTimes(webhook.cache_ttl, reviews.cache_authorized_ttl, reviews.cache_unauthorized_ttl)
         limits = RecordingLimits(config.flags.recording_days, config.flags.recording_bytes)
         recordings = Recordings(config.root_dir / "recordings", client.clock, limits)
-        sessions = MachineSessions(recordings, partial(_tell, recorder))
+        sessions = MachineSessions(recordings, partial(_record_event, recorder))
         api = NodeApi(
             pods=pods,
             runtime=runtime,
@@ -105,7 +105,7 @@ class Serving:
         return path
 
 
-def _tell(recorder: Recorder, pod: JsonObject, reason: str, message: str) -> None:
+def _record_event(recorder: Recorder, pod: JsonObject, reason: str, message: str) -> None:
     """Emit an event of the pod's Instance: users know the console by that name."""
     metadata = pod["metadata"]
     for each in metadata.get("ownerReferences") or ():

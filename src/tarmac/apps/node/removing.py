@@ -65,13 +65,13 @@ def running_agents(root_dir: Path) -> list[int]:
                 (entry / "cmdline").read_bytes().decode(errors="replace").split("\0") if entry.name.isdigit() else []
             )
             if "agent" in words and "--remove" not in words and "tarmac" in " ".join(words[:4]):
-                told = _told(words)
-                if told == str(root_dir) or (default and not told):
+                found_root = _root_dir_of(words)
+                if found_root == str(root_dir) or (default and not found_root):
                     found.append(int(entry.name))
     return found
 
 
-def _told(words: list[str]) -> str:
+def _root_dir_of(words: list[str]) -> str:
     """Return the value of `--root-dir`, in either form."""
     for word, following in zip(words, [*words[1:], ""], strict=True):
         if word.startswith("--root-dir="):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tarmac.apps.processes import told
+from tarmac.apps.processes import find_processes
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,4 +63,4 @@ def files_of(data_dir: Path) -> RegistryFiles:
 def registries_of(data_dir: Path) -> list[int]:
     """Return the registries that run on a data directory, regardless of their parent."""
     wanted = ["serve", str(files_of(data_dir).config)]
-    return told(lambda words: words[-2:] == wanted)
+    return find_processes(lambda words: words[-2:] == wanted)

@@ -133,7 +133,7 @@ async def _keep(registry: Registry, server: str, pki: Pki, upkeep: Upkeep) -> No
             code = process.returncode
             await stop(process)
         if code is not None:
-            _log.warning("registry ended, restarting", code=code, says=last_words(files.log))
+            _log.warning("registry ended, restarting", code=code, output=last_words(files.log))
             await asyncio.sleep(RESTART_DELAY)
 
 

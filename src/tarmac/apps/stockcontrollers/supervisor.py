@@ -16,7 +16,7 @@ from typing import Final
 
 from tarmac.apps.control_plane import Running
 from tarmac.apps.layout import Layout
-from tarmac.apps.processes import end, ended, last_words, start, stop, told
+from tarmac.apps.processes import end, ended, find_processes, last_words, start, stop
 from tarmac.base.clock import SystemClock
 from tarmac.base.log import log
 from tarmac.base.tasks import background, supervise
@@ -149,7 +149,7 @@ def find_stock_controllers() -> Path:
 def left_running(data_dir: Path) -> list[int]:
     """Return the controllers that run on a data directory, regardless of their parent."""
     wanted = f"--kubeconfig={data_dir / 'kubernetes-controllers' / 'kubeconfig'}"
-    return told(lambda words: Path(words[0]).name == PROGRAM and wanted in words)
+    return find_processes(lambda words: Path(words[0]).name == PROGRAM and wanted in words)
 
 
 @asynccontextmanager
@@ -185,8 +185,8 @@ async def _keep(controllers: StockControllersProgram, server: str, pki: Pki, clo
             await stop(process)  # also on cancellation: the program must not outlive the server
         if clock.monotonic() - began > _MIN_UPTIME:
             delay = _MIN_RESTART_DELAY
-        says = last_words(controllers.log)
-        _log.warning("kube-controller-manager ended, restarting", code=code, delay=delay, says=says)
+        output = last_words(controllers.log)
+        _log.warning("kube-controller-manager ended, restarting", code=code, delay=delay, output=output)
         await clock.sleep(delay)
         delay = min(2 * delay, _MAX_RESTART_DELAY)
 

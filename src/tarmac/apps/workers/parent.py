@@ -86,25 +86,25 @@ class Parent:
         self._workers = [_Worker() for _ in range(count)]
         self._selector = selectors.DefaultSelector()
         self._failed = 0
-        self._said = False
+        self._all_ready = False
 
     def run(self, ready: Callable[[], None]) -> int:
         """Call `ready` once all workers are.
 
         Return 0 after a signal, else the exit code of the worker that failed to start.
         """
-        self._hear_signals()
+        self._watch_signals()
         while not self._stop():
             self._start_due()
             for key, _ in self._selector.select(self._until_due()):
-                self._hear(key.data)
-            if not self._said and all(each.ready for each in self._workers):
-                self._said = True
+                self._handle(key.data)
+            if not self._all_ready and all(each.ready for each in self._workers):
+                self._all_ready = True
                 ready()
         self._end_all()
         return self._failed
 
-    def _hear_signals(self) -> None:
+    def _watch_signals(self) -> None:
         """Let signals wake the selector; they are handled there, never in the middle of a step."""
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
@@ -151,13 +151,13 @@ class Parent:
                 if each.pid:
                     os.close(each.pipe)
             self._selector.close()
-            code = self._work(self._seats(index), lambda: _say(pipe))
+            code = self._work(self._seats(index), lambda: _report_ready(pipe))
             sys.stdout.flush()
         finally:
             # Not by sys.exit: exit handlers of the parent must not run here.
             os._exit(code)
 
-    def _hear(self, worker: _Worker | None) -> None:
+    def _handle(self, worker: _Worker | None) -> None:
         if worker is None:  # a signal
             return
         if os.read(worker.pipe, 1):
@@ -169,7 +169,7 @@ class Parent:
         code, now = os.waitstatus_to_exitcode(status), self._clock.monotonic()
         if not self._stop():
             _log.warning("worker ended", worker=self._workers.index(worker), pid=worker.pid, code=code)
-        if not self._said and code > 0:  # an error at start affects all workers
+        if not self._all_ready and code > 0:  # an error at start affects all workers
             self._failed = code
             self._stop.set()
         if now - worker.began > _RESET_AFTER:
@@ -190,7 +190,7 @@ class Parent:
                     with suppress(BlockingIOError):
                         os.read(key.fd, 64)  # further signals change nothing
                 else:
-                    self._hear(key.data)
+                    self._handle(key.data)
 
     def _signal(self, number: signal.Signals) -> None:
         for each in self._workers:
@@ -199,6 +199,6 @@ class Parent:
                     os.kill(each.pid, number)
 
 
-def _say(pipe: int) -> None:
+def _report_ready(pipe: int) -> None:
     with suppress(OSError):  # the parent has died; the kernel sends a signal
         os.write(pipe, b"r")

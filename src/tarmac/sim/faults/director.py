@@ -43,7 +43,7 @@ class Director:
         clocks: Mapping[str, VirtualClock],
         *,
         pace: float = 16.0,
-        told: Callable[[str], None] = lambda _what: None,
+        on_event: Callable[[str], None] = lambda _what: None,
     ) -> None:
         self._luck = luck
         self._dice = luck.randomness
@@ -53,7 +53,7 @@ class Director:
         self._fleet = fleet
         self._clocks = clocks
         self._pace = pace
-        self._told = told
+        self._on_event = on_event
         self._acts: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
             CONTROLLER_CRASH: self._crash,
             LEADER_CHANGE: self._silence_leader,
@@ -91,7 +91,7 @@ class Director:
 
     def _hit(self, kind: str, what: str) -> None:
         self._luck.hits[kind] += 1
-        self._told(what)
+        self._on_event(what)
 
     async def _crash(self) -> None:
         """Crash a controller process during a request, and start it again later."""
@@ -110,7 +110,7 @@ class Director:
         self._hit(CONTROLLER_CRASH, f"{replica.name} crashes")
         await self._clock.sleep(self._dice.uniform(0.1, 30))
         replica.start()
-        self._told(f"{replica.name} starts again")
+        self._on_event(f"{replica.name} starts again")
 
     async def _silence_leader(self) -> None:
         """Disconnect the leader for longer than its lease lasts."""
@@ -119,7 +119,7 @@ class Director:
             return
         link = leader.link
         link.mute(True)
-        self._told(f"{leader.name} leads and cannot be heard")
+        self._on_event(f"{leader.name} leads and cannot be heard")
         await self._clock.sleep(self._dice.uniform(16, 45))
         if any(replica.leading for replica in self._replicas if replica is not leader):
             self._hit(LEADER_CHANGE, "another leads now")
@@ -134,7 +134,7 @@ class Director:
         self._hit(NODE_DEATH, f"node {name} dies")
         await self._clock.sleep(self._dice.uniform(5, 700))
         self._fleet.revive(name)
-        self._told(f"node {name} boots")
+        self._on_event(f"node {name} boots")
 
     async def _end_agent(self) -> None:
         running = [node.name for node in self._fleet.nodes.values() if node.alive and node.attended]
@@ -146,7 +146,7 @@ class Director:
         await self._clock.sleep(self._dice.uniform(0.1, 90))
         if not self._fleet.nodes[name].attended and self._fleet.nodes[name].alive:
             self._fleet.start_agent(name)
-            self._told(f"the agent of {name} starts again")
+            self._on_event(f"the agent of {name} starts again")
 
     async def _cut_city(self) -> None:
         place = self._dice.choice(self._fleet.places)
@@ -159,7 +159,7 @@ class Director:
         await self._clock.sleep(self._dice.uniform(5, 700))
         for name in names:
             self._fleet.heal(name)
-        self._told(f"city {place.city} is connected again")
+        self._on_event(f"city {place.city} is connected again")
 
     async def _jump(self) -> None:
         name = self._dice.choice(list(self._clocks))

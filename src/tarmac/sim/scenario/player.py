@@ -50,12 +50,12 @@ class ScenarioStage:
 class Player:
     """Executes steps. `tell` is called with a line for each; files are read from `folder`."""
 
-    def __init__(self, stage: ScenarioStage, folder: Path, tell: Callable[[str], None]) -> None:
+    def __init__(self, stage: ScenarioStage, folder: Path, print_line: Callable[[str], None]) -> None:
         self._stage = stage
         self._clock = stage.clock
         self._fleet = stage.fleet
         self._folder = folder
-        self._tell = tell
+        self._print_line = print_line
 
     async def do(self, step: ScenarioStep) -> None:
         """Execute one step. Raises ScenarioError (it cannot be executed), Unmet (its expectation does not hold)."""
@@ -65,7 +65,7 @@ class Player:
             raise ScenarioError(f"{step.action}: {error}") from error
 
     async def _say(self, step: ScenarioStep) -> None:
-        self._tell(step.say)
+        self._print_line(step.say)
 
     async def _apply(self, step: ScenarioStep) -> None:
         assert step.apply is not None
@@ -74,18 +74,18 @@ class Player:
             metadata = manifest.setdefault("metadata", {})
             if resource.target.namespaced:
                 metadata.setdefault("namespace", "default")
-            self._tell(f"apply {resource.target.kind.lower()}/{metadata.get('name')}")
+            self._print_line(f"apply {resource.target.kind.lower()}/{metadata.get('name')}")
             await resource.apply(manifest, manager="scenario")
 
     async def _patch(self, step: ScenarioStep) -> None:
         assert step.patch is not None
         resource, name, namespace = self._named(step.patch.object)
-        self._tell(f"patch {step.patch.object}")
+        self._print_line(f"patch {step.patch.object}")
         await resource.patch(name, step.patch.merge, namespace, manager="scenario")
 
     async def _delete(self, step: ScenarioStep) -> None:
         resource, name, namespace = self._named(step.delete)
-        self._tell(f"delete {step.delete}")
+        self._print_line(f"delete {step.delete}")
         await resource.delete(name, namespace)
 
     async def _wait(self, step: ScenarioStep) -> None:
@@ -99,44 +99,44 @@ class Player:
             if self._clock.monotonic() - began > seconds(wanted.within):
                 raise Unmet(f"{wanted.object} after {wanted.within}: {found}")
             await self._clock.sleep(_POLL_INTERVAL)
-        self._tell(f"{_wish(wanted)}, after {self._clock.monotonic() - began:.1f} s")
+        self._print_line(f"{_wish(wanted)}, after {self._clock.monotonic() - began:.1f} s")
 
     async def _expect(self, step: ScenarioStep) -> None:
         assert step.expect is not None
         if found := await self._missing(step.expect):
             raise Unmet(f"{step.expect.object}: {found}")
-        self._tell(f"{_wish(step.expect)}, as expected")
+        self._print_line(f"{_wish(step.expect)}, as expected")
 
     async def _kill(self, step: ScenarioStep) -> None:
-        self._tell(f"node {step.kill} loses power")
+        self._print_line(f"node {step.kill} loses power")
         self._fleet.die(self._node(step.kill))
 
     async def _boot(self, step: ScenarioStep) -> None:
-        self._tell(f"node {step.boot} boots")
+        self._print_line(f"node {step.boot} boots")
         self._fleet.revive(self._node(step.boot))
 
     async def _cut(self, step: ScenarioStep) -> None:
-        self._tell(f"city {step.cut} is cut off")
+        self._print_line(f"city {step.cut} is cut off")
         for name in self._place(step.cut).node_names():
             self._fleet.cut(name)
 
     async def _connect(self, step: ScenarioStep) -> None:
-        self._tell(f"city {step.connect} is connected again")
+        self._print_line(f"city {step.connect} is connected again")
         for name in self._place(step.connect).node_names():
             self._fleet.heal(name)
 
     async def _crash(self, step: ScenarioStep) -> None:
-        self._tell(f"{step.crash} crashes")
+        self._print_line(f"{step.crash} crashes")
         self._replica(step.crash).crash()
 
     async def _start(self, step: ScenarioStep) -> None:
-        self._tell(f"{step.start} starts")
+        self._print_line(f"{step.start} starts")
         self._replica(step.start).start()
 
     async def _jump(self, step: ScenarioStep) -> None:
         assert step.jump is not None
         clock = _one_of(self._stage.clocks, step.jump.clock, "clock")
-        self._tell(f"the clock of {step.jump.clock} jumps by {step.jump.by}")
+        self._print_line(f"the clock of {step.jump.clock} jumps by {step.jump.by}")
         clock.jump(seconds(step.jump.by))
 
     async def _dial(self, step: ScenarioStep) -> None:
@@ -149,7 +149,7 @@ class Player:
                 raise Unmet(f"{told} after {wanted.within}; it should be so that it {_as_seen(wanted.seen)}")
             await self._clock.sleep(_POLL_INTERVAL)
         took = self._clock.monotonic() - began
-        self._tell(f"{wanted.source} dials {wanted.to} and {_as_seen(wanted.seen)}, after {took:.1f} s")
+        self._print_line(f"{wanted.source} dials {wanted.to} and {_as_seen(wanted.seen)}, after {took:.1f} s")
 
     async def _seen(self, wanted: Dial) -> str:
         resource, name, namespace = self._named(wanted.source)
@@ -164,7 +164,7 @@ class Player:
     async def _load(self, step: ScenarioStep) -> None:
         for city, rate in (step.load or {}).items():
             self._stage.metrics.load[self._place(city).name] = rate
-            self._tell(f"{city} has {rate:g} requests per second")
+            self._print_line(f"{city} has {rate:g} requests per second")
 
     async def _missing(self, wanted: Until) -> str:
         """Return the reason why an expectation does not hold; empty when it does."""

@@ -35,14 +35,14 @@ class Timeline:
 
     name = "teller"
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
+    def __init__(self, print_line: Callable[[str], None]) -> None:
         self.on = False
-        self._tell = tell
+        self._print_line = print_line
 
     def look(self, mirror: Mirror, change: ObjectChange) -> Iterator[str]:
         """Print one change."""
         for line in lines(change) if self.on else ():
-            self._tell(line)
+            self._print_line(line)
         return iter(())
 
 
