@@ -23,7 +23,7 @@ _MAX_CONTROL_BYTES: Final = 128
 Message = tuple[int, int, bytes]
 
 
-def tell_links(made: socket.socket) -> None:
+def enable_packet_info(made: socket.socket) -> None:
     """Make the kernel report the link of incoming packets."""
     if made.family == socket.AF_INET6:
         made.setsockopt(socket.IPPROTO_IPV6, _IPV6_RECVPKTINFO, 1)
@@ -46,7 +46,7 @@ def link_of_connection(accepted: socket.socket) -> int:
     ipv6 = accepted.family == socket.AF_INET6
     level, option = (socket.IPPROTO_IPV6, _IPV6_2292PKTOPTIONS) if ipv6 else (socket.IPPROTO_IP, _IP_PKTOPTIONS)
     try:
-        tell_links(accepted)  # the kernel has recorded it, and reports it only with this option set
+        enable_packet_info(accepted)  # the kernel has recorded it, and reports it only with this option set
         return link_of_message(_messages(accepted.getsockopt(level, option, _MAX_CONTROL_BYTES)))
     except OSError:
         return 0

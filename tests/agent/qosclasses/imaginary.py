@@ -124,7 +124,7 @@ class Classes:
             unified=self.unified,
             files=lambda _: self.files,
             resctrl=self.resctrl,
-            tell=lambda reason, message: self.node_events.append((reason, message)),
+            record_event=lambda reason, message: self.node_events.append((reason, message)),
             changed=lambda: machine.allocator.reconsider(),  # noqa: PLW0108 - it is made below
         )
         self.resource = ClassResource(

@@ -32,12 +32,12 @@ class Hooks:
         if "exec" in hook:
             command = hook["exec"].get("command") or []
             try:
-                said = await self._runtime.exec(id, command, EXEC_TIMEOUT)
+                result = await self._runtime.exec(id, command, EXEC_TIMEOUT)
             except (RuntimeFault, TimeoutError) as error:
                 raise HookFailed(f"Exec lifecycle hook ({command}) {where}: {error}") from error
-            if said.exit_code != 0:
-                output = (said.stdout + said.stderr).decode(errors="replace")
-                code = f"command exited with {said.exit_code}"
+            if result.exit_code != 0:
+                output = (result.stdout + result.stderr).decode(errors="replace")
+                code = f"command exited with {result.exit_code}"
                 raise HookFailed(f'Exec lifecycle hook ({command}) {where}: {code}, message: "{output}"')
         elif "httpGet" in hook:
             await self._http(pod, container, hook["httpGet"], address, where)

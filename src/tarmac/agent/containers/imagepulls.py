@@ -212,12 +212,12 @@ class ImagePuller:
 
     def _progress(self, pod: AgentPod, container: JsonObject) -> Progress:
         """Return a callback that records an event about a long pull at intervals."""
-        told = self._clock.monotonic()
+        reported_at = self._clock.monotonic()
 
         def progress(here: int, needed: int) -> None:
-            nonlocal told
-            if self._clock.monotonic() - told >= PROGRESS_INTERVAL:
-                told = self._clock.monotonic()
+            nonlocal reported_at
+            if self._clock.monotonic() - reported_at >= PROGRESS_INTERVAL:
+                reported_at = self._clock.monotonic()
                 amount = f"{here >> 20} of {needed >> 20} MiB are here"
                 self._event(pod, container, "Pulling", f'Pulling image "{container["image"]}": {amount}')
 

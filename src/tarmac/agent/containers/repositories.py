@@ -102,9 +102,9 @@ class RepositoryAccess:
 
 def uploaded_to(image: str, pod: JsonObject) -> Repository | None:
     """Return the repository of a machine image, as the pod's annotation names it; None if it was not uploaded."""
-    said = (pod["metadata"].get("annotations") or {}).get(ANNOTATION_MACHINE_IMAGES, "{}")
+    annotation = (pod["metadata"].get("annotations") or {}).get(ANNOTATION_MACHINE_IMAGES, "{}")
     try:
-        spec = image_sources(said).get(image)
+        spec = image_sources(annotation).get(image)
     except msgspec.MsgspecError:
         return None  # the driver reports it
     return registry_repository(spec.source.url) if spec is not None and spec.source is not None else None

@@ -12,13 +12,13 @@ MAX_LOG_LINES = 80
 def termination_message(path: Path, log: Path | None, fall_back: bool) -> str:
     """Return the message file's content; the end of the log if that is allowed and the file is empty."""
     try:
-        said = _tail(path, MAX_BYTES)
+        content = _tail(path, MAX_BYTES)
     except FileNotFoundError:
-        said = b""
+        content = b""
     except OSError as error:
         return f"Error on reading termination log {path}: {error}"
-    if said or not fall_back or log is None:
-        return said.decode(errors="replace")
+    if content or not fall_back or log is None:
+        return content.decode(errors="replace")
     return _end_of_log(log)
 
 

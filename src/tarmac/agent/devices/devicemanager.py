@@ -243,11 +243,11 @@ class DeviceManager:
         found: dict[str, JsonObject] = {}
         for (_, container, resource), held in sorted(self._holdings.of(uid).items()):
             if held.answer is not None:
-                told = [
+                devices_shown = [
                     {"resourceID": device, "health": self._inventory.health(resource, device)} for device in held.ids
                 ]
                 statuses = found.setdefault(container, {"allocatedResourcesStatus": []})["allocatedResourcesStatus"]
-                statuses.append({"name": resource, "resources": told})
+                statuses.append({"name": resource, "resources": devices_shown})
         return found
 
     # --- allocation -------------------------------------------------------------------------------------------------

@@ -111,10 +111,10 @@ class DevicePlugin:
         longest = 1024 + number * (MAX_ID + 8)
         try:
             answer = await self._call("GetPreferredAllocation", request, _QUICK, longest)
-            told = pb.PreferredAllocationResponse.FromString(answer).container_responses
+            responses = pb.PreferredAllocationResponse.FromString(answer).container_responses
         except (DeviceFault, DecodeError) as fault:
             raise DeviceFault(f"device plugin GetPreferredAllocation rpc failed with err: {fault}") from fault
-        return tuple(told[0].deviceIDs) if told else ()
+        return tuple(responses[0].deviceIDs) if responses else ()
 
     async def allocate(self, ids: Sequence[str]) -> bytes:
         """Allocate devices to one container; return its settings. Raises DeviceFault."""
@@ -196,5 +196,5 @@ async def _connected(path: Path, longest: int) -> GrpcConnection:
 def _worded(error: GrpcError) -> str:
     """Return the error in the format of Go's library, without control characters."""
     code = _CODES[error.code] if 0 <= error.code < len(_CODES) else f"Code({error.code})"
-    said = "".join(letter if letter.isprintable() else " " for letter in str(error)[:_MAX_ERROR_CHARS])
-    return f"rpc error: code = {code} desc = {said}"
+    text = "".join(letter if letter.isprintable() else " " for letter in str(error)[:_MAX_ERROR_CHARS])
+    return f"rpc error: code = {code} desc = {text}"

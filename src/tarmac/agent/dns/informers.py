@@ -66,7 +66,7 @@ class DnsInformers:
     ) -> None:
         """Put the result of `read` for each object into the view, and remove it with the object."""
 
-        def told(_: str, old: tuple[_Path, R] | None, new: tuple[_Path, R] | None) -> None:
+        def changed(_: str, old: tuple[_Path, R] | None, new: tuple[_Path, R] | None) -> None:
             # The old place first: an object whose label changed would otherwise be found in both.
             if old is not None and (new is None or new[0] != old[0]):
                 put(old[0], None)
@@ -74,7 +74,7 @@ class DnsInformers:
                 put(*new)
 
         feed = informers.feed(target)
-        feed.add(Kept(read, told))
+        feed.add(Kept(read, changed))
         self._feeds.append(feed)
 
 

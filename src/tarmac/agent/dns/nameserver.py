@@ -29,7 +29,7 @@ from tarmac.agent.dns.dnsmessages import (
 from tarmac.agent.dns.domainnames import Name
 from tarmac.agent.dns.resolver import Resolver
 from tarmac.agent.dns.upstream import Upstream
-from tarmac.agent.ingresslink import link_of_connection, link_of_message, tell_links
+from tarmac.agent.ingresslink import enable_packet_info, link_of_connection, link_of_message
 from tarmac.agent.routerservices import RouterService
 from tarmac.api.networking.names import RESOLVERS
 from tarmac.base.log import log
@@ -107,7 +107,7 @@ class NameServer:
 
     async def serve_datagrams(self, network: str, listening: socket.socket) -> None:
         """Serve until cancelled."""
-        tell_links(listening)
+        enable_packet_info(listening)
         loop = asyncio.get_running_loop()
         waiting: set[asyncio.Task[None]] = set()
         broken: asyncio.Future[OSError] = loop.create_future()

@@ -227,17 +227,17 @@ def outside_of(subnet: ClassSubnet | None, address: str, interfaces: Interfaces)
         raise NoOutsideInterface(f"the node has no interface {named}")
     router = _of_family(subnet.gateway, parsed.version) if subnet is not None else ""
     length = subnet.prefix_length if subnet is not None else None
-    said = ip_network((int(parsed), length), strict=False) if length and length <= parsed.max_prefixlen else None
-    if said is not None and said.version != parsed.version:
-        said = None
+    network = ip_network((int(parsed), length), strict=False) if length and length <= parsed.max_prefixlen else None
+    if network is not None and network.version != parsed.version:
+        network = None
     for name, written in interfaces.items():
         for own in map(ip_interface, written):
             if own.version != parsed.version or (named and name != named):
                 continue
-            if parsed in own.network or (said is not None and own.ip in said):
-                return OutsideLink(name, str(said or own.network), router)
-    if named and said is not None:
-        return OutsideLink(named, str(said), router)
+            if parsed in own.network or (network is not None and own.ip in network):
+                return OutsideLink(name, str(network or own.network), router)
+    if named and network is not None:
+        return OutsideLink(named, str(network), router)
     where = f"interface {named} has" if named else "no interface of the node has"
     raise NoOutsideInterface(f"{where} {'no' if named else 'an'} address on the segment of {address}")
 
@@ -258,13 +258,15 @@ def tunnel_peers(node: str, state: EgressState, gateways: Iterable[Gateway]) -> 
     others = _other_nodes(state)
     if not others:
         return ()
-    said: dict[str, set[EncryptedPeer | None]] = {}  # None: in this node's city
+    stated_peers: dict[str, set[EncryptedPeer | None]] = {}  # None: in this node's city
     for gateway in gateways:
         named = {each.name: each for each in (*gateway.spec.candidates, *gateway.spec.senders)}
         for each in named.values() if node in named else ():
             is_near = each.city == named[node].city
-            said.setdefault(each.address, set()).add(None if is_near else EncryptedPeer(each.address, each.public_key))
-    found = {address: said.get(address, set()) for address in sorted(others)}
+            stated_peers.setdefault(each.address, set()).add(
+                None if is_near else EncryptedPeer(each.address, each.public_key)
+            )
+    found = {address: stated_peers.get(address, set()) for address in sorted(others)}
     agreed = {address: next(iter(of)) if len(of) == 1 else EncryptedPeer(address) for address, of in found.items()}
     return tuple(each for each in agreed.values() if each is not None)
 

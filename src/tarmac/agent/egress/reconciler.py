@@ -234,8 +234,10 @@ class EgressReconciler:
     def _acknowledge(self, objects: EgressObjects, compiled: CompiledEgress) -> None:
         for name, forwarder in objects.forwarders.items():
             errors = [*compiled.problems.get(name, ()), *self._failed(service_of(forwarder))]
-            said = forwarder.status.conditions if forwarder.status is not None else []
-            self._status_writer.forwarder(name, AppliedGeneration(forwarder.metadata.generation, tuple(errors)), said)
+            conditions = forwarder.status.conditions if forwarder.status is not None else []
+            self._status_writer.forwarder(
+                name, AppliedGeneration(forwarder.metadata.generation, tuple(errors)), conditions
+            )
         for name, gateway in objects.gateways.items():
             if self._node in gateway.spec.concerned:
                 errors = [*compiled.problems.get(name, ()), *self._failed(gateway.spec.gateway_ip)]

@@ -26,7 +26,7 @@ class SharedConnections:
     ) -> None:
         self._sync, self._recorder, self._is_candidate, self._names = sync, recorder, is_candidate, names
         self._about = InvolvedObject("v1", "Node", node, uid=node)
-        self._said = ""
+        self._reported = ""
         self.backlog: int | None = None
 
     @property
@@ -41,8 +41,8 @@ class SharedConnections:
         missing = "" if possible and not self._sync.problem else self._sync.problem or "conntrackd is not to be had"
         if not self._is_candidate():
             missing = ""
-        if missing and missing != self._said and self._recorder is not None:
+        if missing and missing != self._reported and self._recorder is not None:
             message = f"Connections of external services end with this gateway if their port had to change: {missing}."
             self._recorder.event(self._about, "Warning", REASON, message)
-        self._said = missing
+        self._reported = missing
         return possible

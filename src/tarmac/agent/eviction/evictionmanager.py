@@ -151,8 +151,8 @@ class EvictionManager:
         for pod in ranked(threshold.signal, self._active(), metrics):
             uid = pod["metadata"]["uid"]
             least = threshold.least.of(reading.capacity)
-            said = message(threshold.signal, pod, metrics.get(uid), least, reading.available)
-            self._evict(pod, said, _HARD_GRACE if threshold.hard else self._soft_grace, threshold.signal)
+            text = message(threshold.signal, pod, metrics.get(uid), least, reading.available)
+            self._evict(pod, text, _HARD_GRACE if threshold.hard else self._soft_grace, threshold.signal)
             return uid
         _log.warning("no pod can be evicted", signal=threshold.signal)
         return None

@@ -74,10 +74,10 @@ def is_critical(pod: JsonObject) -> bool:
 def message(signal: str, pod: JsonObject, metrics: PodMetrics | None, least: int, available: int) -> str:
     """Return kubelet's message about the eviction."""
     resource = resource_of(signal)
-    said = f"The node was low on resource: {resource}. "
-    said += f"Threshold quantity: {shown(resource, least)}, available: {shown(resource, available)}. "
+    text = f"The node was low on resource: {resource}. "
+    text += f"Threshold quantity: {shown(resource, least)}, available: {shown(resource, available)}. "
     if metrics is None or resource not in (MEMORY, STORAGE):
-        return said
+        return text
     by_name = {each["name"]: each for each in (*pod["spec"]["containers"], *(pod["spec"].get("initContainers") or ()))}
     for container in metrics.containers:
         spec = by_name.get(container.name)
@@ -85,8 +85,8 @@ def message(signal: str, pod: JsonObject, metrics: PodMetrics | None, least: int
         used = usage.memory_working_set if resource == MEMORY else usage.disk + container.logs
         asked = requested({"spec": {"containers": [spec]}}, resource) if spec else 0
         if spec is not None and used > asked:
-            said += (
+            text += (
                 f"Container {container.name} was using {shown(resource, used)}, request is {shown(resource, asked)}, "
                 f"has larger consumption of {resource}. "
             )
-    return said
+    return text

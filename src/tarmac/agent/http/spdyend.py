@@ -16,7 +16,7 @@ class SpdyEnd(ClientEnd):
         """Accept or reset a stream opened by the client."""
         raise NotImplementedError
 
-    def said_on_stream(self, event: StreamData | StreamFinished) -> None:
+    def on_stream_event(self, event: StreamData | StreamFinished) -> None:
         """Handle data or the end of a stream; events of a stream refused just before arrive too."""
         raise NotImplementedError
 
@@ -25,7 +25,7 @@ class SpdyEnd(ClientEnd):
             if isinstance(event, StreamOpened):
                 self.opened(event)
             elif isinstance(event, StreamData | StreamFinished):
-                self.said_on_stream(event)
+                self.on_stream_event(event)
             elif isinstance(event, GoneAway):
                 self.close()
         self.flush()

@@ -144,7 +144,7 @@ def compile_ingress(here: LocalNode, objects: IngressObjects) -> CompiledIngress
     concerned |= {each.name for address in objects.addresses for each in address.spec.candidates}
     ends = tunnel_ends(here.name, here.address, here.location, objects.endpoints, concerned)
     found: list[wanted.IngressAddress] = []
-    ownable, announced, routed, told = set[str](), set[str](), dict[str, str](), dict[str, str]()
+    ownable, announced, routed, reasons_by_address = set[str](), set[str](), dict[str, str](), dict[str, str]()
     # Sorted: a different order would compare as a change, and all rules would be written again.
     for each in sorted(objects.addresses, key=lambda one: one.spec.address):
         pool = objects.pools.get(each.spec.pool_name)
@@ -163,7 +163,7 @@ def compile_ingress(here: LocalNode, objects: IngressObjects) -> CompiledIngress
             ownable.add(made.address)
         if made.routed and not reason:
             announced.add(made.address)
-        told[made.address] = reason
+        reasons_by_address[made.address] = reason
         found.append(made)
     doors = _doors(objects.services, slices)
     node_ports = list(_node_ports(here, doors, ends, objects.places))
@@ -180,7 +180,7 @@ def compile_ingress(here: LocalNode, objects: IngressObjects) -> CompiledIngress
         ends.encrypted,
     )
     health = dict(_health(here, each, slices, objects.places) for each in objects.services.values() if each.health_port)
-    return CompiledIngress(state, frozenset(ownable), frozenset(announced), routed, told, health)
+    return CompiledIngress(state, frozenset(ownable), frozenset(announced), routed, reasons_by_address, health)
 
 
 def _networks_here(

@@ -76,9 +76,9 @@ class IngressObjectSource:
         def kept(
             target: Target[Any],
             read: Callable[[bytes], T | None],
-            told: Callable[[str, T | None, T | None], None] = lambda *_: changed(),
+            on_change: Callable[[str, T | None, T | None], None] = lambda *_: changed(),
         ) -> Kept[T]:
-            sink = Kept[T](lambda change: read(change.raw), told)
+            sink = Kept[T](lambda change: read(change.raw), on_change)
             feed = informers.feed(target)
             feed.add(sink)
             self._feeds.append(feed)

@@ -61,9 +61,9 @@ class NetworkInformers:
         def kept(
             target: Target[Any],
             read: Callable[[bytes], T | None],
-            told: Callable[[str, T | None, T | None], None] = lambda *_: changed(),
+            on_change: Callable[[str, T | None, T | None], None] = lambda *_: changed(),
         ) -> Kept[T]:
-            sink = Kept(lambda change: read(change.raw), told)
+            sink = Kept(lambda change: read(change.raw), on_change)
             feed = informers.feed(target)
             feed.add(sink)
             self._feeds.append(feed)
@@ -108,12 +108,12 @@ class NetworkInformers:
 def _follow(informer: Informer[Any], sink: Kept[T]) -> Kept[T]:
     """Forward an informer's changes to a sink."""
 
-    def told(old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def forward(old: Item[Any] | None, new: Item[Any] | None) -> None:
         item = new or old
         assert item is not None
         sink.changed(Change("DELETED" if new is None else "MODIFIED", item.metadata, item.raw))
 
-    informer.on_change(told)
+    informer.on_change(forward)
     return sink
 
 

@@ -15,9 +15,9 @@ from tarmac.api.schema import JsonObject
 _OUTSIDE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
 
 
-def node_addresses(told: Sequence[str], hostname: str) -> list[JsonObject]:
+def node_addresses(stated: Sequence[str], hostname: str) -> list[JsonObject]:
     """Return `status.addresses`."""
-    found = list(told) or outgoing()
+    found = list(stated) or outgoing()
     internal: list[JsonObject] = [{"type": "InternalIP", "address": each} for each in found]
     return [*internal, {"type": "Hostname", "address": hostname}]
 

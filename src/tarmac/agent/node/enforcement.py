@@ -69,14 +69,14 @@ class Enforcement:
         groups: KubePods,
         kubelet: KubeletConfiguration,
         sizes: NodeSizes,
-        tell: Callable[[EventType, str, str], None],
+        record_event: Callable[[EventType, str, str], None],
         clock: Clock,
     ) -> None:
         self._hierarchy = hierarchy
         self._groups = groups
         self._kubelet = kubelet
         self._sizes = sizes
-        self._tell = tell
+        self._record_event = record_event
         self._clock = clock
         self._enforced = False
 
@@ -84,7 +84,7 @@ class Enforcement:
         """Try once, and report the result."""
         try:
             for done in self.apply():
-                self._tell("Normal", "NodeAllocatableEnforced", done)
+                self._record_event("Normal", "NodeAllocatableEnforced", done)
             self._enforced = True
             _log.info(
                 "node allocatable limits applied",
@@ -94,7 +94,7 @@ class Enforcement:
             )
         except CgroupError as error:
             _log.warning("node allocatable limits cannot be applied, will retry", why=str(error))
-            self._tell("Warning", "FailedNodeAllocatableEnforcement", str(error))
+            self._record_event("Warning", "FailedNodeAllocatableEnforcement", str(error))
 
     async def run(self) -> None:
         """Retry until it succeeds; then wait until cancelled."""

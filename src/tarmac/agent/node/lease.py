@@ -69,8 +69,8 @@ class Heartbeat:
         try:
             await self.renew()
         except (ApiError, ClientError) as error:
-            tell = _log.debug if self._backoff.failures else _log.warning
-            tell("the lease is not renewed", node=self._name, why=str(error))
+            write_log = _log.debug if self._backoff.failures else _log.warning
+            write_log("the lease is not renewed", node=self._name, why=str(error))
             return False
         if self._backoff.failures:
             _log.info("lease renewed again", node=self._name)

@@ -27,12 +27,12 @@ def machine_image(disks: RawDisks, access: RepositoryAccess) -> ImageRoot:
 
     @asynccontextmanager
     async def image_of(image: str, pod: JsonObject) -> AsyncGenerator[str]:
-        said = (pod["metadata"].get("annotations") or {}).get(ANNOTATION_MACHINE_IMAGES, "{}")
+        annotation = (pod["metadata"].get("annotations") or {}).get(ANNOTATION_MACHINE_IMAGES, "{}")
         try:
             credentials = await access.for_machine(image, AgentPod(pod))
         except RuntimeFault as error:
             raise SourceUnavailable(str(error)) from error
-        async with _telling(disks(image, said, credentials)) as path:
+        async with _telling(disks(image, annotation, credentials)) as path:
             yield str(path)
 
     return image_of

@@ -35,25 +35,25 @@ async def has_own_network(config: AgentConfig, client: Client) -> bool:
 
     Waits for the server only if there is no earlier answer. Raises BadConfig.
     """
-    told = config.flags.network
-    if told == "cni":
+    mode = config.flags.network
+    if mode == "cni":
         return False
     kept = config.root_dir / "network"
-    if told == "tarmac" and _answer(kept) == "tarmac":
+    if mode == "tarmac" and _answer(kept) == "tarmac":
         return True
     while True:
         try:
             # Replaced, not written: a kill in between must not leave an empty answer, which passed for "cni".
             replace_state(kept, b"tarmac" if await serves(client, POD_ENDPOINTS) else b"cni")
         except (ApiError, ClientError) as error:
-            if told == "tarmac":
+            if mode == "tarmac":
                 return True  # as configured: without the server it has no input for networks anyway
             if not _answer(kept):
                 _log.warning("cannot determine if the server has PodEndpoints, will retry", why=str(error))
                 await client.clock.sleep(_PAUSE)
                 continue
         own = _answer(kept) == "tarmac"
-        if told == "tarmac" and not own:
+        if mode == "tarmac" and not own:
             raise BadConfig(_UNSERVED)
         return own
 

@@ -14,7 +14,7 @@ from tarmac.api.networking.tunnels import TUNNELS_REACHABLE
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import rfc3339
 
-Tell = Callable[[str, str], None]
+RecordNodeEvent = Callable[[str, str], None]
 """(reason of an event, message)"""
 
 
@@ -49,7 +49,7 @@ def conditions(
     pressures: frozenset[str],
     unready: str,
     now: float,
-    tell: Tell,
+    record_event: RecordNodeEvent,
     tunnels: TunnelState | None = None,
     machines: MachineState | None = None,
     gpus: GpuSandboxState | None = None,
@@ -66,22 +66,22 @@ def conditions(
         status = "True" if kind in pressures else "False"
         found.append(_condition(known.get(kind), kind, status, wording.reason, wording.message, now))
         if known.get(kind, {}).get("status") != status:
-            tell(wording.event, wording.event)
+            record_event(wording.event, wording.event)
     if tunnels is not None:
-        found.append(_tunnels(known.get(TUNNELS_REACHABLE), tunnels, now, tell))
+        found.append(_tunnels(known.get(TUNNELS_REACHABLE), tunnels, now, record_event))
     if machines is not None:
         found.append(_machines(known.get(MACHINES_READY), machines, now))
     if gpus is not None:
         found.append(_gpus(known.get(GPUS_SANDBOXABLE), gpus, now))
-    found.append(_ready(known.get("Ready"), unready, now, tell))
+    found.append(_ready(known.get("Ready"), unready, now, record_event))
     return found
 
 
-def _tunnels(before: JsonObject | None, state: TunnelState, now: float, tell: Tell) -> JsonObject:
+def _tunnels(before: JsonObject | None, state: TunnelState, now: float, record_event: RecordNodeEvent) -> JsonObject:
     status = "True" if state.reachable else "False"
     # Without an earlier condition only a problem is news.
     if (before["status"] if before else "True") != status:
-        tell(state.reason, state.message)
+        record_event(state.reason, state.message)
     return _condition(before, TUNNELS_REACHABLE, status, state.reason, state.message, now)
 
 
@@ -95,11 +95,11 @@ def _gpus(before: JsonObject | None, state: GpuSandboxState, now: float) -> Json
     return _condition(before, GPUS_SANDBOXABLE, status, state.reason, state.message, now)
 
 
-def _ready(before: JsonObject | None, unready: str, now: float, tell: Tell) -> JsonObject:
+def _ready(before: JsonObject | None, unready: str, now: float, record_event: RecordNodeEvent) -> JsonObject:
     status = "False" if unready else "True"
     if before is not None and before["status"] != status:
         event = "NodeNotReady" if unready else "NodeReady"
-        tell(event, event)
+        record_event(event, event)
     if unready:
         return _condition(before, "Ready", status, "KubeletNotReady", unready, now)
     return _condition(before, "Ready", status, "KubeletReady", "kubelet is posting ready status", now)

@@ -15,7 +15,7 @@ from tarmac.agent.model.gpus import GpuSandboxState
 from tarmac.agent.model.machinestate import MachineState
 from tarmac.agent.model.tunnelstate import TunnelState
 from tarmac.agent.node.hostfacts import HostFacts
-from tarmac.agent.node.nodeconditions import Tell, conditions, same_conditions
+from tarmac.agent.node.nodeconditions import RecordNodeEvent, conditions, same_conditions
 from tarmac.api.kubernetes.core.nodeclasses import CONTAINER_LEVEL, POD_LEVEL
 from tarmac.api.kubernetes.core.nodedevices import NO_DEVICES, NodeDevices
 from tarmac.api.kubernetes.version import GIT_VERSION
@@ -55,10 +55,10 @@ class NodeStatusFacts:
     """GPUs in sandboxes; None on a node without any."""
 
 
-def node_status(facts: NodeStatusFacts, before: JsonObject, now: float, tell: Tell) -> JsonObject:
+def node_status(facts: NodeStatusFacts, before: JsonObject, now: float, record_event: RecordNodeEvent) -> JsonObject:
     """Return the status to report, given the one that the server has."""
     if (booted := (before.get("nodeInfo") or {}).get("bootID")) and booted != facts.machine.boot_id:
-        tell("Rebooted", f"Node has been rebooted, boot id: {facts.machine.boot_id}")
+        record_event("Rebooted", f"Node has been rebooted, boot id: {facts.machine.boot_id}")
     status: JsonObject = {
         **sizes_in_status(facts.ledger),
         "conditions": conditions(
@@ -66,7 +66,7 @@ def node_status(facts: NodeStatusFacts, before: JsonObject, now: float, tell: Te
             facts.pressures,
             facts.unready,
             now,
-            tell,
+            record_event,
             facts.tunnels,
             facts.machines,
             facts.gpus,

@@ -79,8 +79,8 @@ def _missing(node: JsonObject, existing: JsonObject) -> JsonObject:
     have = existing["metadata"].get("labels") or {}
     labels = {key: value for key, value in node["metadata"]["labels"].items() if have.get(key) != value}
     patch: JsonObject = {"metadata": {"labels": labels}} if labels else {}
-    notes, told = existing["metadata"].get("annotations") or {}, node["metadata"].get("annotations") or {}
-    if other := {key: value for key, value in told.items() if notes.get(key) != value}:
+    notes, wanted = existing["metadata"].get("annotations") or {}, node["metadata"].get("annotations") or {}
+    if other := {key: value for key, value in wanted.items() if notes.get(key) != value}:
         patch.setdefault("metadata", {})["annotations"] = other
     awaited = TOKEN_OF_NODE in notes
     if awaited and node["spec"] and not any(((existing.get("status") or {}).get("nodeInfo") or {}).values()):

@@ -118,10 +118,10 @@ class NodeReporter:
                 self._config.node_name, body, type="strategic", subresource="status"
             )
             self._on_accepted(node)
-            self._tell_sizes(facts, patch)
+            self._log_sizes(facts, patch)
         except (ApiError, ClientError) as error:
-            tell = _log.debug if self._unheard else _log.warning
-            tell("the node's status is not reported", why=str(error))
+            write_log = _log.debug if self._unheard else _log.warning
+            write_log("the node's status is not reported", why=str(error))
             # Logged once: the server may be away for hours, and the report is repeated every few seconds.
             self._unheard = True
         else:
@@ -167,11 +167,11 @@ class NodeReporter:
             return  # the response to our own write was faster than the watch
         self._node = node
 
-    def _tell_sizes(self, facts: NodeStatusFacts, patch: JsonObject) -> None:
-        told = {name: patch[name] for name in ("capacity", "allocatable") if name in patch}
-        if told:
+    def _log_sizes(self, facts: NodeStatusFacts, patch: JsonObject) -> None:
+        sizes = {name: patch[name] for name in ("capacity", "allocatable") if name in patch}
+        if sizes:
             lent = three_decimals(facts.ledger[CPU].oversubscription)
-            _log.info("node sizes changed", **told, cpu_oversubscription=lent)
+            _log.info("node sizes changed", **sizes, cpu_oversubscription=lent)
 
     def _event(self, reason: str, message: str) -> None:
         if reason.startswith("NodeHas") or reason in ("NodeReady", "NodeNotReady"):
@@ -225,5 +225,5 @@ def _instead_of_fields(status: JsonObject, keeps: bool | None) -> JsonObject:
     """
     if keeps is None:
         return {}
-    said = {name: status[name] for name in FIELDS if status.get(name)} if not keeps else {}
-    return {RESOURCES_ANNOTATION: msgspec.json.encode(said).decode() if said else None}
+    reported = {name: status[name] for name in FIELDS if status.get(name)} if not keeps else {}
+    return {RESOURCES_ANNOTATION: msgspec.json.encode(reported).decode() if reported else None}

@@ -43,7 +43,7 @@ class RuntimeHealth:
         self._runtime = runtime
         self._clock = clock
         self._prove = prove
-        self._tell_failed = failed
+        self._on_failed = failed
         self._sandboxed_gpus = sandboxed_gpus
         self._proven: set[str] = set()
         self._failed: set[str] = set()
@@ -112,7 +112,7 @@ class RuntimeHealth:
             await self._runtime.status()  # raises if the runtime died during the test
         for handler, why in failures.items():
             _log.warning("runtime handler failed its test and is not offered", handler=handler, why=why)
-            self._tell_failed(handler, why)
+            self._on_failed(handler, why)
         self._failed = set(failures)
         self._proven = offered - self._failed
 

@@ -207,8 +207,8 @@ class StepExecutor:
 
     async def _record_no_sandbox(self, pod: AgentPod, error: Exception) -> None:
         # The id of a sandbox changes with each attempt: events are merged by their text, and each would be a new one.
-        said = without_ids(str(error), pod.name)
-        reason, message = "FailedCreatePodSandBox", f"Failed to create pod sandbox: {said}"
+        detail = without_ids(str(error), pod.name)
+        reason, message = "FailedCreatePodSandBox", f"Failed to create pod sandbox: {detail}"
         why = await _network_error(self._deps.runtime) if isinstance(error, RuntimeFault) else ""
         if why and not pod.host_network:
             reason, message = "NetworkNotReady", f"network is not ready: container runtime network not ready: {why}"

@@ -114,12 +114,12 @@ class PodInspector:
             container = replace(container, reason=LOST_REASON, message=container.message or _EXIT_UNOBSERVED)
         if not container.annotations.get(TERMINATION_PATH):
             return container
-        said = termination_message(
+        termination_text = termination_message(
             self._paths.termination_message(self._uid, container.name, container.attempt),
             Path(container.log_path) if container.log_path else None,
             container.annotations.get(TERMINATION_POLICY) == "FallbackToLogsOnError" and container.exit_code != 0,
         )
-        return replace(container, message=": ".join(each for each in (container.message, said) if each))
+        return replace(container, message=": ".join(each for each in (container.message, termination_text) if each))
 
 
 def _is_as_known(known: RuntimeContainer, listed: RuntimeContainer) -> bool:

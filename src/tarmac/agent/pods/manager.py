@@ -277,7 +277,7 @@ class PodManager:
 
     async def _wait_for_runtime(self) -> None:
         """Wait for the runtime; read its name and the pods it has sandboxes for."""
-        said = -_LOG_INTERVAL
+        logged_at = -_LOG_INTERVAL
         while True:
             try:
                 self._runtime_name = (await self._deps.runtime.status()).name
@@ -285,9 +285,9 @@ class PodManager:
                 self._in_runtime = {each.pod.uid for each in await self._deps.runtime.sandboxes()}
                 return
             except RuntimeFault as error:
-                if self._clock.monotonic() - said >= _LOG_INTERVAL:
+                if self._clock.monotonic() - logged_at >= _LOG_INTERVAL:
                     _log.warning("no container runtime answers, so no pod can run; is containerd up?", error=str(error))
-                    said = self._clock.monotonic()
+                    logged_at = self._clock.monotonic()
                 await self._clock.sleep(1)
 
     async def _lookups(self) -> None:
@@ -439,8 +439,8 @@ class PodManager:
     def _report(self, uid: str, status: JsonObject, over: bool) -> None:
         worker = self._workers[uid]
         self._checkpoint(worker)
-        for tell in self._status_listeners:
-            tell(worker.pod.raw, status)
+        for listener in self._status_listeners:
+            listener(worker.pod.raw, status)
         if self._restored.is_unknown(uid):  # the API has no such pod, or a different one of that name
             pass
         elif not worker.pod.static:

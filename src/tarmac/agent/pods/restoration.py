@@ -67,7 +67,7 @@ class Restoration:
         finally:
             self.listing = False
 
-    async def tell(self, report: RunningReport) -> RunningAnswer:
+    async def report_running(self, report: RunningReport) -> RunningAnswer:
         """Report the running pods. Raises ApiError, ClientError."""
         report.restored = self._time
         body = msgspec.json.encode(report)
@@ -188,7 +188,7 @@ class UndecidedPods:
         running = [_reported(each) for each in self._workers.values() if not each.pod.static and not each.over]
         # Taken before the report: a pod that is held during it was not reported, and waits for the next round.
         waiting = {pod.key: uid for uid, pod in self._held.items()}
-        answer = await self._restoration.tell(RunningReport("", running, list(waiting)))
+        answer = await self._restoration.report_running(RunningReport("", running, list(waiting)))
         # Only those still unknown: a pod may have been confirmed while the report was in flight.
         for uid in self._unknown & set(answer.remove):
             self._unknown.discard(uid)

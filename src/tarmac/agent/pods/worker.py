@@ -394,8 +394,8 @@ class PodWorker:
     @property
     def _final_reported(self) -> bool:
         """True if the final status has been reported and no container is left that could add to it."""
-        told = self.pod.finished or self.over
-        return told and self.status.get("phase") in TERMINAL and not self.seen.containers
+        is_over = self.pod.finished or self.over
+        return is_over and self.status.get("phase") in TERMINAL and not self.seen.containers
 
     def _compute_status(self, over: bool) -> JsonObject:
         return pod_status(

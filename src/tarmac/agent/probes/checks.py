@@ -63,14 +63,14 @@ class Checks:
         known = {each["name"]: each.get("value") or "" for each in container.get("env") or ()}
         command = [expand(each, known) for each in action.get("command") or ()]
         try:
-            said = await self._runtime.exec(id, command, timeout)
+            result = await self._runtime.exec(id, command, timeout)
         except TimeoutError:
             return failure(f'command "{" ".join(command)}" timed out')
         except RuntimeFault as error:
             raise ProbeFault(str(error)) from error
-        if said.exit_code == 0:
+        if result.exit_code == 0:
             return SUCCESS
-        return failure((said.stdout + said.stderr)[:MAX_BODY].decode(errors="replace"))
+        return failure((result.stdout + result.stderr)[:MAX_BODY].decode(errors="replace"))
 
     async def _tcp(
         self, pod: AgentPod, container: JsonObject, action: JsonObject, address: str, timeout: float

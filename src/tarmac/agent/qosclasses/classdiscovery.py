@@ -28,7 +28,7 @@ from tarmac.decide.qosclasses.resctrl import classes_of_partitions
 from tarmac.runtimes.interface import RuntimeClassType, RuntimeStatus
 
 CONTAINERD: Final = "containerd"
-TellNode = Callable[[str, str], None]
+RecordNodeEvent = Callable[[str, str], None]
 """Reason and message of a warning about the node."""
 
 _log = log("classes")
@@ -44,7 +44,7 @@ class ClassDiscovery:
         unified: bool,
         files: Callable[[RuntimeStatus], RuntimeFiles],
         resctrl: Callable[[], Resctrl | None] = mounted_resctrl,
-        tell: TellNode = lambda _reason, _message: None,
+        record_event: RecordNodeEvent = lambda _reason, _message: None,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
         """Raises BadClassFile if the agent's own file cannot be used.
@@ -57,7 +57,7 @@ class ClassDiscovery:
         """Classes of block I/O, of any owner."""
         self.once_offered: set[tuple[str, str]] = set()
         """Types and classes that were offered at some time: one that is missing now has vanished."""
-        self._tell = tell
+        self._record_event = record_event
         self._changed = changed
         self.containerd = False
         self.native = False
@@ -100,10 +100,10 @@ class ClassDiscovery:
             # Cached allotments have requests for whole pods in their former meaning.
             self._changed()
         self.once_offered |= {(kind, name) for kind, each in self.catalogue.types.items() for name in each.classes}
-        self._say_why(self.catalogue, reasons)
+        self._log_reasons(self.catalogue, reasons)
         conflicts = {kind: f"{kind} is announced for pods and for containers" for kind in self.catalogue.conflicts}
         for kind, what in conflicts.items():
-            self._tell_once(kind, "ClassConflict", f"{what}, so it is offered for neither")
+            self._record_once(kind, "ClassConflict", f"{what}, so it is offered for neither")
         self._reported = {kind: what for kind, what in self._reported.items() if kind in conflicts or kind == BLOCKIO}
 
     # --- owners of types --------------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ class ClassDiscovery:
             file.refresh()
             self._reported.pop(BLOCKIO, None)
         except BadClassFile as error:
-            self._tell_once(BLOCKIO, "ClassFileInvalid", f"{error}; the classes read before stay as they are")
+            self._record_once(BLOCKIO, "ClassFileInvalid", f"{error}; the classes read before stay as they are")
         self.definitions = self._expressible(file.classes())
         yield FoundType(BLOCKIO, "agent", dict.fromkeys(self.definitions))
 
@@ -172,7 +172,7 @@ class ClassDiscovery:
 
     # --- reporting --------------------------------------------------------------------------------------------------
 
-    def _say_why(self, found: Catalogue, reasons: Mapping[str, str]) -> None:
+    def _log_reasons(self, found: Catalogue, reasons: Mapping[str, str]) -> None:
         """Log each well-known or configured type that is not offered; again when the cause changes."""
         missing = {*ANNOTATED_TYPES, *self._settings.types} - found.types.keys() - found.conflicts
         why = {kind: reasons.get(kind, "nobody here has a class of this type that may be offered") for kind in missing}
@@ -180,10 +180,10 @@ class ClassDiscovery:
             _log.info("classes of a type are not offered", type=kind, why=why[kind])
         self._why = why
 
-    def _tell_once(self, kind: str, reason: str, message: str) -> None:
+    def _record_once(self, kind: str, reason: str, message: str) -> None:
         if self._reported.get(kind) != message:
             _log.warning("class configuration is invalid", type=kind, why=message)
-            self._tell(reason, message)
+            self._record_event(reason, message)
         self._reported[kind] = message
 
 

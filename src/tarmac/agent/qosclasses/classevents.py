@@ -49,9 +49,9 @@ class ClassEvents:
 
     def _event(self, pod: AgentPod, reason: str, message: str, *what: str) -> bool:
         """Emit an event. Return False if it was emitted before."""
-        said = self._reported.setdefault(pod.uid, set())
-        if (reason, *what) in said:
+        reported = self._reported.setdefault(pod.uid, set())
+        if (reason, *what) in reported:
             return False
-        said.add((reason, *what))
+        reported.add((reason, *what))
         self._recorder.event(pod.reference, "Warning", reason, message)
         return True

@@ -18,7 +18,7 @@ from tarmac.client.eventrecorder import EventType
 from tarmac.decide.allocatable.reservations import NOTHING, Reservations, Reserved
 from tarmac.decide.amounts import CPU, shown
 
-Tell = Callable[[EventType, str, str], None]
+RecordEvent = Callable[[EventType, str, str], None]
 """Records an event of the node: type, reason, message."""
 _log = log("agent")
 
@@ -35,7 +35,7 @@ class PeriodicSizing:
         size: Callable[[], Awaitable[Reservations]],
         current: Callable[[], Reservations],
         apply: Callable[[Reservations], None],
-        tell: Tell,
+        record_event: RecordEvent,
         period: float,
         clock: Clock,
         keep_cpu: bool = False,
@@ -43,7 +43,7 @@ class PeriodicSizing:
         self._size = size
         self._current = current
         self._apply = apply
-        self._tell = tell
+        self._record_event = record_event
         self._period = period
         self._clock = clock
         self._keep_cpu = keep_cpu
@@ -66,17 +66,17 @@ class PeriodicSizing:
                 self._apply(found)
         except (BadConfig, ProviderFailed) as error:
             _log.warning("sizing failed, reservations unchanged", why=str(error))
-            self._tell("Warning", "SizingProviderFailed", str(error))
+            self._record_event("Warning", "SizingProviderFailed", str(error))
             return
         if found != before:
-            told = "; ".join(_differences(before, found))
-            _log.info("reservations changed", changed=told)
-            self._tell("Normal", "SizingChanged", f"Reservations of the node changed: {told}")
+            differences = "; ".join(_differences(before, found))
+            _log.info("reservations changed", changed=differences)
+            self._record_event("Normal", "SizingChanged", f"Reservations of the node changed: {differences}")
         if asked != found and asked != self._waiting:
-            told = "; ".join(_differences(found, asked))
-            _log.info("reservations will change at the next start", changed=told)
-            message = f"Waits for the next start, since CPU manager policy is static: {told}"
-            self._tell("Normal", "SizingChanged", message)
+            differences = "; ".join(_differences(found, asked))
+            _log.info("reservations will change at the next start", changed=differences)
+            message = f"Waits for the next start, since CPU manager policy is static: {differences}"
+            self._record_event("Normal", "SizingChanged", message)
         self._waiting = asked
 
 

@@ -62,16 +62,16 @@ class SizingProviders:
         self._limits = limits or ProgramLimits()
 
     @staticmethod
-    def stated(told: StatedConfig, clock: Clock) -> SizingProviders | None:
+    def stated(config_stated: StatedConfig, clock: Clock) -> SizingProviders | None:
         """Return the providers of flags and file; None without any. Raises BadConfig for contradictory settings."""
-        config, bin_dir = told.flags.sizing_provider_config, told.flags.sizing_provider_bin_dir
+        config, bin_dir = config_stated.flags.sizing_provider_config, config_stated.flags.sizing_provider_bin_dir
         if config is None and bin_dir is None:
-            if told.kubelet.sizing_provider_period:
+            if config_stated.kubelet.sizing_provider_period:
                 raise BadConfig(f"sizingProviderPeriod: no providers to run; give {FLAG} and {BIN_DIR_FLAG}")
             return None
         if config is None or bin_dir is None:
             raise BadConfig(f"{FLAG} and {BIN_DIR_FLAG} are given both or not at all")
-        if not told.gates.enabled(SIZING_PROVIDERS):
+        if not config_stated.gates.enabled(SIZING_PROVIDERS):
             raise BadConfig(f"{FLAG}: switch it on with --feature-gates={SIZING_PROVIDERS}=true")
         return SizingProviders(config, bin_dir, clock)
 

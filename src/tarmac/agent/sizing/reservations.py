@@ -45,18 +45,18 @@ async def size(stated: StatedConfig, providers: SizingProviders | None = None) -
     if providers is not None:
         found = await resize(stated, providers)
     check_cpus(stated, found)
-    _tell_overridden(stated, found)
+    _log_overridden(stated, found)
     lent = three_decimals(found.oversubscription)
     by_number = found.reserved_cpus is not None
     for pool, amounts in (("systemReserved", found.system), ("kubeReserved", found.kube)):
         for resource, reserved in amounts.items():
             if resource == CPU and by_number:  # overridden, and logged as such above
                 continue
-            told = {"amount": shown(resource, reserved.amount), "said_by": reserved.source}
-            _log.info("reserved", pool=pool, resource=resource, **told, cpu_oversubscription=lent)
+            fields = {"amount": shown(resource, reserved.amount), "said_by": reserved.source}
+            _log.info("reserved", pool=pool, resource=resource, **fields, cpu_oversubscription=lent)
     if by_number:
-        told = {"cpus": str(found.reserved_cpus), "said_by": RESERVED_CPUS}
-        _log.info("CPUs reserved by number", **told, cpu_oversubscription=lent)
+        fields = {"cpus": str(found.reserved_cpus), "said_by": RESERVED_CPUS}
+        _log.info("CPUs reserved by number", **fields, cpu_oversubscription=lent)
     return found
 
 
@@ -68,7 +68,7 @@ async def resize(stated: StatedConfig, providers: SizingProviders) -> Reservatio
 def stated_reservations(stated: StatedConfig, present: CPUSet, answer: SizingResponse = NO_RESPONSE) -> Reservations:
     """Merge providers, flags and file, in this order of precedence, for a host with these CPUs. Raises BadConfig."""
     flags, kubelet = stated.flags, stated.kubelet
-    file, flag = _said_by_file(stated), _said_by_flag(stated)
+    file, flag = _stated_in_file(stated), _stated_by_flag(stated)
     return Reservations(
         system={**file.system, **flag.system, **answer.system},
         kube={**file.kube, **flag.kube, **answer.kube},
@@ -88,24 +88,24 @@ def _thresholds(kubelet: KubeletConfiguration) -> tuple[Threshold, ...]:
     return tuple(replace(each, source=DEFAULT) if each.hard and each.signal not in own else each for each in found)
 
 
-def _said_by_file(stated: StatedConfig) -> SizingResponse:
+def _stated_in_file(stated: StatedConfig) -> SizingResponse:
     file = stated.kubelet
     system = _amounts("systemReserved", file.system_reserved, FILE)
     return SizingResponse(system, _amounts("kubeReserved", file.kube_reserved, FILE))
 
 
-def _said_by_flag(stated: StatedConfig) -> SizingResponse:
+def _stated_by_flag(stated: StatedConfig) -> SizingResponse:
     flags = stated.flags
     system = _amounts("--system-reserved", flags.system_reserved, FLAG)
     return SizingResponse(system, _amounts("--kube-reserved", flags.kube_reserved, FLAG))
 
 
-def _tell_overridden(stated: StatedConfig, found: Reservations) -> None:
+def _log_overridden(stated: StatedConfig, found: Reservations) -> None:
     """Log each configured amount that is overridden, with the effective one."""
-    for said in (_said_by_file(stated), _said_by_flag(stated)):
+    for given in (_stated_in_file(stated), _stated_by_flag(stated)):
         for pool, amounts, final in (
-            ("systemReserved", said.system, found.system),
-            ("kubeReserved", said.kube, found.kube),
+            ("systemReserved", given.system, found.system),
+            ("kubeReserved", given.kube, found.kube),
         ):
             for resource, reserved in amounts.items():
                 if final[resource].source != reserved.source:
@@ -129,9 +129,9 @@ def _log_override(pool: str, resource: str, loser: Reserved, winner: Reserved) -
     )
 
 
-def _amounts(field: str, texts: Mapping[str, str], said_by: str) -> dict[str, Reserved]:
+def _amounts(field: str, texts: Mapping[str, str], source: str) -> dict[str, Reserved]:
     try:
-        return reserved_amounts(texts, said_by)
+        return reserved_amounts(texts, source)
     except ValueError as error:
         raise BadConfig(f"{field}: {error}") from error
 

@@ -41,7 +41,7 @@ def request(api_version: str) -> bytes:
     )
 
 
-def decode(body: bytes, api_version: str, said_by: str) -> SizingResponse:
+def decode(body: bytes, api_version: str, source: str) -> SizingResponse:
     """Parse a response to a request of this version. Raises BadResponse."""
     found = _object(body)
     for field, expected in (("apiVersion", api_version), ("kind", KIND)):
@@ -51,7 +51,7 @@ def decode(body: bytes, api_version: str, said_by: str) -> SizingResponse:
         if name not in _FIELDS:
             meant = f"; write {_MEANT[name]}" if name in _MEANT else f"; there are {', '.join(_FIELDS)}"
             raise BadResponse(f"the response has an unknown field {quoted(name)}{meant}")
-    return SizingResponse(_amounts(SYSTEM, found.get(SYSTEM), said_by), _amounts(KUBE, found.get(KUBE), said_by))
+    return SizingResponse(_amounts(SYSTEM, found.get(SYSTEM), source), _amounts(KUBE, found.get(KUBE), source))
 
 
 def _object(body: bytes) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def _repeated(written: Any) -> str:
     return next(filter(None, inside), "")
 
 
-def _amounts(field: str, found: Any, said_by: str) -> Mapping[str, Reserved]:
+def _amounts(field: str, found: Any, source: str) -> Mapping[str, Reserved]:
     if found is None:
         return {}
     if not isinstance(found, dict):
@@ -103,7 +103,7 @@ def _amounts(field: str, found: Any, said_by: str) -> Mapping[str, Reserved]:
                 f'{field}: the quantity of {quoted(resource)} is not a text; write it in quotes, such as "1"'
             )
     try:
-        amounts = reserved_amounts(found, said_by)
+        amounts = reserved_amounts(found, source)
     except ValueError as error:
         raise BadResponse(f"{field}: {error}") from error
     for resource, amount in amounts.items():

@@ -32,12 +32,12 @@ _flags = msgspec.json.Decoder(_Immutable).decode
 class Watched:
     """One object, and the pods that refer to it."""
 
-    def __init__(self, client: Client, reference: PodObjectReference, tell: Callable[[Watched], None]) -> None:
+    def __init__(self, client: Client, reference: PodObjectReference, notify: Callable[[Watched], None]) -> None:
         self.users: set[str] = set()
         self.unused_since: float | None = None
         self.raw: bytes | None = None
         self.task: asyncio.Task[None] | None = None
-        self._tell = tell
+        self._notify = notify
         self._name = reference.name
         selector = f"metadata.name={reference.name}"
         self._reflector = Reflector(client, reference.target, self, namespace=reference.namespace, fields=selector)
@@ -59,7 +59,7 @@ class Watched:
     def _take(self, raw: bytes | None) -> None:
         changed, self.raw = raw != self.raw, raw
         if changed:
-            self._tell(self)
+            self._notify(self)
         if raw is not None and _flags(raw).immutable and self.task is not None:
             # Not now: the reflector is applying the list, and sets `known` right after this call.
             asyncio.get_running_loop().call_soon(self.task.cancel)
@@ -120,7 +120,7 @@ class WatchedObjects:
     def _use(self, reference: PodObjectReference, uid: str) -> None:
         watched = self._objects.get(reference)
         if watched is None:
-            watched = self._objects[reference] = Watched(self._client, reference, self._tell)
+            watched = self._objects[reference] = Watched(self._client, reference, self._notify)
             if self._group is not None:
                 watched.task = self._group.create_task(watched.run())
         watched.users.add(uid)
@@ -142,6 +142,6 @@ class WatchedObjects:
                 if watched.task is not None:
                     watched.task.cancel()
 
-    def _tell(self, watched: Watched) -> None:
+    def _notify(self, watched: Watched) -> None:
         for uid in watched.users:
             self._changed(uid)

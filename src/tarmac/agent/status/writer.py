@@ -168,8 +168,11 @@ class StatusWriter:
         patch: JsonObject = {}
         if changed := difference(report.base, without_classes(wanted) if self._pruned else wanted):
             patch["status"] = changed
-        told: dict[str, str | None] = {**report.notes, **({CLASSES_ANNOTATION: noted(wanted)} if self._pruned else {})}
-        if notes := {name: text for name, text in told.items() if pod.annotations.get(name) != text}:
+        annotations: dict[str, str | None] = {
+            **report.notes,
+            **({CLASSES_ANNOTATION: noted(wanted)} if self._pruned else {}),
+        }
+        if notes := {name: text for name, text in annotations.items() if pod.annotations.get(name) != text}:
             patch["metadata"] = {"annotations": notes}
         if patch:
             # With the uid: a new pod may have the name by now and must not get this status.

@@ -46,7 +46,7 @@ class NodeClasses:
                 hierarchy.block_io(),
                 isinstance(hierarchy, V2),
                 files_behind(config.runtime_socket),
-                tell=self.warned,
+                record_event=self.warned,
                 changed=self.types_changed,
             )
         except BadClassFile as error:

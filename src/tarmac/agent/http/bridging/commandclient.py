@@ -83,7 +83,7 @@ class CommandClient(ClientEnd):
         """Close after all output."""
         raise NotImplementedError
 
-    def said(self, channel: Channel, data: bytes, fin: bool = False) -> None:
+    def on_data(self, channel: Channel, data: bytes, fin: bool = False) -> None:
         """Forward input and terminal sizes; data on other channels is dropped. Raises ProtocolViolation."""
         if channel is Channel.STDIN:
             self._command.write(data)

@@ -48,11 +48,11 @@ class SpdyClient(SpdyEnd, CommandClient):
         self._late.cancel()
         super().connection_lost(exc)
 
-    def said_on_stream(self, event: StreamData | StreamFinished) -> None:
+    def on_stream_event(self, event: StreamData | StreamFinished) -> None:
         channel = self._channels.get(event.stream)  # None for data sent right after a stream that was refused
         if channel is not None:
             data = event.data if isinstance(event, StreamData) else b""
-            self.said(channel, data, fin=isinstance(event, StreamFinished))
+            self.on_data(channel, data, fin=isinstance(event, StreamFinished))
 
     def opened(self, stream: StreamOpened) -> None:
         channel = _TYPES.get(stream.headers.get(STREAM_TYPE, ""))
@@ -62,7 +62,7 @@ class SpdyClient(SpdyEnd, CommandClient):
         self._streams[channel], self._channels[stream.stream] = stream.stream, channel
         self.session.accept(stream.stream)
         if stream.fin:
-            self.said(channel, b"", fin=True)
+            self.on_data(channel, b"", fin=True)
         self._missing -= 1
         if self._missing == 0:
             self._late.cancel()

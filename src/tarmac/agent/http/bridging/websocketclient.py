@@ -44,11 +44,11 @@ class WebSocketClient(CommandClient):
         if channel == Channel.CLOSE:
             self._close(data[0])
         elif channel in _KNOWN:
-            self.said(Channel(channel), data)
+            self.on_data(Channel(channel), data)
 
     def _close(self, channel: int) -> None:
         if self._half_close and channel in _KNOWN:
-            self.said(Channel(channel), b"", fin=True)
+            self.on_data(Channel(channel), b"", fin=True)
 
 
 class RawClient(CommandClient):
@@ -79,4 +79,4 @@ class RawClient(CommandClient):
 
     def carried(self, piece: MessageChunk) -> None:
         if piece.data:
-            self.said(Channel.STDIN, piece.data)
+            self.on_data(Channel.STDIN, piece.data)

@@ -76,7 +76,7 @@ class SpdyForward(SpdyEnd):
         else:
             self.session.reset(number, Reset.REFUSED_STREAM)
 
-    def said_on_stream(self, event: StreamData | StreamFinished) -> None:
+    def on_stream_event(self, event: StreamData | StreamFinished) -> None:
         end = self._ends.get(event.stream)
         if end is None:
             if isinstance(event, StreamFinished) and event.reset:

@@ -15,7 +15,7 @@ from tarmac.runtimes.interface import SessionRecorder, TerminalSize
 from tarmac.wire.visitors import NOT_RECORDED, RECORD_HEADER, USER_HEADER, decode_user, encode_user
 
 Kind = Literal["console", "attach", "vnc"]
-Tell = Callable[[JsonObject, str, str], None]
+RecordPodEvent = Callable[[JsonObject, str, str], None]
 """Records an event about the pod's owner: pod, reason, message."""
 
 
@@ -69,9 +69,9 @@ class MachineSession:
 class MachineSessions:
     """Starts sessions and counts the open ones."""
 
-    def __init__(self, recordings: Recordings, tell: Tell) -> None:
+    def __init__(self, recordings: Recordings, record_event: RecordPodEvent) -> None:
         self._recordings = recordings
-        self._tell = tell
+        self._record_event = record_event
         self.open: dict[Kind, int] = {"console": 0, "attach": 0, "vnc": 0}
 
     def begin(self, kind: Kind, pod: JsonObject, visitor: Visitor, session: str, keyboard: bool) -> SessionRecorder:
@@ -86,13 +86,13 @@ class MachineSessions:
         who = "".join(each if each.isprintable() else "\ufffd" for each in visitor.user)
         what = f"{'screen' if kind == 'vnc' else 'console'} ({kind}, session {session})"
         recorded = "recorded" if visitor.recorded else "not recorded"
-        self._tell(pod, "ConsoleOpened", f"{who} is at the {what}, {recorded}")
+        self._record_event(pod, "ConsoleOpened", f"{who} is at the {what}, {recorded}")
 
         def over(recording: CastWriter | None) -> None:
             self.open[kind] -= 1
             if recording is not None:
                 self._recordings.ended(recording)
-            self._tell(pod, "ConsoleClosed", f"{who} has left the {what}")
+            self._record_event(pod, "ConsoleClosed", f"{who} has left the {what}")
 
         return MachineSession(recording, over)
 

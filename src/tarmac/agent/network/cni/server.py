@@ -83,13 +83,13 @@ class CniServer:
         """Return the exit code as one byte, followed by the output."""
         command = question.get("CNI_COMMAND", "")
         try:
-            said = await self._carry_out(command, question)
+            result = await self._carry_out(command, question)
         except CniError as refusal:
             return _refused(refusal.code, str(refusal))
         except Exception as error:
             _log.error("CNI request failed", command=command, sandbox=_sandbox(question), error=repr(error))
             return _refused(_FAILED, f"{type(error).__name__}: {error}")
-        return b"\0" + (json.dumps(said).encode() if said is not None else b"")
+        return b"\0" + (json.dumps(result).encode() if result is not None else b"")
 
     async def _carry_out(self, command: str, question: Mapping[str, str]) -> JsonObject | None:
         sandbox_id = _sandbox(question)
@@ -118,8 +118,10 @@ class CniServer:
 
 
 def _pod(question: Mapping[str, str]) -> PodIdentity:
-    told = _pairs(question.get("CNI_ARGS", ""), ";")
-    return PodIdentity(told.get("K8S_POD_NAMESPACE", ""), told.get("K8S_POD_NAME", ""), told.get("K8S_POD_UID", ""))
+    arguments = _pairs(question.get("CNI_ARGS", ""), ";")
+    return PodIdentity(
+        arguments.get("K8S_POD_NAMESPACE", ""), arguments.get("K8S_POD_NAME", ""), arguments.get("K8S_POD_UID", "")
+    )
 
 
 def _result(interfaces: Sequence[AttachedInterface], namespace: str, first: str) -> JsonObject:

@@ -68,9 +68,9 @@ class TunnelProbes:
         closed = self._losses.closed(self._clock.monotonic())
         problems = self._problems()
         if closed or problems:
-            said = [*([closed_message(closed)] if closed else ()), *problems]
+            messages = [*([closed_message(closed)] if closed else ()), *problems]
             reason = reasons.ENCRYPTION_UNAVAILABLE if problems else reasons.TUNNEL_CLOSED
-            return TunnelState(False, reason, "; ".join(said))
+            return TunnelState(False, reason, "; ".join(messages))
         is_known = self._losses.peers > 0 and self._losses.is_settled
         if not is_known and self._played <= MAX_LOST:
             return None
