@@ -77,8 +77,8 @@ def _prepared(
     seed.write_bytes(_seed())
     tap = lab.inside(network, lambda: taps.open_tap("guest"))
     stack.enter_context(tap)
-    for told in ("ip link set guest up", f"ip address add {_ROUTER}/24 dev guest"):
-        lab.command(network, told)
+    for command in ("ip link set guest up", f"ip address add {_ROUTER}/24 dev guest"):
+        lab.command(network, command)
     files = [_opened(each, stack) for each in (boot, seed, parts.kernel, parts.initrd)]
     line = msgspec.json.decode((parts.images / "tiny.json").read_bytes())["boot"]["commandLine"]
     machine = MachineDescription(
@@ -103,14 +103,14 @@ def _seed() -> bytes:
     interface = AttachedInterface(
         "eth0", "default/net", mac=_MAC, addresses=[f"{_ADDRESS}/24"], gateways=[_ROUTER], routes=["0.0.0.0/0"]
     )
-    told = Seed(
+    seed = Seed(
         instance_id=str(uuid.uuid4()),
         name="by-hand",
         interfaces=[interface],
         guest_network=GuestNetwork("fe80::2", (), ()),
         disks=[GuestDisk("boot", "boot")],
     )
-    return iso_image("cidata", {name: IsoFile(text) for name, text in documents(told).items()}, MAX_BYTES)
+    return iso_image("cidata", {name: IsoFile(text) for name, text in documents(seed).items()}, MAX_BYTES)
 
 
 def _opened(path: Path, stack: ExitStack) -> int:

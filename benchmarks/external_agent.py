@@ -128,7 +128,7 @@ async def measure(seconds: float) -> dict[str, float]:
         agent = await asyncio.to_thread(subprocess.Popen, command, cwd=ROOT, stderr=log)
         stack.callback(agent.wait)
         stack.callback(agent.kill)
-        await _until(client, _told, 1)
+        await _until(client, _reported, 1)
         await asyncio.sleep(_SETTLING)
         none = resident_bytes([agent.pid])
         addresses = list(gateways())
@@ -160,7 +160,7 @@ async def _create(client: Client, target: Any, objects: list[JsonObject]) -> Non
         await asyncio.gather(*(client.resource(target).create(each) for each in objects[start : start + 16]))
 
 
-async def _told(client: Client) -> int:
+async def _reported(client: Client) -> int:
     """Return 1 once the agent has reported its features, which means that it is up."""
     notes = (await client.resource(NODES).get(NODE))["metadata"].get("annotations") or {}
     return int(ANNOTATION_NODE_FACTS in notes)

@@ -83,8 +83,12 @@ async def _race(place: Place, racing: int) -> tuple[Witness, float]:
         await asyncio.gather(*(create() for _ in range(AT_ONCE)))
         async with asyncio.timeout(_PATIENCE):
             while True:
-                said = reasons(each.object for each in claims.cache.items())
-                if len(said) == racing and all(said.values()) and len(witness.holder) == _addresses(racing):
+                found_reasons = reasons(each.object for each in claims.cache.items())
+                if (
+                    len(found_reasons) == racing
+                    and all(found_reasons.values())
+                    and len(witness.holder) == _addresses(racing)
+                ):
                     break
                 await asyncio.sleep(0.5)
         took = perf_counter() - began

@@ -24,7 +24,7 @@ a=$(t); wget -qO /dev/null http://{address}:8080/file; b=$(t)
 mkfifo /tmp/in /tmp/out; nc {address} 9000 < /tmp/in > /tmp/out & exec 3> /tmp/in 4< /tmp/out
 c=$(t); n=0; while [ $n -lt {turns} ]; do echo x >&3; read line <&4; n=$((n+1)); done; d=$(t)
 """
-_SAYS = 'echo; echo "measured $a $b $c $d"'
+_REPORT_COMMAND = 'echo; echo "measured $a $b $c $d"'
 _PATIENCE = 300.0
 
 
@@ -42,12 +42,12 @@ async def traffic(bench: Bench, kubeconfig: Path) -> tuple[Traffic, Traffic]:
     server = await _pod(bench, "server", _SERVER)
     address = (await bench.client.resource(PODS).get(server, "default"))["status"]["podIP"]
     script = _SCRIPT.format(address=address, turns=_TURNS)
-    await _pod(bench, "client", f"{script}{_SAYS}; sleep 1000000")
+    await _pod(bench, "client", f"{script}{_REPORT_COMMAND}; sleep 1000000")
     sandbox = await _measured(kubectl, "client")
-    told = workload("traffic", "tarmac/tiny", memory="256Mi")
-    machine = told["spec"]["template"]["spec"]["runtime"]["virtualMachine"]
-    machine["cloudInit"] = {"userData": f"#!/bin/sh\n{script}({_SAYS}) > /dev/ttyS0\n"}
-    await bench.client.resource(WORKLOADS).create(told)
+    body = workload("traffic", "tarmac/tiny", memory="256Mi")
+    machine = body["spec"]["template"]["spec"]["runtime"]["virtualMachine"]
+    machine["cloudInit"] = {"userData": f"#!/bin/sh\n{script}({_REPORT_COMMAND}) > /dev/ttyS0\n"}
+    await bench.client.resource(WORKLOADS).create(body)
     await bench.until(lambda: bench.is_ready("traffic-"))
     guest = await _measured(kubectl, bench.name_of("traffic-"))
     await remove_workload(bench, "traffic")
@@ -69,8 +69,8 @@ async def _measured(kubectl: Kubectl, name: str) -> Traffic:
     """Return the results in a log."""
     async with asyncio.timeout(_PATIENCE):
         while True:
-            said = await asyncio.to_thread(kubectl.run, "logs", name)
-            lines = [each.split()[1:] for each in said.out.splitlines() if each.startswith("measured ")]
+            logs = await asyncio.to_thread(kubectl.run, "logs", name)
+            lines = [each.split()[1:] for each in logs.out.splitlines() if each.startswith("measured ")]
             if lines:
                 fetching, fetched, turning, turned = map(float, lines[0])
                 return Traffic(_MEGABYTES / (fetched - fetching), 1e3 * (turned - turning) / _TURNS)

@@ -30,7 +30,7 @@ class _Meter:
         self._loop = asyncio.get_running_loop()
         self._last = thread_time()
         self._longest = 0.0
-        self._loop.add_signal_handler(signal.SIGUSR1, self._tell)
+        self._loop.add_signal_handler(signal.SIGUSR1, self._report)
         self._beat()
 
     def _beat(self) -> None:
@@ -39,7 +39,7 @@ class _Meter:
         self._last = now
         self._loop.call_later(_BEAT_SECONDS, self._beat)
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         written = self._output.with_suffix(".new")
         written.write_text(str(self._longest))
         written.replace(self._output)

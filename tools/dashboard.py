@@ -146,8 +146,8 @@ def _run(node: Path, *words: str) -> None:
 
 
 def _last_line(error: Exception) -> str:
-    said = str(getattr(error, "stderr", "") or error).strip()
-    return said.splitlines()[-1] if said else type(error).__name__
+    output = str(getattr(error, "stderr", "") or error).strip()
+    return output.splitlines()[-1] if output else type(error).__name__
 
 
 if __name__ == "__main__":

@@ -73,9 +73,9 @@ def write_ext4(entries: Iterable[Entry], target: Path, size: int, label: str) ->
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "commands"
         script.write_text("".join(f"{line}\n" for line in _commands(entries, Path(folder))))
-        said = run_tool("debugfs", "-w", "-f", str(script), str(target))
+        output = run_tool("debugfs", "-w", "-f", str(script), str(target))
     # debugfs ends well whatever happened; what went wrong it says beside the commands that it repeats
-    wrong = [line for line in said.splitlines() if line and not line.startswith(("debugfs", "Allocated inode"))]
+    wrong = [line for line in output.splitlines() if line and not line.startswith(("debugfs", "Allocated inode"))]
     if wrong:
         raise RuntimeError(f"{target.name} could not be filled: {wrong[0]}")
 

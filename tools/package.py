@@ -60,29 +60,29 @@ Description: one declarative object lands containers and virtual machines in man
 
 def main() -> int:
     """Build the packages and print their paths."""
-    options = argparse.ArgumentParser(prog="python -m tools.package", description=__doc__)
-    options.add_argument("--without-parts", action="store_true", help="leave out containerd, runc, gVisor and images")
+    parser = argparse.ArgumentParser(prog="python -m tools.package", description=__doc__)
+    parser.add_argument("--without-parts", action="store_true", help="leave out containerd, runc, gVisor and images")
     stock = "also tarmac-kubernetes-controllers, with stock kube-controller-manager"
-    options.add_argument("--with-kubernetes-controllers", action="store_true", help=stock)
-    options.add_argument("--with-etcd", action="store_true", help="also tarmac-etcd, with etcd for several servers")
-    options.add_argument("--system", action="append", default=[], choices=SYSTEMS, help="for this one; repeatable")
-    options.add_argument("--all", action="store_true", help="for all systems: " + ", ".join(SYSTEMS))
-    options.add_argument("--fast", action="store_true", help="compress less, in a tenth of the time")
-    options.add_argument("--output", type=Path, default=ROOT / "dist", metavar="DIR", help="where to (default: dist)")
-    told = options.parse_args()
+    parser.add_argument("--with-kubernetes-controllers", action="store_true", help=stock)
+    parser.add_argument("--with-etcd", action="store_true", help="also tarmac-etcd, with etcd for several servers")
+    parser.add_argument("--system", action="append", default=[], choices=SYSTEMS, help="for this one; repeatable")
+    parser.add_argument("--all", action="store_true", help="for all systems: " + ", ".join(SYSTEMS))
+    parser.add_argument("--fast", action="store_true", help="compress less, in a tenth of the time")
+    parser.add_argument("--output", type=Path, default=ROOT / "dist", metavar="DIR", help="where to (default: dist)")
+    options = parser.parse_args()
     try:
-        parts = None if told.without_parts else node_parts.ensure()
-        for system in SYSTEMS if told.all else told.system or [own_system()]:
-            made = build(told.output, system, parts, fast=told.fast)
+        parts = None if options.without_parts else node_parts.ensure()
+        for system in SYSTEMS if options.all else options.system or [own_system()]:
+            made = build(options.output, system, parts, fast=options.fast)
             print(made)
-            if not told.fast and made.stat().st_size > MAX_BYTES:
+            if not options.fast and made.stat().st_size > MAX_BYTES:
                 raise RuntimeError(f"{made.name} has {made.stat().st_size} bytes, the limit is {MAX_BYTES}")
         if parts is not None:
-            print(machines_package.build(told.output, parts))
-        if told.with_etcd:
-            print(etcd_package.build(told.output, gobuild.build("etcd"), fast=told.fast))
-        if told.with_kubernetes_controllers:
-            print(controllers_package.build(told.output, cache_root() / "node", fast=told.fast))
+            print(machines_package.build(options.output, parts))
+        if options.with_etcd:
+            print(etcd_package.build(options.output, gobuild.build("etcd"), fast=options.fast))
+        if options.with_kubernetes_controllers:
+            print(controllers_package.build(options.output, cache_root() / "node", fast=options.fast))
     except RuntimeError as failure:
         print(failure, file=sys.stderr)
         return 1
@@ -91,10 +91,12 @@ def main() -> int:
 
 def own_system() -> str:
     """Return the system of this machine. Raises RuntimeError on any other."""
-    told = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
-    if told not in SYSTEMS:
-        raise RuntimeError(f"there is no package for this system ({told}); give --system, one of {', '.join(SYSTEMS)}")
-    return told
+    codename = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
+    if codename not in SYSTEMS:
+        raise RuntimeError(
+            f"there is no package for this system ({codename}); give --system, one of {', '.join(SYSTEMS)}"
+        )
+    return codename
 
 
 def build(output: Path, system: str, parts: Path | None = None, *, fast: bool = False) -> Path:

@@ -49,9 +49,9 @@ def _build(commit: str, work: Path) -> None:
 def _archive(commit: str) -> bytes:
     done = subprocess.run(["git", "archive", commit], cwd=ROOT, capture_output=True, check=False)
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip()
+        output = done.stderr.decode(errors="replace").strip()
         raise NoHistory(
-            f"{NAMED_IN.relative_to(ROOT)} names {commit}, which this clone cannot give ({said}); "
+            f"{NAMED_IN.relative_to(ROOT)} names {commit}, which this clone cannot give ({output}); "
             "fetch the whole history: git fetch --unshallow"
         )
     return done.stdout

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tarmac.apps.cities.removing import underlay_of
-from tarmac.apps.processes import told
+from tarmac.apps.processes import find_processes
 from tests.egress.planet import CITIES, Outside
 from tests.node.planet import Planet, down
 from tests.support.tarmac_process import TarmacProcess
@@ -28,5 +28,5 @@ def street(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outside]:
         done = down(directory)
         assert done.returncode == 0, f"tarmac down left something: {done.stderr}"
         run = f"{underlay_of(directory).run}/"
-        left = told(lambda words: any(each.startswith(run) for each in words))
+        left = find_processes(lambda words: any(each.startswith(run) for each in words))
         assert not left, f"tarmac down left processes {left}"

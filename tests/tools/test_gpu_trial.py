@@ -41,7 +41,7 @@ def test_stopped_containers_and_those_without_a_gpu_hold_none(tmp_path: Path) ->
 
 def test_the_table_is_on_the_disk_after_every_row(tmp_path: Path) -> None:
     rows = Rows(file=tmp_path / "table.md")
-    rows.tell("driver", "580 | open")
+    rows.add("driver", "580 | open")
     assert (tmp_path / "table.md").read_text().splitlines()[-1] == "| driver | 580 / open |  |  |"
     rows.judge("copy", "0.94", "≥ 0.95", good=False)
     assert "| copy | 0.94 | ≥ 0.95 | MISSED |" in (tmp_path / "table.md").read_text()

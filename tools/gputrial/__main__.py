@@ -20,25 +20,25 @@ _ROOT = Path(__file__).parents[2]
 
 def main() -> int:
     """Run all steps; print the table."""
-    options = argparse.ArgumentParser(prog="python3 -m tools.gputrial", description=__doc__)
-    options.add_argument("--package", type=Path, help="the package (default: the newest for noble in dist)")
-    options.add_argument("--kubectl", default="kubectl", help="the program (default: on the PATH)")
-    options.add_argument("--output", type=Path, metavar="FILE", help="write the table to this file, with every row")
-    options.add_argument("--logs", type=Path, metavar="DIR", help="write what is known of the machine, and logs, to it")
-    options.add_argument("--seconds", type=float, default=480, metavar="N", help="end after this long (default: 480)")
-    options.add_argument("--keep", action="store_true", help="leave everything running at the end")
-    told = options.parse_args()
-    if told.logs:
-        survey(told.logs)
-    package = told.package or next(iter(sorted((_ROOT / "dist").glob("tarmac_*_noble_*.deb"))), None)
-    missing = missing_here((told.kubectl, "nft", "nsenter", "mkfs.ext4", "dpkg"))
+    parser = argparse.ArgumentParser(prog="python3 -m tools.gputrial", description=__doc__)
+    parser.add_argument("--package", type=Path, help="the package (default: the newest for noble in dist)")
+    parser.add_argument("--kubectl", default="kubectl", help="the program (default: on the PATH)")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write the table to this file, with every row")
+    parser.add_argument("--logs", type=Path, metavar="DIR", help="write what is known of the machine, and logs, to it")
+    parser.add_argument("--seconds", type=float, default=480, metavar="N", help="end after this long (default: 480)")
+    parser.add_argument("--keep", action="store_true", help="leave everything running at the end")
+    options = parser.parse_args()
+    if options.logs:
+        survey(options.logs)
+    package = options.package or next(iter(sorted((_ROOT / "dist").glob("tarmac_*_noble_*.deb"))), None)
+    missing = missing_here((options.kubectl, "nft", "nsenter", "mkfs.ext4", "dpkg"))
     if package is None:
         missing.append("no package in dist: make package ARGS='--system noble'")
     if package is None or missing:
         print(f"error: the trial cannot run here: {', '.join(missing)}", file=sys.stderr)
         return 2
-    rows = Rows(file=told.output)
-    machine, watch = Machine(str(shutil.which(str(told.kubectl))), told.seconds), HolderWatch(RUNSC)
+    rows = Rows(file=options.output)
+    machine, watch = Machine(str(shutil.which(str(options.kubectl))), options.seconds), HolderWatch(RUNSC)
     try:
         _run(machine, rows, package, watch)
     except (TrialFailed, OSError, ValueError) as failure:
@@ -47,9 +47,9 @@ def main() -> int:
     finally:
         watch.stop()
         judge_holders(rows, watch)
-        if told.logs:
-            keep_logs(told.logs)
-        if not told.keep:
+        if options.logs:
+            keep_logs(options.logs)
+        if not options.keep:
             machine.stop()
     print(rows.table())
     return 0 if rows.good else 1

@@ -32,8 +32,8 @@ def needed_by(programs: Iterable[str]) -> set[str]:
     """Return the shared libraries that programs load, as the loader finds them here, without the driver's."""
     found: set[str] = set()
     for program in programs:
-        told = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
-        found |= set(re.findall(r"(/\S+\.so\S*) \(0x", told))
+        output = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
+        found |= set(re.findall(r"(/\S+\.so\S*) \(0x", output))
     return {each for each in found if "/nvidia/lib64" not in each and "libcuda.so" not in each}
 
 

@@ -90,8 +90,8 @@ class Machine:
 
     def allocatable(self) -> dict[str, str]:
         """Return the node's allocatable amounts; empty while they cannot be read."""
-        told = self.kubectl("get", "node", "dfw-0", "-o", "json").stdout
-        return json.loads(told or "{}").get("status", {}).get("allocatable", {})
+        output = self.kubectl("get", "node", "dfw-0", "-o", "json").stdout
+        return json.loads(output or "{}").get("status", {}).get("allocatable", {})
 
     def instance(self, workload: str) -> str:
         """Return the name of a Workload's only instance; empty before there is one."""

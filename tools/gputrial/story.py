@@ -63,24 +63,24 @@ class Story:
         """Install, start, load the image."""
         rows, machine = self.rows, self.machine
         driver = Path("/proc/driver/nvidia/version").read_text().splitlines()[0]
-        rows.tell("driver", driver)
-        rows.tell("system", f"{os.uname().release}, {run('/usr/bin/python3', '--version').stdout}")
+        rows.add("driver", driver)
+        rows.add("system", f"{os.uname().release}, {run('/usr/bin/python3', '--version').stdout}")
         rows.judge("package", f"{package.stat().st_size / 1e6:.1f} MB", "≤ 65 MB", good=package.stat().st_size <= 65e6)
         missing = machine.install(package)
-        rows.tell(
+        rows.add(
             "the package installs",
             f"yes, past missing packages: {missing}" if missing else "yes, with its dependencies",
         )
-        rows.tell("tarmac up → node Ready", f"{machine.start():.1f} s")
+        rows.add("tarmac up → node Ready", f"{machine.start():.1f} s")
         machine.until(self._offered, 60, "the node offers a GPU")
-        rows.tell("resource", self.resource)
+        rows.add("resource", self.resource)
         condition = '{.status.conditions[?(@.type=="GPUsSandboxable")].message}'
-        rows.tell("GPUsSandboxable", machine.field("node", NODE, condition))
+        rows.add("GPUsSandboxable", machine.field("node", NODE, condition))
         archive = DATA / "image.tar"
         began = time.monotonic()
         files = image.write_image(archive, _PROGRAM)
-        told = machine.tarmac("image", "load", str(archive), f"--data-dir={DATA}")
-        rows.tell("image of this machine's files", f"{files} files, {time.monotonic() - began:.0f} s: {told[-120:]}")
+        output = machine.tarmac("image", "load", str(archive), f"--data-dir={DATA}")
+        rows.add("image of this machine's files", f"{files} files, {time.monotonic() - began:.0f} s: {output[-120:]}")
         archive.unlink()
 
     def _offered(self) -> bool:
@@ -95,21 +95,21 @@ class Story:
         applied = machine.apply(workload("first", self.resource))
         if applied.returncode:
             raise TrialFailed(applied.stderr)
-        pod, said = "", ""
-        while not said:
+        pod, output = "", ""
+        while not output:
             pod = pod or machine.instance("first")
-            said = machine.inside(pod, "nvidia-smi", "-L", timeout=20) if pod else ""
+            output = machine.inside(pod, "nvidia-smi", "-L", timeout=20) if pod else ""
             if time.monotonic() - began > 120:
                 raise TrialFailed(f"not within 120 s: nvidia-smi answers in a pod\n{machine.last_words()}")
         passed = time.monotonic() - began
         rows.judge(
             "apply → nvidia-smi -L answers inside", f"{passed:.2f} s", f"≤ {ANSWER_BAR} s", good=passed <= ANSWER_BAR
         )
-        rows.show("nvidia-smi -L inside", true="GPU 0" in said, found=said)
-        rows.tell("kernel inside", machine.inside(pod, "cat", "/proc/version"))
+        rows.show("nvidia-smi -L inside", true="GPU 0" in output, found=output)
+        rows.add("kernel inside", machine.inside(pod, "cat", "/proc/version"))
         status = machine.field("pod", pod, "{.status.containerStatuses[0].allocatedResourcesStatus}")
         rows.show("allocatedResourcesStatus names the GPU", true="GPU-" in status, found=status)
-        rows.tell("RuntimeClass", machine.field("pod", pod, "{.spec.runtimeClassName}"))
+        rows.add("RuntimeClass", machine.field("pod", pod, "{.spec.runtimeClassName}"))
         rss = machine.resident("tarmac.apps.deviceplugin")
         rows.judge("device plugin, resident", f"{rss:.1f} MB", f"≤ {PLUGIN_BAR:.0f} MB", good=0 < rss <= PLUGIN_BAR)
         return pod
@@ -122,10 +122,10 @@ class Story:
         seen = [line for line in text.splitlines() if line.startswith("tarmac_gpu_memory_bytes")]
         rows.show("figures of NVML in the node's metrics", true=bool(seen), found=f"{len(seen)} lines of memory")
         reasons = self.machine.kubectl("get", "events", "-A", "-o", "jsonpath={.items[*].reason}").stdout
-        told = [each for each in ("NvmlUnavailable", "XidsUnavailable") if each in reasons]
-        rows.show("neither NvmlUnavailable nor XidsUnavailable", true=not told, found=", ".join(told))
+        failures = [each for each in ("NvmlUnavailable", "XidsUnavailable") if each in reasons]
+        rows.show("neither NvmlUnavailable nor XidsUnavailable", true=not failures, found=", ".join(failures))
         environment = {**os.environ, "PYTHONPATH": LIBRARIES}
-        rows.tell("one sample by NVML", run("/usr/bin/python3", "-c", _SAMPLE, environment=environment).stdout)
+        rows.add("one sample by NVML", run("/usr/bin/python3", "-c", _SAMPLE, environment=environment).stdout)
 
     def _metrics(self) -> str:
         return self.machine.kubectl("get", "--raw", f"/api/v1/nodes/{NODE}/proxy/metrics").stdout
@@ -161,9 +161,11 @@ class Story:
         machine.apply(_plain_pod())
         ready = '{.status.conditions[?(@.type=="Ready")].status}'
         machine.until(lambda: machine.field("pod", "plain", ready) == "True", 60, "a pod without a GPU is Ready")
-        looked = 'ls /dev/nvidia* /usr/local/nvidia /proc/driver/nvidia 2>/dev/null; echo "found nothing else"'
-        said = machine.inside("plain", "sh", "-c", looked).strip()
-        rows.show("a pod with NVIDIA_VISIBLE_DEVICES=all and no request", true=said == "found nothing else", found=said)
+        command = 'ls /dev/nvidia* /usr/local/nvidia /proc/driver/nvidia 2>/dev/null; echo "found nothing else"'
+        output = machine.inside("plain", "sh", "-c", command).strip()
+        rows.show(
+            "a pod with NVIDIA_VISIBLE_DEVICES=all and no request", true=output == "found nothing else", found=output
+        )
         machine.kubectl("delete", "pod", "plain", "--grace-period=1")
 
 

@@ -13,7 +13,7 @@ class Rows:
     rows: list[tuple[str, str, str, str]] = field(default_factory=list[tuple[str, str, str, str]])
     file: Path | None = None
 
-    def tell(self, what: str, found: str) -> None:
+    def add(self, what: str, found: str) -> None:
         """Add a figure."""
         self._add(what, found, "", "")
 

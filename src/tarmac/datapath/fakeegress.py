@@ -123,8 +123,8 @@ class FakeEgressDatapath:
                 live[label] += number
                 use[label.source] = max(use[label.source], 0.0 if label.inward else number / PORTS)
         present = {CounterLabel(way.service, each.address, isinstance(way, Entrance)) for each, way in self._ways()}
-        told = sorted(present & self._began.keys())
-        counts = ((each, self._began[each]) for each in told)
+        reported = sorted(present & self._began.keys())
+        counts = ((each, self._began[each]) for each in reported)
         return GatewayTraffic(
             tuple(ServiceTraffic(*each, live[each], number, number * BYTES) for each, number in counts), use
         )

@@ -9,13 +9,13 @@ from tarmac.datapath.speaker import ESTABLISHED, BgpSession, SessionReport, Spea
 
 
 class FakeSpeaker:
-    """Speaker of one node. `said` replaces the reports of sessions, by name."""
+    """Speaker of one node. `overrides` replaces the reports of sessions, by name."""
 
     def __init__(self) -> None:
         self.available = True
         self.state = SpeakerState()
         self.announced = frozenset[str]()
-        self.said: dict[str, SessionReport] = {}
+        self.overrides: dict[str, SessionReport] = {}
 
     async def ensure(self, state: SpeakerState) -> None:
         """Store the sessions."""
@@ -37,7 +37,7 @@ class FakeSpeaker:
     async def reports(self) -> Mapping[str, SessionReport]:
         """Return the sessions by name."""
         return {
-            each.name: self.said.get(each.name) or SessionReport(ESTABLISHED, announced=len(self.routes(each)))
+            each.name: self.overrides.get(each.name) or SessionReport(ESTABLISHED, announced=len(self.routes(each)))
             for each in self.state.sessions
         }
 

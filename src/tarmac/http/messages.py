@@ -230,26 +230,26 @@ class UpgradeResponse:
     """`101 Switching Protocols`: `start` gets the transport, and the bytes received behind the request.
 
     From then on the new owner has the connection: it sets its own protocol on the transport and closes it. `abandon` is
-    called in its place when the client disconnected before the response was ready. A response that `tells_end` calls
+    called in its place when the client disconnected before the response was ready. A response that `reports_end` calls
     `over`, if set by then, when the new connection has closed.
     """
 
-    __slots__ = ("abandon", "headers", "over", "start", "tells_end")
+    __slots__ = ("abandon", "headers", "over", "reports_end", "start")
 
     def __init__(
         self,
         start: Callable[[asyncio.Transport, bytes], None],
         headers: list[tuple[str, str]] | None = None,
         abandon: Callable[[], None] | None = None,
-        tells_end: bool = False,
+        reports_end: bool = False,
     ) -> None:
         self.start = start
         self.abandon = abandon
         self.headers = headers
-        self.tells_end = tells_end
+        self.reports_end = reports_end
         self.over: Callable[[], None] | None = None
 
-    def tell_end(self) -> None:
+    def report_end(self) -> None:
         """Report that the new connection has closed."""
         over, self.over = self.over, None
         if over is not None:

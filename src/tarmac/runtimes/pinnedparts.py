@@ -56,11 +56,11 @@ def drop_unused(folder: Path, used: NodeParts, proc: Path = Path("/proc")) -> li
 
 def _hash(files: list[Path]) -> str:
     """Hash names, sizes and times, which every package update changes. Reading the contents would take a second."""
-    told = sha256()
+    digest = sha256()
     for file in files:
         found = file.stat()
-        told.update(f"{file.name}\0{found.st_size}\0{found.st_mtime_ns}\n".encode())
-    return told.hexdigest()[:16]
+        digest.update(f"{file.name}\0{found.st_size}\0{found.st_mtime_ns}\n".encode())
+    return digest.hexdigest()[:16]
 
 
 def _link(source: Path, target: Path) -> None:

@@ -299,7 +299,7 @@ class ApiServer:
         self._metrics.finished(request.info, code, self._clock.monotonic() - began)
         audit = self._gates.audit
         audit.record(request, answer)
-        if isinstance(answer, UpgradeResponse) and answer.tells_end:
+        if isinstance(answer, UpgradeResponse) and answer.reports_end:
             # Registered before the response is sent: a connection that breaks at once still ends in the audit log.
             answer.over = lambda: audit.record_end(request, answer)
         return answer

@@ -191,7 +191,7 @@ class VisibleState:
         self.revision = events[-1].entry.revision
         self._trim_window()
         for name, batch in batches.items():
-            self._tell(tuple(self._buckets[name].subscribers.values()), batch)
+            self._notify(tuple(self._buckets[name].subscribers.values()), batch)
 
     def load(
         self, entries: dict[str, dict[str, Entry]], revision: int, history: Iterable[Sequence[Event]] = ()
@@ -239,7 +239,7 @@ class VisibleState:
         self.forget(self.revision)
         self.revision = self._compacted = max(self.revision, revision)
         for bucket in self._buckets.values():
-            self._tell(tuple(bucket.subscribers.values()), ())
+            self._notify(tuple(bucket.subscribers.values()), ())
 
     async def _joined_history(self, bucket: str, revision: int, prefix: str, read: HistoryReader) -> list[Event]:
         """Read from memory if it reaches back far enough, else the durable log up to now and memory from there."""
@@ -256,7 +256,7 @@ class VisibleState:
                 events += await read(bucket, revision, until, prefix)
                 revision = until
 
-    def _tell(self, subscribers: Iterable[Subscriber], batch: Sequence[Event]) -> None:
+    def _notify(self, subscribers: Iterable[Subscriber], batch: Sequence[Event]) -> None:
         for subscriber in subscribers:
             try:
                 subscriber(batch)

@@ -135,7 +135,7 @@ async def test_a_node_without_bird_says_so_and_the_pool_too(tmp_path: Path) -> N
 async def test_a_session_that_is_down_is_reported_with_its_error(tmp_path: Path) -> None:
     async with town(tmp_path) as world:
         for each in world.nodes.values():
-            each.datapath.ingress.speaker.said["edge"] = SessionReport("Connect", "Socket: Connection refused")
+            each.datapath.ingress.speaker.overrides["edge"] = SessionReport("Connect", "Socket: Connection refused")
         await prepare(world)
         await until_sessions(
             world,
@@ -146,7 +146,7 @@ async def test_a_session_that_is_down_is_reported_with_its_error(tmp_path: Path)
         )
         await world.until_entries(lambda found: found.get("n2", {}).get("reason") == "SessionDown")
         for each in world.nodes.values():
-            each.datapath.ingress.speaker.said.clear()
+            each.datapath.ingress.speaker.overrides.clear()
         await world.until_entries(lambda found: bool(found.get("n2", {}).get("announcing")))
 
 

@@ -140,7 +140,7 @@ class RouteAnnouncer:
         self.announced = {
             address: RouteAnnouncement(before[address].since if address in before else now, peers)
             for address in self._wanted
-            if (peers := self._told(address))
+            if (peers := self._informed_peers(address))
         }
         for address in {*before, *self._wanted}:
             old, new = before.get(address), self.announced.get(address)
@@ -157,7 +157,7 @@ class RouteAnnouncer:
         state = found.state if found.state == ESTABLISHED else _CONNECTING
         return SessionState(state, found.announced if state == ESTABLISHED else 0, found.error or self._problem)
 
-    def _told(self, address: str) -> tuple[str, ...]:
+    def _informed_peers(self, address: str) -> tuple[str, ...]:
         """Return the peers that have been told about an address."""
         peers = self._compiled.peers.get(self._pools.get(address, ""), ())
         return tuple(each for each in peers if self._is_established(each) and self._passes(each, address))

@@ -61,7 +61,7 @@ def check_reserved_groups(hierarchy: Hierarchy, kubelet: KubeletConfiguration, r
 
 
 class Enforcement:
-    """Applies the limits and reports the result. `tell` emits an event of the node."""
+    """Applies the limits and reports the result. `record_event` emits an event of the node."""
 
     def __init__(
         self,

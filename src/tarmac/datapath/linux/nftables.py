@@ -116,11 +116,11 @@ class Nftables:
 
     def _run(self, commands: str) -> bytes:
         failed = self._library.nft_run_cmd_from_buffer(self._context, commands.encode())
-        said: bytes = self._library.nft_ctx_get_output_buffer(self._context)
+        output: bytes = self._library.nft_ctx_get_output_buffer(self._context)
         if failed:
             raise NftablesFault(self._library.nft_ctx_get_error_buffer(self._context).decode(errors="replace").strip())
-        self._characters += len(commands) + len(said)
-        return said
+        self._characters += len(commands) + len(output)
+        return output
 
     @contextmanager
     def _freeing_caches(self) -> Generator[None]:

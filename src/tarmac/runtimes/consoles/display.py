@@ -56,7 +56,7 @@ class Display:
                 raise RuntimeRefused(f"the machine's screen cannot be reached: {error}") from error
             raise
         if options.keyboard and self._order.ask(made, options.takeover):
-            self._tell_of_keyboard()
+            self._mark_keyboard()
         return made
 
     def may_type(self, viewer: DisplaySession) -> bool:
@@ -67,14 +67,14 @@ class Display:
         if viewer in self._viewers:
             self._viewers.remove(viewer)
             if self._order.give_up(viewer):
-                self._tell_of_keyboard()
+                self._mark_keyboard()
 
     def close(self) -> None:
         """End all sessions: the machine has exited."""
         for each in list(self._viewers):
             each.close()
 
-    def _tell_of_keyboard(self) -> None:
+    def _mark_keyboard(self) -> None:
         for each in list(self._viewers):
             each.mark("has the keyboard" if self.may_type(each) else "has not the keyboard")
 

@@ -51,11 +51,11 @@ class Keyboard:
             return
         self._waiting += keys
         if len(self._waiting) > _MAX_WAITING_BYTES:
-            self._told(True)
+            self._on_granted(True)
 
     def close(self) -> None:
         """Close the connection: the keyboard has a new owner, or the process has exited."""
-        self._told(False)
+        self._on_granted(False)
         self._closed = self._clock.monotonic()
         if self._keys is not None:
             self._keys.close()
@@ -65,7 +65,7 @@ class Keyboard:
     async def _connected(self) -> None:
         while True:
             try:
-                keys = await self._connect(self._told, self._lost)
+                keys = await self._connect(self._on_granted, self._lost)
             except OSError:
                 if self._closed is not None and self._clock.monotonic() >= self._closed + LINGER:
                     return
@@ -73,7 +73,7 @@ class Keyboard:
                 continue
             break
         waiting, self._waiting = bytes(self._waiting), bytearray()
-        self._told(False)
+        self._on_granted(False)
         if waiting:
             keys.press(waiting)
         if self._closed is None:
@@ -86,7 +86,7 @@ class Keyboard:
         if self._closed is None:
             self._task = self._tasks.begin(self._connected(), "connecting a keyboard")
 
-    def _told(self, held: bool) -> None:
+    def _on_granted(self, held: bool) -> None:
         if held is not self._held and self._closed is None:
             self._held = held
             self._hold(held)

@@ -28,18 +28,18 @@ def in_words(notice: Notice) -> bytes:
 
 
 def _sentences(notice: Notice) -> list[str]:
-    said: list[str] = []
+    texts: list[str] = []
     if "recorded" in notice:
-        said.append("this session is recorded" if notice["recorded"] else "this session is not recorded")
+        texts.append("this session is recorded" if notice["recorded"] else "this session is not recorded")
     if "gap" in notice:
-        said.append(f"{notice['gap']} bytes are left out")
+        texts.append(f"{notice['gap']} bytes are left out")
     if "keyboard" in notice:
         writer = notice.get("writer")
         if notice["keyboard"]:
-            said.append("you have the keyboard; Enter ~ . leaves")
+            texts.append("you have the keyboard; Enter ~ . leaves")
         elif writer is not None:
-            said.append(f"{_plain(writer['user'])} has the keyboard since {writer['since'][11:16]}")
-    return said
+            texts.append(f"{_plain(writer['user'])} has the keyboard since {writer['since'][11:16]}")
+    return texts
 
 
 def _plain(name: str) -> str:

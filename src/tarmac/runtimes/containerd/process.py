@@ -161,11 +161,11 @@ async def import_image(
             _feed(process, archive, tar.stat().st_size, progress), f"import of {tar.name}"
         ) as feeding:
             assert process.stderr is not None, "it was asked for"
-            said = await process.stderr.read()
+            output = await process.stderr.read()
             await process.wait()
             await feeding
     if process.returncode:
-        raise RuntimeError(f"cannot import {tar.name}: {said.decode(errors='replace').strip()}")
+        raise RuntimeError(f"cannot import {tar.name}: {output.decode(errors='replace').strip()}")
 
 
 async def images(settings: ContainerdSettings) -> Sequence[Image]:

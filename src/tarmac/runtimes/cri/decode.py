@@ -100,15 +100,15 @@ def classes(status: pb.RuntimeStatus) -> RuntimeClasses | None:
     """Decode the announced QoS classes; None when the runtime does not support them."""
     if not status.HasField("resources"):
         return None
-    told = status.resources
+    resources = status.resources
     return RuntimeClasses(
-        tuple(_class_type(each) for each in told.pod_class_resources),
-        tuple(_class_type(each) for each in told.container_class_resources),
+        tuple(_class_type(each) for each in resources.pod_class_resources),
+        tuple(_class_type(each) for each in resources.container_class_resources),
     )
 
 
-def _class_type(told: pb.ClassResourceInfo) -> RuntimeClassType:
-    return RuntimeClassType(told.name, {each.name: each.capacity for each in told.classes}, told.immutable)
+def _class_type(info: pb.ClassResourceInfo) -> RuntimeClassType:
+    return RuntimeClassType(info.name, {each.name: each.capacity for each in info.classes}, info.immutable)
 
 
 def container_usage(stats: pb.ContainerStats) -> RuntimeUsage:

@@ -22,14 +22,14 @@ _OWN_KERNEL_SHIMS = ("io.containerd.runsc.", "io.containerd.kata")
 def handlers(status: pb.StatusResponse) -> tuple[Handler, ...]:
     """Return the handlers in the order of their names, without the default, which has an empty name."""
     shims = _shims(status.info.get("config", ""))
-    told = {each.name: _decode_handler(each) for each in status.runtime_handlers if each.name}
+    reported = {each.name: _decode_handler(each) for each in status.runtime_handlers if each.name}
     return tuple(
         replace(
-            told.get(name, Handler(name)),
+            reported.get(name, Handler(name)),
             own_kernel=shims.get(name, "").startswith(_OWN_KERNEL_SHIMS),
             proxies_devices=name == NVIDIA_HANDLER,
         )
-        for name in sorted({*shims, *told})
+        for name in sorted({*shims, *reported})
     )
 
 

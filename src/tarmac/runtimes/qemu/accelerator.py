@@ -121,32 +121,32 @@ async def _boot(accelerator: Accelerator, boot: BootFiles) -> str:
             env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"},
         )
         assert process.stdout is not None, "it was asked for"
-        said = bytearray()
+        output = bytearray()
         try:
             async with asyncio.timeout(_SECONDS[accelerator]):
-                while SIGN not in said:
+                while SIGN not in output:
                     if not (data := await process.stdout.read(1 << 12)):
-                        return f"{accelerator}: QEMU ended: {_end_of(said)}"
-                    said += data
+                        return f"{accelerator}: QEMU ended: {_end_of(output)}"
+                    output += data
             return ""
         except TimeoutError:
-            return f"{accelerator}: no kernel came up within {_SECONDS[accelerator]:g} s: {_end_of(said)}"
+            return f"{accelerator}: no kernel came up within {_SECONDS[accelerator]:g} s: {_end_of(output)}"
         finally:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
 
 
-def _end_of(said: bytes | bytearray) -> str:
-    return bytes(said[-300:]).decode(errors="replace").strip() or "it said nothing"
+def _end_of(output: bytes | bytearray) -> str:
+    return bytes(output[-300:]).decode(errors="replace").strip() or "it said nothing"
 
 
 async def _version() -> str:
     process = await asyncio.create_subprocess_exec(PROGRAM, "--version", stdin=DEVNULL, stdout=PIPE, stderr=STDOUT)
-    said, _ = await process.communicate()
+    output, _ = await process.communicate()
     if process.returncode:
-        raise RuntimeRefused(f"{PROGRAM} does not run: {_end_of(said)}")
-    return said.decode(errors="replace").partition("\n")[0]
+        raise RuntimeRefused(f"{PROGRAM} does not run: {_end_of(output)}")
+    return output.decode(errors="replace").partition("\n")[0]
 
 
 async def _locked(descriptor: int) -> None:

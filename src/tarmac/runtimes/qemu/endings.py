@@ -27,14 +27,14 @@ BY_FORCE: Final = MachineExit(_KILLED_CODE, KILLED)
 """The grace period was over, or the machine was killed."""
 
 
-def of_status(status: str, serial: str, said: str) -> MachineExit | None:
-    """Return the ending for a QMP status, None if it is not final. `serial`, `said`: last output of guest and QEMU."""
+def of_status(status: str, serial: str, output: str) -> MachineExit | None:
+    """Return the ending for a QMP status, None if not final. `serial`, `output`: last output of guest and QEMU."""
     if status == "shutdown":
         return MachineExit(0, COMPLETED)
     if status == "guest-panicked":
         return MachineExit(1, PANICKED, serial)
     if status == "internal-error":
-        return MachineExit(255, FAILED, said)
+        return MachineExit(255, FAILED, output)
     return None
 
 
@@ -45,6 +45,6 @@ def silent(seconds: float) -> MachineExit:
     )
 
 
-def of_death(out_of_memory: bool, said: str) -> MachineExit:
+def of_death(out_of_memory: bool, output: str) -> MachineExit:
     """Return the ending of a process that exited without a recorded reason."""
-    return MachineExit(_KILLED_CODE, OUT_OF_MEMORY) if out_of_memory else MachineExit(255, FAILED, said)
+    return MachineExit(_KILLED_CODE, OUT_OF_MEMORY) if out_of_memory else MachineExit(255, FAILED, output)

@@ -168,8 +168,8 @@ class Launcher:
         if not self.images.accepts_cloud_init(record.image_id):
             return None
         try:
-            told = documents(seed_of(record, sandbox, serials, self.router))
-            image = iso_image(SEED_SERIAL, {name: IsoFile(content) for name, content in told.items()}, MAX_BYTES)
+            seed = documents(seed_of(record, sandbox, serials, self.router))
+            image = iso_image(SEED_SERIAL, {name: IsoFile(content) for name, content in seed.items()}, MAX_BYTES)
         except (SeedTooLarge, IsoTooLarge) as error:
             raise RuntimeRefused(str(error)) from error
         made = await asyncio.to_thread(self._private, record, "seed.iso", image)

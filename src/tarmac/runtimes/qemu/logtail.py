@@ -14,10 +14,10 @@ _SEARCHED: Final = 64 * 1024
 _LEFT_OUT: Final = "\n…\n"
 
 
-def log_tail(said: Path, longest: int = _MAX_BYTES) -> str:
+def log_tail(path: Path, longest: int = _MAX_BYTES) -> str:
     """Return the end of a log, at most `longest` bytes."""
     try:
-        with said.open("rb") as file:
+        with path.open("rb") as file:
             file.seek(0, os.SEEK_END)
             file.seek(max(0, file.tell() - longest))
             return file.read().decode(errors="replace").strip()

@@ -56,12 +56,12 @@ class Process:
         os.close(self.descriptor)
 
 
-async def spawn(jail: Jail, command: Sequence[str], descriptors: Sequence[int], said: Path) -> None:
+async def spawn(jail: Jail, command: Sequence[str], descriptors: Sequence[int], log_file: Path) -> None:
     """Start the process, with these files open. Raises RuntimeRefused while another process holds the lock, OSError.
 
-    The process may still fail after this returns: then the lock is free again, and `said` has the cause.
+    The process may still fail after this returns: then the lock is free again, and `log_file` has the cause.
     """
-    with _lock_file(jail.folder) as lock, said.open("ab") as output:
+    with _lock_file(jail.folder) as lock, log_file.open("ab") as output:
         if not _lock(lock.fileno()):
             raise RuntimeRefused("the machine has a process already")
         jail.pid_file.unlink(missing_ok=True)
@@ -76,7 +76,7 @@ async def spawn(jail: Jail, command: Sequence[str], descriptors: Sequence[int], 
         )
         # On cancellation the starter is not killed: the process it starts holds the lock, and is found through it.
         if await starter.wait() != 0:
-            raise RuntimeRefused(f"no process could be started: {log_tail(said)}")
+            raise RuntimeRefused(f"no process could be started: {log_tail(log_file)}")
 
 
 def is_there(folder: Path) -> bool:

@@ -244,7 +244,7 @@ class MachineSupervisor:
 
     async def _truncate_log(self) -> None:
         """Truncate QEMU's log at 1 MiB: messages caused by a misbehaving guest must not fill the disk."""
-        said = self._services.folders.output_log(self.record)
+        path = self._services.folders.output_log(self.record)
         with suppress(OSError):
-            if said.stat().st_size > _MAX_OUTPUT:
-                os.truncate(said, 0)  # QEMU opened the file for appending, so it continues at the new end
+            if path.stat().st_size > _MAX_OUTPUT:
+                os.truncate(path, 0)  # QEMU opened the file for appending, so it continues at the new end

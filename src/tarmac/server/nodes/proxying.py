@@ -47,10 +47,10 @@ def response_of(reply: StreamedReply, host: str = "", prefix: str = "") -> Answe
     """Convert a peer's response into our own. Its redirects to its own paths are made to stay below `prefix`."""
     if reply.status == 101:
         made = UpgradeResponse(
-            lambda client, rest: splice((client, rest), reply.detach(), over=made.tell_end),
+            lambda client, rest: splice((client, rest), reply.detach(), over=made.report_end),
             _of_upgrade(reply.fields),
             reply.close,
-            tells_end=True,
+            reports_end=True,
         )
         return made
     headers = [pair for pair in reply.fields if pair[0].lower() not in (*_HOP_BY_HOP, "content-length", "content-type")]

@@ -59,7 +59,7 @@ class WavesHold:
             if change.old is not None and revision_in(change.old) != revision:
                 yield from self._judge(mirror, change, uid, revision)
             self._had.setdefault(uid, set()).add(revision)
-            if _says_complete(change.new):
+            if _reports_complete(change.new):
                 self._complete.setdefault(uid, set()).add(revision)
 
     def _note_location(self, mirror: Mirror, change: ObjectChange) -> None:
@@ -114,7 +114,7 @@ def _is_of(deployment: JsonObject, owner: str, revision: str) -> bool:
     return labels(deployment).get(LABEL_WORKLOAD_UID) == owner and revision_in(deployment) == revision
 
 
-def _says_complete(deployment: JsonObject) -> bool:
+def _reports_complete(deployment: JsonObject) -> bool:
     status = deployment.get("status") or {}
     if status.get("observedGeneration") != deployment["metadata"].get("generation"):
         return False

@@ -28,7 +28,7 @@ from tarmac.client.targets.untyped import LEASES, NODES
 from tarmac.client.watch import Change
 from tarmac.sim.nodes import locationobjects as objects
 from tarmac.sim.nodes.settings import FAULT, HeartbeatSettings
-from tarmac.sim.nodes.simgpus import tell_gpus
+from tarmac.sim.nodes.simgpus import record_gpu_events
 from tarmac.sim.nodes.simulatednode import SimulatedNode
 
 WORKERS = 128
@@ -145,16 +145,16 @@ class Keeper:
             facts = objects.facts(node.number, gateway=node.gateway)
             made["metadata"]["annotations"][ANNOTATION_NODE_FACTS] = facts
         if not await self._create(self._node_objects, made):
-            told = {field: made["metadata"][field] for field in ("labels", "annotations")}
+            metadata = {field: made["metadata"][field] for field in ("labels", "annotations")}
             # An annotation that this node does not set may remain from an earlier node of the same name.
-            told["annotations"] = {ANNOTATION_DEVICES: None, **told["annotations"]}
-            await self._node_objects.patch(node.name, {"metadata": told})
+            metadata["annotations"] = {ANNOTATION_DEVICES: None, **metadata["annotations"]}
+            await self._node_objects.patch(node.name, {"metadata": metadata})
             node.replugged = node.external  # the existing Node may be an earlier one: its present label decides
             await self._node_objects.patch(
                 node.name, {"status": made["status"]}, type="strategic", subresource="status"
             )
         node.registered = True
-        tell_gpus(self._recorder, node)
+        record_gpu_events(self._recorder, node)
         self._unregistered -= 1
         if self._unregistered <= 0:
             self.registered.set()

@@ -136,8 +136,8 @@ class SimLeases:
                 return
             agent.candidates[name] = Candidate(node, name, line, voters, self._disks.get(node, {}).get(name, 0))
         candidate = agent.candidates[name]
-        said = gateway.status.nodes if gateway.status is not None else []
-        candidate.announced(max((each.epoch for each in said), default=0))
+        entries = gateway.status.nodes if gateway.status is not None else []
+        candidate.announced(max((each.epoch for each in entries), default=0))
         self._act(agent, candidate.change(line, voters, self._clock.monotonic()))
 
     def _tick(self) -> None:
@@ -198,10 +198,10 @@ class SimLeases:
         elif isinstance(message, Release):
             self._act(agent, agent.voter.released(sender, message, now))
         elif message.address in agent.candidates:
-            self._act(agent, _told(agent.candidates[message.address], sender, message, now))
+            self._act(agent, _apply_answer(agent.candidates[message.address], sender, message, now))
 
 
-def _told(candidate: Candidate, sender: str, message: Grant | Refuse | Vacant, now: float) -> list[Effect]:
+def _apply_answer(candidate: Candidate, sender: str, message: Grant | Refuse | Vacant, now: float) -> list[Effect]:
     match message:
         case Grant():
             return candidate.granted(sender, message, now)

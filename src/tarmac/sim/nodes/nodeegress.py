@@ -76,14 +76,14 @@ class SimRelays:
         self._carried: dict[str, dict[str, GatewaySpec]] = {}
         self.leases = SimLeases(nodes, client.clock, self._moved)
         self._forwarding, self._owning = client.resource(FORWARDERS), client.resource(GATEWAYS.unread)
-        self._telling = Controller(
-            "simulated-relays", self._tell, clock=client.clock, randomness=client.randomness, workers=_WORKERS
+        self._reporting = Controller(
+            "simulated-relays", self._report, clock=client.clock, randomness=client.randomness, workers=_WORKERS
         )
 
     async def run(self) -> None:
         """Run until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._telling.run())
+            group.create_task(self._reporting.run())
             forwarders = _Sink(_forwarder, self._forwarder_changed, self._forwarder_gone)
             group.create_task(Reflector(self._client, FORWARDERS, forwarders, namespace=NAMESPACE).run())
             gateways = _Sink(_gateway, self._gateway_changed, self._gateway_gone)
@@ -121,7 +121,7 @@ class SimRelays:
             self._rules.setdefault(node.name, {})[name] = forwarder.spec
             done = forwarder.status.applied_generation if forwarder.status is not None else 0
             if done != forwarder.metadata.generation:
-                self._telling.queue.add(f"forwarder/{name}")
+                self._reporting.queue.add(f"forwarder/{name}")
 
     def _forwarder_gone(self, name: str) -> None:
         """Remove withdrawn rules, if the node receives changes."""
@@ -152,37 +152,37 @@ class SimRelays:
             return
         self._carried.setdefault(node, {})[name] = gateway.spec
         self.leases.follow(node, gateway, name)
-        said = {each.name: each for each in (gateway.status.nodes if gateway.status is not None else ())}
-        if named and (node not in said or said[node].applied_generation != gateway.metadata.generation):
-            self._telling.queue.add(f"gateway/{name}/{node}")
+        entries = {each.name: each for each in (gateway.status.nodes if gateway.status is not None else ())}
+        if named and (node not in entries or entries[node].applied_generation != gateway.metadata.generation):
+            self._reporting.queue.add(f"gateway/{name}/{node}")
 
     def _forget(self, node: str, name: str) -> None:
         self._carried[node].pop(name, None)
         self.leases.follow(node, None, name)
 
     def _moved(self, node: str, name: str) -> None:
-        self._telling.queue.add(f"gateway/{name}/{node}")
+        self._reporting.queue.add(f"gateway/{name}/{node}")
 
-    async def _tell(self, key: str) -> None:
+    async def _report(self, key: str) -> None:
         what, _, rest = key.partition("/")
         with suppress(NotFound, Conflict):
             if what == "forwarder":
-                await self._tell_forwarder(rest)
+                await self._report_forwarder(rest)
             else:
-                await self._tell_gateway(*rest.split("/"))
+                await self._report_gateway(*rest.split("/"))
 
-    async def _tell_forwarder(self, name: str) -> None:
+    async def _report_forwarder(self, name: str) -> None:
         known = self._forwarders.get(name)
         if known is None or not self._nodes[known.spec.node_name].hears:
             return
         newest = known.metadata.generation
         fields = ("observedGeneration", "appliedGeneration", "rulegeneration", "syncgeneration")
-        said = known.status.conditions if known.status is not None else []
-        conditions = merge(said, forwarder_findings(newest, newest, ()), newest, self._client.clock.now())
+        reported = known.status.conditions if known.status is not None else []
+        conditions = merge(reported, forwarder_findings(newest, newest, ()), newest, self._client.clock.now())
         status = {**dict.fromkeys(fields, newest), "conditions": [encode(each) for each in conditions]}
         await self._forwarding.patch(name, {"status": status}, NAMESPACE, subresource="status")
 
-    async def _tell_gateway(self, name: str, node: str) -> None:
+    async def _report_gateway(self, name: str, node: str) -> None:
         """Write a node's own entry. Its field manager owns that entry only, so nodes do not overwrite each other."""
         known = self._gateways.get(name)
         if known is None or not self._nodes[node].hears:

@@ -30,7 +30,7 @@ _IDLE: Final = {"utilization": 0.0, "memory_used": 0, "power": 70.0, "temperatur
 _BUSY: Final = {"utilization": 0.6, "memory_used": 48 << 30, "power": 400.0, "temperature": 62}
 
 
-def tell_gpus(recorder: Recorder | None, node: SimulatedNode) -> None:
+def record_gpu_events(recorder: Recorder | None, node: SimulatedNode) -> None:
     """Record the events of a node's first report: it has registered. Without a recorder, they are dropped."""
     if recorder is None or not node.model.unhealthy:
         return

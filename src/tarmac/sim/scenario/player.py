@@ -48,7 +48,7 @@ class ScenarioStage:
 
 
 class Player:
-    """Executes steps. `tell` is called with a line for each; files are read from `folder`."""
+    """Executes steps. `print_line` is called with a line for each; files are read from `folder`."""
 
     def __init__(self, stage: ScenarioStage, folder: Path, print_line: Callable[[str], None]) -> None:
         self._stage = stage
@@ -145,8 +145,8 @@ class Player:
         began = self._clock.monotonic()
         while (found := await self._seen(wanted)) != wanted.seen:
             if self._clock.monotonic() - began > seconds(wanted.within):
-                told = f"{wanted.source} dials {wanted.to} and {_as_seen(found)}"
-                raise Unmet(f"{told} after {wanted.within}; it should be so that it {_as_seen(wanted.seen)}")
+                observed = f"{wanted.source} dials {wanted.to} and {_as_seen(found)}"
+                raise Unmet(f"{observed} after {wanted.within}; it should be so that it {_as_seen(wanted.seen)}")
             await self._clock.sleep(_POLL_INTERVAL)
         took = self._clock.monotonic() - began
         self._print_line(f"{wanted.source} dials {wanted.to} and {_as_seen(wanted.seen)}, after {took:.1f} s")

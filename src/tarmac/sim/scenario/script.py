@@ -141,8 +141,8 @@ def _check_wish(step: ScenarioStep, where: str) -> None:
     """Reject an expectation that states nothing: it would always hold."""
     wanted = step.until or step.expect
     if wanted is not None and len(given := _given(wanted, _WISHES)) != 1:
-        said = ", ".join(given) or "nothing"
-        raise ScenarioError(f"{where}: {step.action} must say one of {', '.join(_WISHES)}, not {said}")
+        stated = ", ".join(given) or "nothing"
+        raise ScenarioError(f"{where}: {step.action} must say one of {', '.join(_WISHES)}, not {stated}")
 
 
 def seconds(text: str) -> float:

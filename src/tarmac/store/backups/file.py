@@ -227,10 +227,10 @@ def _check_kind(db: apsw.Connection, path: Path) -> None:
 
 
 def _read_head(db: apsw.Connection, path: Path) -> BackupHead:
-    told: list[tuple[Any, Any]] = list(db.execute("SELECT format, version FROM backup"))
-    if len(told) != 1 or not isinstance(told[0][0], int):
+    header: list[tuple[Any, Any]] = list(db.execute("SELECT format, version FROM backup"))
+    if len(header) != 1 or not isinstance(header[0][0], int):
         raise Damaged("it has no valid header")
-    [(format_, version)] = told
+    [(format_, version)] = header
     if format_ > BACKUP_FORMAT:
         known = f"this program knows up to {BACKUP_FORMAT}: install tarmac {version}"
         raise NotABackup(f"{path} is a backup of format {format_}, {known}")

@@ -379,7 +379,7 @@ class EtcdStore(VisibleState):
         with suppress(Unavailable, Compacted):  # the caller retries
             await self._load()
             for bucket in self._buckets.values():
-                self._tell(tuple(bucket.subscribers.values()), ())
+                self._notify(tuple(bucket.subscribers.values()), ())
             self._wake()
 
     async def _check_version(self) -> bool:

@@ -287,13 +287,13 @@ class Encryption:
             ensure_rules(netlink, self._wanted_rules(netlink))
 
     def _route_peers(self, peers: Peers) -> None:
-        node_address, said = self._address, self._distinct(peers)
+        node_address, distinct = self._address, self._distinct(peers)
         if self._awaits_users():
-            known = {each.address for each in peers} | {each.public_key for each in said}
+            known = {each.address for each in peers} | {each.public_key for each in distinct}
             # A user that has not called yet may need peers of the earlier agent: they stay until it does.
             kept = self.wireguard.configured()
-            said += [each for each in kept if each.address not in known and each.public_key not in known]
-        self.wireguard.configure(self.private_key, said, self._clock.now())
+            distinct += [each for each in kept if each.address not in known and each.public_key not in known]
+        self.wireguard.configure(self.private_key, distinct, self._clock.now())
         with _netlink() as netlink:
             link = links.link(netlink, self.wireguard.name)
             if link is None:

@@ -70,8 +70,8 @@ def answerer(frame: bytes, address: str) -> str:
     """Return the hardware address that claims the address in a frame; empty if the frame does not."""
     kind = int.from_bytes(frame[12:14])
     if ":" not in address:
-        says = frame[28:32] == socket.inet_aton(address) and frame[20:22] in (b"\0\1", b"\0\2")
-        return frame[22:28].hex(":") if kind == ARP and len(frame) >= 42 and says else ""
+        names_address = frame[28:32] == socket.inet_aton(address) and frame[20:22] in (b"\0\1", b"\0\2")
+        return frame[22:28].hex(":") if kind == ARP and len(frame) >= 42 and names_address else ""
     advertises = frame[20:21] == bytes((socket.IPPROTO_ICMPV6,)) and frame[54:55] == bytes((_ADVERTISEMENT,))
     about = frame[62:78] == socket.inet_pton(socket.AF_INET6, address)
     return frame[6:12].hex(":") if kind == IPV6 and advertises and about else ""

@@ -79,8 +79,8 @@ class Shaper:
                 text=True,
                 timeout=_SECONDS,
             )
-        said = [line for line in done.stderr.splitlines() if line.startswith(("Error", "RTNETLINK"))]
-        faults = [line for line in said if "Exclusivity" not in line and "File exists" not in line]
+        errors = [line for line in done.stderr.splitlines() if line.startswith(("Error", "RTNETLINK"))]
+        faults = [line for line in errors if "Exclusivity" not in line and "File exists" not in line]
         if faults:
             # Unknown after a failure: the next call sends everything again.
             self._made.clear()

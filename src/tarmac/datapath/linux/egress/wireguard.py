@@ -91,19 +91,19 @@ class WireGuardLink:
 
         `now` is in Unix seconds.
         """
-        said = [f"[Interface]\nPrivateKey = {base64.b64encode(private_key).decode()}\n"]
-        said.append(f"ListenPort = {ENCRYPTED_PORT}\n")
+        lines = [f"[Interface]\nPrivateKey = {base64.b64encode(private_key).decode()}\n"]
+        lines.append(f"ListenPort = {ENCRYPTED_PORT}\n")
         met = self._recent_peers(now)
         for each in peers:
             end = f"[{each.address}]" if ":" in each.address else each.address
-            said.append(f"[Peer]\nPublicKey = {each.public_key}\nAllowedIPs = {host_prefix(each.address)}\n")
+            lines.append(f"[Peer]\nPublicKey = {each.public_key}\nAllowedIPs = {host_prefix(each.address)}\n")
             # Also triggers a handshake at once: the side that learned of the peer, or lost its session, begins.
-            said.append(f"PersistentKeepalive = {_KEEPALIVE}\n")
+            lines.append(f"PersistentKeepalive = {_KEEPALIVE}\n")
             # A peer behind NAT is reached at the endpoint it last sent from: its own address is unreachable from here.
-            said.append(f"Endpoint = {end}:{ENCRYPTED_PORT}\n" if each.public_key not in met else "")
+            lines.append(f"Endpoint = {end}:{ENCRYPTED_PORT}\n" if each.public_key not in met else "")
         # Keys go in by standard input: command lines are visible to all users.
         # `setconf` would end the sessions of all peers.
-        self._wg("syncconf", self.name, "/dev/stdin", stdin="".join(said))
+        self._wg("syncconf", self.name, "/dev/stdin", stdin="".join(lines))
 
     def configured(self) -> list[EncryptedPeer]:
         """Return the configured peers. Raises OSError."""

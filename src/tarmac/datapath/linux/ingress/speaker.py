@@ -210,13 +210,13 @@ def ask(control: Path, command: str) -> list[str]:
         with asking.makefile("r", errors="replace") as answer:
             answer.readline()  # a greeting
             asking.sendall(f"{command}\n".encode())
-            said: list[str] = []
+            lines: list[str] = []
             for line in answer:
                 code, text = (line[:4], line[5:]) if line[:4].isdigit() else ("", line[1:])
                 if code >= _ERRORS:
                     raise OSError(f"bird: {text.strip()}")
-                said.append(text.rstrip("\n"))
+                lines.append(text.rstrip("\n"))
                 # A hyphen after the code announces another line.
                 if code and line[4:5] == " ":
-                    return said
+                    return lines
     raise OSError("bird: the control socket was closed before the answer ended")

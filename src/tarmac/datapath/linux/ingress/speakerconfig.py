@@ -52,18 +52,18 @@ def speaker_config(state: SpeakerState) -> str:
     return "".join(parts)
 
 
-def read_reports(said: Iterable[str], sessions: Iterable[BgpSession]) -> dict[str, SessionReport]:
+def read_reports(lines: Iterable[str], sessions: Iterable[BgpSession]) -> dict[str, SessionReport]:
     """Return the sessions by name, from the lines of `show protocols all`.
 
     One that has as many routes as it may have gets an empty `exported`, which BIRD tells by another command.
     """
     names = {symbol(each.name): each.name for each in sessions}
-    return {names[name]: _report(details) for name, details in _protocols(said) if name in names}
+    return {names[name]: _report(details) for name, details in _protocols(lines) if name in names}
 
 
-def read_routes(said: Iterable[str]) -> frozenset[str]:
+def read_routes(lines: Iterable[str]) -> frozenset[str]:
     """Return the addresses in the lines of `show route`."""
-    firsts = (line.split()[0] for line in said if line[:1].isalnum())
+    firsts = (line.split()[0] for line in lines if line[:1].isalnum())
     return frozenset(prefix for prefix, found, _ in (each.partition("/") for each in firsts) if found)
 
 
@@ -143,10 +143,10 @@ def _passing(session: BgpSession, pool: RoutedRanges, family: int) -> str:
     return f"    if net ~ [ {', '.join(ranges)} ] then {{ {body}accept; }}\n"
 
 
-def _protocols(said: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
+def _protocols(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
     """Yield the name and the details of each protocol. A line with its name starts at the first column."""
     name, details = "", list[str]()
-    for line in said:
+    for line in lines:
         if line.strip() and not line.startswith(" "):
             if name:
                 yield name, details

@@ -37,7 +37,7 @@ class SpdyCommandStream(Paced):
         self._begun = False
         self._early: list[Event] = []  # events received before `begin`
         self._early_size = 0
-        self._told = False  # the error channel has delivered the exit status
+        self._status_sent = False  # the error channel has delivered the exit status
 
     def start(self, rest: bytes) -> None:
         """Take over the connection, with bytes received after its upgrade, and open the streams."""
@@ -133,11 +133,11 @@ class SpdyCommandStream(Paced):
     def _handle(self, event: Event, client: StreamClient) -> None:
         if isinstance(event, StreamData) and event.stream in self._outputs:
             channel = self._channels[event.stream]
-            self._told = self._told or channel is Channel.ERROR
+            self._status_sent = self._status_sent or channel is Channel.ERROR
             client.output(channel, event.data)
         elif isinstance(event, StreamFinished) and event.stream in self._outputs:
             self._outputs.discard(event.stream)
-            if self._channels[event.stream] is not Channel.ERROR or self._told:
+            if self._channels[event.stream] is not Channel.ERROR or self._status_sent:
                 client.finish(self._channels[event.stream])
 
     def _fail(self, message: str) -> None:
@@ -149,8 +149,8 @@ class SpdyCommandStream(Paced):
         self.transport.close()
         client = self._client
         if client is not None:
-            if not self._told:
-                self._told = True
+            if not self._status_sent:
+                self._status_sent = True
                 client.output(Channel.ERROR, failure("the runtime broke off without saying how the command ended"))
             client.end()
 

@@ -164,7 +164,7 @@ def run_jailed(
     )
     with process:  # closes its standard error, and waits for it
         try:
-            _, said = process.communicate(timeout=SECONDS)
+            _, output = process.communicate(timeout=SECONDS)
         except subprocess.TimeoutExpired as error:
             raise ImageRefused(f"{command[0]} took more than {SECONDS} s") from error
         finally:
@@ -172,5 +172,5 @@ def run_jailed(
                 os.killpg(process.pid, signal.SIGKILL)  # its children die with it
     if process.returncode:
         # The output may quote the file; its last line is the one that an operator needs.
-        last = said.decode(errors="replace").strip().splitlines()[-1:] or [f"it ended with {process.returncode}"]
+        last = output.decode(errors="replace").strip().splitlines()[-1:] or [f"it ended with {process.returncode}"]
         raise ImageRefused(f"{command[0]} failed: {last[0][:300]}")

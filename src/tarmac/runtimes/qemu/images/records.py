@@ -45,7 +45,7 @@ class ImageRecord(msgspec.Struct, frozen=True):
     """An image present on this node."""
 
     name: str
-    said: JsonObject
+    definition: JsonObject = msgspec.field(name="said")
     disk: StoredFile
     kernel: StoredFile | None = None
     initrd: StoredFile | None = None
@@ -53,7 +53,7 @@ class ImageRecord(msgspec.Struct, frozen=True):
     @property
     def spec(self) -> MachineImageSpec:
         """Its definition in the catalogue."""
-        return decode(MachineImageSpec, self.said)
+        return decode(MachineImageSpec, self.definition)
 
     def files(self) -> list[StoredFile]:
         """Return all files that the image needs."""
@@ -62,10 +62,10 @@ class ImageRecord(msgspec.Struct, frozen=True):
 
 def identify(spec: MachineImageSpec, owner: str = "") -> str:
     """Return the id: equal for definitions that make equal machines. `owner`: the namespace of a tenant's image."""
-    said = encode(spec)
-    matters = {field: said.get(field) for field in _MATTERS} | ({"owner": owner} if owner else {})
+    fields = encode(spec)
+    matters = {field: fields.get(field) for field in _MATTERS} | ({"owner": owner} if owner else {})
     if not spec.checksum:  # each node determines the checksum by itself: the source tells images apart
-        matters["source"] = said.get("source")
+        matters["source"] = fields.get("source")
     return _PREFIX + hashlib.sha256(_encode(matters)).hexdigest()
 
 

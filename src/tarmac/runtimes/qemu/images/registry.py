@@ -137,7 +137,7 @@ def _message(error: HTTPError) -> str:
     """Return the reason of a rejection, which our own server wrote for the user."""
     with error:
         try:
-            said: Any = json.loads(error.read(_MAX_RESPONSE))
-            return str(said["errors"][0]["message"])
+            body: Any = json.loads(error.read(_MAX_RESPONSE))
+            return str(body["errors"][0]["message"])
         except (ValueError, KeyError, IndexError, TypeError, OSError):
             return f"the server gave no token for {REGISTRY}: it answered {error.code}"

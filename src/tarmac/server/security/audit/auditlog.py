@@ -100,7 +100,7 @@ class AuditLog:
     def _render(self, request: Request, answer: Answer, ended: bool = False) -> str:
         """Render the part between the id and the times."""
         info: RequestInfo = request.info
-        goes_on = type(answer) is StreamResponse or (isinstance(answer, UpgradeResponse) and answer.tells_end)
+        goes_on = type(answer) is StreamResponse or (isinstance(answer, UpgradeResponse) and answer.reports_end)
         stage = "ResponseStarted" if goes_on and not ended else "ResponseComplete"
         uri = _cut(f"{request.path}?{request.query}" if request.query else request.path, _MAX_URI)
         client = _client(request.peer_address, request.headers.get("user-agent", ""))
