@@ -15,9 +15,9 @@ from tarmac.apps.node.findgpus import find_gpus
 from tarmac.base.clock import SystemClock
 
 SERVING = (
+    "gpumetrics",
     "gpus",
     "kernellog",
-    "metrics",
     "nvml",
     "plugin",
     "program",
@@ -33,7 +33,7 @@ LOADED = "import sys, tarmac.apps.node.composing; print(*(each for each in sys.m
 def test_an_agent_without_gpus_loads_no_module_that_serves_them() -> None:
     done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
     loaded = {each.rpartition(".")[2] for each in done.stdout.split() if "devices.nvidia." in each}
-    assert "driver" in loaded, "the one that looks for the driver"
+    assert "kerneldriver" in loaded, "the one that looks for the driver"
     assert loaded.isdisjoint(SERVING)
     assert "tarmac.apps.node.nvidia" not in done.stdout.split()
 
