@@ -7,15 +7,17 @@ A `systemctl` that knows a handful of words runs what the package's own units sa
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from tarmac.runtimes.parts import parts_folder
-from tests.machines.boxes import TARMAC, Box, boxes_of, until
+from tests.machines.boxes import TARMAC, Box, Started, boxes_of, until
 from tests.machines.fakesystemd import SYSTEMCTL
 from tests.machines.planet import instance
 from tests.store.conftest import ETCDS, etcd_binary
@@ -25,6 +27,8 @@ from tools.package import UNITS
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(600)]
 
+STEPS = ("etcd",)
+"""The step that commands have in addition where Tarmac runs etcd. Each command is killed at it, and repeated."""
 _TIMEOUT = 200.0
 
 
@@ -65,6 +69,21 @@ class InstalledHost(Box):
         assert code is None or done.returncode == code, f"{self.name}: {line}\n{shown}{done.stderr}\n{self.logs()}"
         return shown
 
+    def killed(self, line: str) -> str:
+        """Kill the command of a line with kill -9 when it reports the step, then run the line; return its output."""
+        for step in STEPS:
+            log = self._folder / f"killed-at-{step}.out"
+            with log.open("w") as out:
+                words = self.command("sh", "-c", line)
+                running = subprocess.Popen(  # a session of its own: all of a pipeline is killed, and no unit
+                    words, stdout=out, stderr=out, stdin=subprocess.DEVNULL, env=self.environment(), text=True,
+                    start_new_session=True,
+                )  # fmt: skip
+            Started(running, log).until_said(f"tarmac: {step}\n", _TIMEOUT)
+            os.killpg(running.pid, signal.SIGKILL)
+            running.wait(20)
+        return self.types(line)
+
     def logs(self) -> str:
         """The last lines of the units that this host runs."""
         found = self.path("/var/log").glob("tarmac-*.log")
@@ -86,8 +105,8 @@ def ready(host: InstalledHost) -> int:
 def test_a_lost_server_is_replaced_by_printed_lines_alone(tmp_path: Path) -> None:
     names = ("alpha", "beta", "gamma", "delta")
     with boxes_of(InstalledHost, tmp_path, *names) as (alpha, beta, gamma, delta):
-        said = alpha.types("tarmac init --with-etcd --location DFW --timeout 3m")
-        said = beta.types(printed(said, "join another server: "))
+        said = alpha.killed("tarmac init --with-etcd --location DFW --timeout 3m")
+        said = beta.killed(printed(said, "join another server: "))
         assert "etcd: 2 members, and the loss of any of them stops writes" in said
         said = gamma.types(printed(said, "join another server: "))
         assert "etcd: 3 members, of which 1 may be lost" in said
@@ -116,7 +135,7 @@ def test_a_lost_server_is_replaced_by_printed_lines_alone(tmp_path: Path) -> Non
         until(lambda: "3 of 3 members respond" in delta.types("tarmac status", code=None), 90)
         assert ready(delta) == 2, "both sites go on"
 
-        assert "left" in delta.types("tarmac leave --delete-data")
+        assert "left" in delta.killed("tarmac leave --delete-data")
         assert not delta.path("/var/lib/tarmac/etcd").exists()
         assert [each for each in delta.processes() if "etcd" in each] == []
         assert "2 members, and the loss of any of them stops writes" in beta.types("tarmac etcd members")
