@@ -10,7 +10,7 @@ import pytest
 
 from tests.differential.allowed import ALLOWED, Allowed
 from tests.differential.cases import all_cases
-from tests.differential.comparing import differences, report
+from tests.differential.comparing import Difference, differences, report
 from tests.differential.conftest import Pair
 from tests.differential.playing import play
 from tests.differential.steps import Case
@@ -30,17 +30,25 @@ FEATURES = (
 LEAST_OF_EACH = 6
 LEAST_IN_ALL = 150
 
+# kube-apiserver enforces labels of a namespace from a cache: a request right behind the patch may meet the old ones.
+CACHED = {"pod security": 4}
+"""Features that are played again, in a fresh namespace, up to so many times."""
+
 _played: set[str] = set()
 _used: set[Allowed] = set()
 
 
 @pytest.mark.parametrize(("number", "case"), list(enumerate(CASES)), ids=[case.id for case in CASES])
 def test_the_servers_agree(pair: Pair, number: int, case: Case) -> None:
-    with ThreadPoolExecutor(2) as both:
-        real, ours = both.map(partial(play, case, f"case-{number}"), (pair.real, pair.ours))
     _played.add(case.id)
-    found = [each for each in differences(real, ours) if not _is_allowed(case, each.where)]
-    assert not found, report(case, found)
+    found: list[Difference] = []
+    for attempt in range(CACHED.get(case.feature, 1)):
+        with ThreadPoolExecutor(2) as both:
+            real, ours = both.map(partial(play, case, f"case-{number}-{attempt}"), (pair.real, pair.ours))
+        found = [each for each in differences(real, ours) if not _is_allowed(case, each.where)]
+        if not found:
+            return
+    pytest.fail(report(case, found))
 
 
 def _is_allowed(case: Case, where: str) -> bool:

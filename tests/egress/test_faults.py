@@ -42,8 +42,8 @@ class Asking:
         """Return the owner of the address, as seen on the wire."""
         return self.outside.watch.owners(ORDERS, 0.0)[-1]
 
-    def through(self, what: str, bar: float, fault: Callable[[], object], *, moves: bool = True) -> Found:
-        """Measure before, during and after a fault."""
+    def through(self, what: str, bar: float, fault: Callable[[], object], *, moves: bool | None = True) -> Found:
+        """Measure before, during and after a fault. `moves`: the address gets another owner; None: it may."""
         since, before = time.time(), self.owner()
         with measuring(self.namespace, self.dialled, PORT) as meter:
             time.sleep(0.3)
@@ -57,10 +57,11 @@ class Asking:
         assert found.seen == {ORDERS}
         assert len(found.ports) == 1, "one source and port, all the time"
         owners = self.outside.watch.owners(ORDERS, since)
+        moves = len(owners) > 1 if moves is None else moves
         assert owners == [before, *([self.owner()] if moves else [])], "one after the other, never two"
         return found
 
-    def within(self, what: str, bar: float, fault: Callable[[], object], *, moves: bool = True) -> None:
+    def within(self, what: str, bar: float, fault: Callable[[], object], *, moves: bool | None = True) -> None:
         """Measure, and require the limit if the machine is not overloaded: every step needs a processor."""
         gap = self.through(what, bar, fault, moves=moves).gap
         if is_judged(what, bar):
@@ -238,7 +239,8 @@ def test_rules_that_are_deleted_by_hand_are_back(outside: Outside, asking: Askin
         command = ["nsenter", f"--net={place}", "nft", "delete", "table", "inet", "tarmac-external"]
         subprocess.run(command, check=True, timeout=20)
 
-    asking.within("rules deleted", MENDED, delete, moves=False)
+    # The owner may give the address up: its renewals in the kernel fail until the table is back.
+    asking.within("rules deleted", MENDED, delete, moves=None)
 
 
 def test_without_servers_and_controllers_an_owner_is_replaced(outside: Outside, asking: Asking, elsewhere: str) -> None:
