@@ -80,7 +80,7 @@ def taken(planet: TarmacProcess) -> Iterator[tuple[str, bytes]]:
                 page.evaluate("scrollTo(0, 0)")
                 page.wait_for_timeout(SETTLING)
                 expect(page.get_by_text(CRASHED.get(view, "")).first).to_be_attached(timeout=60_000)
-                yield f"{view}-{look}", page.screenshot()
+                yield f"{view}-{look}", page.screenshot(timeout=60_000)
 
 
 def _preview(page: Page) -> None:
