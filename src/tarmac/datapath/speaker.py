@@ -51,7 +51,7 @@ class BgpSession:
 
 @dataclass(frozen=True, slots=True)
 class SpeakerState:
-    """The sessions of a node; `router_id` is an IPv4 address that is unique among the routers that they reach."""
+    """The sessions of a node; `router_id` is an IPv4 address, unique among the routers of the sessions."""
 
     router_id: str = "0.0.0.0"
     sessions: tuple[BgpSession, ...] = ()
@@ -61,7 +61,7 @@ class SpeakerState:
 class SessionReport:
     """A session as it is: its state in BGP's words, its last error, and the number of routes announced over it.
 
-    `exported` are the announced addresses, if some are withheld since the session has as many as it may have.
+    `exported`: the announced addresses, set only if the session is at its limit of routes and withholds some.
     """
 
     state: str
@@ -83,11 +83,11 @@ class Speaker(Protocol):
         ...
 
     async def keep_only(self, addresses: Collection[str]) -> None:
-        """Withdraw all addresses but these, also those that an earlier agent announced. Raises OSError."""
+        """Withdraw all addresses but these, including those of an earlier agent. Raises OSError."""
         ...
 
     async def announce(self, addresses: Collection[str]) -> None:
-        """Announce exactly these addresses over the sessions whose ranges they are in. Raises OSError."""
+        """Announce exactly these addresses, each over the sessions with its range. Raises OSError."""
         ...
 
     async def check(self) -> None:

@@ -158,7 +158,7 @@ class BirdSpeaker:
         self._retry_at = self._clock.monotonic() + _RETRY_SECONDS
         assert self.program is not None, "nothing is configured without a program"
         # The kernel kills it when the thread that forked it ends: the datapath's thread lives as long as the agent.
-        # BIRD reads what routers send, so it has no more privileges than its sockets need.
+        # BIRD parses input of routers, so it has only the privileges that its sockets need.
         command = ["setpriv", "--pdeathsig", "KILL", "--no-new-privs", "--inh-caps", "-all"]
         command += ["--bounding-set", _PRIVILEGES, str(self.program), "-f", *(["-R"] if restarted else [])]
         self._child = subprocess.Popen(

@@ -19,7 +19,7 @@ TABLE: Final = 4810
 """The kernel's table with a route for each announced address."""
 
 _SCAN_SECONDS: Final = 10  # in between, the kernel tells BIRD about changes
-_RESTART_WAIT_SECONDS: Final = 5  # after a restart, for a router that is away, before all others get routes
+_RESTART_WAIT_SECONDS: Final = 5  # after a restart, before routers get routes while one of them is away
 _WIDTH: Final = {4: 32, 6: 128}
 _is_password = re.compile(r"[ !#-\[\]-~]{1,80}").fullmatch
 _exported = re.compile(r"(\d+) exported").search
@@ -33,7 +33,7 @@ def symbol(name: str) -> str:
 def is_password(text: str) -> bool:
     """Return True if BIRD can have the text as a password: printable ASCII without quotes and backslashes.
 
-    All other characters could end the string, and the rest would be read as configuration.
+    Any other character could end the string, and BIRD would parse the rest as configuration.
     """
     return _is_password(text) is not None
 
@@ -55,7 +55,7 @@ def speaker_config(state: SpeakerState) -> str:
 def read_reports(lines: Iterable[str], sessions: Iterable[BgpSession]) -> dict[str, SessionReport]:
     """Return the sessions by name, from the lines of `show protocols all`.
 
-    One that has as many routes as it may have gets an empty `exported`, which BIRD tells by another command.
+    A session at its limit of routes gets an empty `exported`; BIRD lists those routes by another command.
     """
     names = {symbol(each.name): each.name for each in sessions}
     return {names[name]: _report(details) for name, details in _protocols(lines) if name in names}
@@ -133,7 +133,7 @@ def _passing(session: BgpSession, pool: RoutedRanges, family: int) -> str:
     if not ranges:
         return ""
     preference = session.local_preference if session.local_preference is not None else pool.local_preference
-    # Only within one autonomous system: all others ignore it.
+    # Only within one autonomous system: routers of another one ignore it.
     inside = preference is not None and session.asn == session.local_asn
     statements = [f"bgp_local_pref = {preference}"] if inside else []
     for each in pool.communities:

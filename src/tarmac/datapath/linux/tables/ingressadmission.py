@@ -99,7 +99,7 @@ def _untracked(link: str, uplinks: str) -> list[str]:
 def _closed(link: str, uplinks: str) -> list[str]:
     inside, doors = f'"{uplinks}*"', list(zip(WORDS.values(), NODE_PORTS, strict=True))
     return [
-        # The kernel refuses its own address as a source of others for IPv4 only.
+        # The kernel rejects foreign packets with its own address as the source for IPv4 only.
         f'oifname "{link}" ip6 saddr {INGRESS_LINK[1]} drop',
         f'oifname "{link}" iifname {inside} accept',
         *both(f'oifname "{link}" IP daddr @routed# accept'),
