@@ -193,6 +193,29 @@ def test_the_annotation_of_source_ranges_counts_without_the_field():
     assert found.clients(6) == ()
 
 
+def test_an_unreadable_source_range_permits_no_client_and_harms_no_other_service():
+    """Each of these got past the server once, or comes from a server with other rules."""
+    for bad in (
+        "everyone",
+        "10.0.0.0/33",
+        "10.0.0.0/8; drop",
+        "fe80::1%eth0/64",
+        "٣.0.0.0/8",
+        ",",
+        "::ffff:10.9.0.0/112",
+    ):
+        evil = service("evil", "u9", loadBalancerSourceRanges=[bad, " 010.1.0.0/16 "])
+        assert evil.clients(4) == ("10.1.0.0/16",)
+        sliced = a_slice(endpoint("n2", "10.128.16.9"), name="evil")
+        beside = replace(OBJECTS, services={**OBJECTS.services, "shop/evil": evil}, slices=[*OBJECTS.slices, sliced])
+        assert compile_ingress(HERE, beside).state == compile_ingress(HERE, OBJECTS).state
+    old = {"service.beta.kubernetes.io/load-balancer-source-ranges": "everyone"}
+    raw = {"metadata": {"name": "web", "namespace": "shop", "uid": "u1", "annotations": old}}
+    found = read_service(msgspec.json.encode({**raw, "spec": {"type": "NodePort", "ports": [{"port": 80}]}}))
+    assert found is not None
+    assert found.clients(4) == ()
+
+
 def test_an_address_of_the_other_family_uses_slices_of_that_family():
     both = replace(OBJECTS, addresses=[address(ADDRESS6)])
     assert port_of(both).nodes == ()

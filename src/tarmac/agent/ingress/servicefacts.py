@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from ipaddress import ip_address, ip_network, summarize_address_range
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network, summarize_address_range
 from typing import Final, NamedTuple
 
 import msgspec
@@ -12,6 +12,8 @@ from tarmac.api.compute.names import LABEL_WORKLOAD_UID
 from tarmac.api.ingress.addresspool import AddressPool
 from tarmac.api.ingress.names import LABEL_ADDRESS
 from tarmac.api.ingress.publicaddress import HolderReference, PublicAddress
+from tarmac.api.kubernetes.core.services.validation import SOURCE_RANGES
+from tarmac.base import names
 from tarmac.decide.reach.partialobjects import Fields, Metadata, ServicePortFacts, SliceFacts
 
 Place = tuple[str, str, str]
@@ -25,7 +27,6 @@ class OwnNode(msgspec.Struct, frozen=True):
     cordoned: bool = False
 
 
-_OLD_RANGES: Final = "service.beta.kubernetes.io/load-balancer-source-ranges"
 SERVICE_NAME: Final = "kubernetes.io/service-name"
 """Label of an EndpointSlice: its Service."""
 
@@ -78,12 +79,23 @@ class IngressService(Fields, frozen=True, gc=False):
 
         A family that no range names is closed.
         """
-        old = (self.metadata.annotations or {}).get(_OLD_RANGES, "")
-        written = self.spec.load_balancer_source_ranges or [each.strip() for each in old.split(",") if each.strip()]
+        old = (self.metadata.annotations or {}).get(SOURCE_RANGES, "")
+        written = self.spec.load_balancer_source_ranges or [each for each in old.split(",") if each.strip()]
         if not written:
             return None
-        networks = (ip_network(each, strict=False) for each in written)
-        return tuple(sorted({str(each) for each in networks if each.version == version}))
+        networks = (_client_range(each.strip()) for each in written)
+        return tuple(sorted({str(each) for each in networks if each is not None and each.version == version}))
+
+
+def _client_range(written: str) -> IPv4Network | IPv6Network | None:
+    """Return a permitted range; None if it is not one, so that it permits no client."""
+    # An exception here would leave the node without rules for any Service.
+    if names.cidr(written):
+        return None
+    host, _, length = written.partition("/")
+    address = names.plain_address(host)
+    # An IPv4 address inside an IPv6 one is the source of no packet.
+    return ip_network((address, int(length)), strict=False) if (":" in host) == (address.version == 6) else None
 
 
 _decode = msgspec.json.Decoder(IngressService).decode

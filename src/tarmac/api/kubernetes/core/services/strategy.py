@@ -54,7 +54,7 @@ class ServiceStrategy(KubernetesStrategy):
 
     def validate_update(self, new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
         validation.validate_update(new, old, errors)
-        validation.validate_service(new, errors)
+        validation.validate_service(new, errors, old)
 
     def validate_status_update(self, new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
         validation.validate_status(new, errors)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from tarmac.api import checks
 from tarmac.api.kubernetes.core.services import families
@@ -15,9 +16,12 @@ _POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
 _DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
 _MAX_AFFINITY = 86400
 _FIXED = "may not change once set"
+SOURCE_RANGES: Final = "service.beta.kubernetes.io/load-balancer-source-ranges"
+"""The older form of `loadBalancerSourceRanges`, an annotation, which counts without the field."""
+_BALANCED = "may only be used when `type` is 'LoadBalancer'"
 
 
-def validate_service(service: JsonObject, errors: FieldErrors) -> None:
+def validate_service(service: JsonObject, errors: FieldErrors, old: JsonObject | None = None) -> None:
     """Check the rules for every version of a Service."""
     spec = service["spec"]
     kind, ports = spec.get("type", ""), spec.get("ports") or []
@@ -39,6 +43,7 @@ def validate_service(service: JsonObject, errors: FieldErrors) -> None:
     if kind not in _TYPES:
         checks.one_of(kind, _TYPES, "spec.type", errors)
     _validate_load_balancer(spec, kind, errors)
+    _validate_annotated_ranges(service, old, errors)
     _validate_traffic(spec, kind, errors)
 
 
@@ -179,21 +184,33 @@ def address_warnings(address: str, path: str) -> list[str]:
 
 
 def _validate_load_balancer(spec: JsonObject, kind: str, errors: FieldErrors) -> None:
-    only = "may only be used when `type` is 'LoadBalancer'"
     ranges = spec.get("loadBalancerSourceRanges") or ()
     if ranges and kind != "LoadBalancer":
-        errors.forbidden("spec.LoadBalancerSourceRanges", only)
+        errors.forbidden("spec.LoadBalancerSourceRanges", _BALANCED)
     for index, block in enumerate(ranges):
         block = block.strip()
         checks.report(names.cidr(block), block, f"spec.LoadBalancerSourceRanges[{index}]", errors)
     if spec.get("allocateLoadBalancerNodePorts") is not None and kind != "LoadBalancer":
-        errors.forbidden("spec.allocateLoadBalancerNodePorts", only)
+        errors.forbidden("spec.allocateLoadBalancerNodePorts", _BALANCED)
     name = spec.get("loadBalancerClass")
     if name is not None:
         if kind == "LoadBalancer":
             checks.qualified_name(name, "spec.loadBalancerClass", errors)
         else:
-            errors.forbidden("spec.loadBalancerClass", only)
+            errors.forbidden("spec.loadBalancerClass", _BALANCED)
+
+
+def _validate_annotated_ranges(service: JsonObject, old: JsonObject | None, errors: FieldErrors) -> None:
+    """Check the annotation of source ranges. An unchanged value of an earlier version is left alone."""
+    written, spec = checks.annotations_of(service).get(SOURCE_RANGES), service["spec"]
+    if written is None or spec.get("loadBalancerSourceRanges"):
+        return
+    path = f"metadata.annotations[{SOURCE_RANGES}]"
+    if spec.get("type") != "LoadBalancer":
+        errors.forbidden(path, _BALANCED)
+    if old is None or checks.annotations_of(old).get(SOURCE_RANGES) != written:
+        for block in map(str.strip, written.strip().split(",")):
+            checks.report(names.cidr(block), block, path, errors)
 
 
 def _validate_traffic(spec: JsonObject, kind: str, errors: FieldErrors) -> None:
