@@ -7,6 +7,7 @@ import "@xterm/xterm/css/xterm.css"; // here, since no page loads the styles of 
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { enterByCode, session } from "./api/session.ts";
+import { enterByProvider } from "./api/signin.ts";
 import { link, parse } from "./logic/routes.ts";
 import { visible } from "./logic/text.ts";
 import { Help } from "./parts/help.tsx";
@@ -81,6 +82,7 @@ function Page() {
 }
 
 await enterByCode();
+await enterByProvider();
 beat();
 route.value = parse(location.hash); // removing the code from the address fires no event
 const place = document.getElementById("page");

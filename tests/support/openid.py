@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from tarmac.server.security.certificates.issuing import Authority
 from tarmac.server.security.tokens.jwt import base64url
 
+Page = tuple[int, dict[str, str], bytes]
 PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
 _HASHES: dict[str, hashes.HashAlgorithm] = {"256": hashes.SHA256(), "384": hashes.SHA384(), "512": hashes.SHA512()}
 RSA_KEY, OTHER_RSA_KEY = (rsa.generate_private_key(public_exponent=65537, key_size=2048) for _ in range(2))
@@ -37,6 +38,8 @@ class FakeIssuer:
         self.discovery: Callable[[], bytes] = self._discovery
         self.key_set: Callable[[], bytes] = self._key_set
         self.moment = 0.0  # no request is answered before this moment of the monotonic clock
+        self.pages: Callable[[str, str, dict[str, str], bytes], Page | None] = lambda *_: None
+        """Further pages by method, path with query, headers in lower case, and body."""
 
     def claims(self, **changed: Any) -> dict[str, Any]:
         """Return the claims of an ordinary token with changes; None removes a claim."""
@@ -79,12 +82,25 @@ def fake_issuer(folder: Path) -> Generator[FakeIssuer]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            body = issuer.answer(self.path)
-            self.send_response(503 if body is None else 200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body or b"")))
+            status, headers, body = self._page() or self._document()
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body or b"")
+            self.wfile.write(body)
+
+        def do_POST(self) -> None:
+            self.do_GET()
+
+        def _page(self) -> Page | None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            return issuer.pages(self.command, self.path, headers, body)
+
+        def _document(self) -> Page:
+            body = issuer.answer(self.path)
+            return 503 if body is None else 200, {"Content-Type": "application/json"}, body or b""
 
         def log_message(self, format: str, *args: Any) -> None:
             pass

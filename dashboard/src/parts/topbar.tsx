@@ -2,7 +2,7 @@
 import { CircleHelp, Plus, Search, UserRound } from "lucide-preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { json } from "../api/requests.ts";
-import { end, session } from "../api/session.ts";
+import { session, signOut } from "../api/session.ts";
 import { link, type Route } from "../logic/routes.ts";
 import { visible } from "../logic/text.ts";
 import { old } from "../state/freshness.ts";
@@ -90,7 +90,7 @@ function Sheet() {
       <p><strong>{visible(user)}</strong></p>
       <p class="muted">{visible(session.value?.server ?? "")} {visible(version)}</p>
       <label>Theme <select value={theme.value} onChange={(event) => (theme.value = event.currentTarget.value as Theme)}>{THEMES.map((each) => <option key={each}>{each}</option>)}</select></label>
-      <button type="button" onClick={() => end("")}>Sign out</button>
+      <button type="button" onClick={signOut}>Sign out</button>
     </div>
   );
 }

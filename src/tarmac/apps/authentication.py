@@ -53,9 +53,17 @@ def _issuers(options: argparse.Namespace) -> tuple[IssuerSettings, ...]:
     file: str = options.oidc_ca_file
     settings = IssuerSettings(
         url, frozenset([client]), _mapping(options), authorities(Path(file).read_text() if file else ""),
-        algorithms=frozenset(options.oidc_signing_algs),
+        algorithms=frozenset(options.oidc_signing_algs), client_id=client, client_secret=_secret(options),
     )  # fmt: skip
     return (settings,)
+
+
+def _secret(options: argparse.Namespace) -> str:
+    file: str = options.oidc_client_secret_file
+    found = Path(file).read_text().strip() if file else ""
+    if file and not found:
+        raise ValueError(f"--oidc-client-secret-file: {file} is empty; write the client's secret into it")
+    return found
 
 
 def _mistakes(options: argparse.Namespace) -> Iterator[str]:

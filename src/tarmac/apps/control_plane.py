@@ -42,6 +42,7 @@ from tarmac.client.local import LocalAnswer, LocalTransport
 from tarmac.controllers.context import Settings
 from tarmac.controllers.manager import ControllerManager
 from tarmac.dashboard.files import BELOW, DashboardFiles
+from tarmac.dashboard.signin import SignIn
 from tarmac.http.listener import Listener, serve
 from tarmac.http.messages import Request, Response
 from tarmac.server.admission.default import default_chain
@@ -293,7 +294,8 @@ def _server(
     reader = Reader(store)
     catalog = build_catalog(StoreLookup(reader))
     repository_tokens = RepositoryTokens(authorizer, shared.repositories, pki.registry_tokens, clock, randomness)
-    page, nodes = DashboardFiles(randomness), NodeSummaries(store)
+    page = DashboardFiles(randomness, sign_in=SignIn(issuers, clock).answer)
+    nodes = NodeSummaries(store)
     certificates = {"ca": pki.ca_file, "server": pki.server_file}
     ready = store.checks()
     cluster = ClusterMetrics(store, clock, nodes, certificates, layout.data_dir, joined.tunnels)

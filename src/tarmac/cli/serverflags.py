@@ -241,6 +241,10 @@ def add_authentication_flags(command: argparse.ArgumentParser) -> None:
     )
     people.add_argument("--oidc-client-id", default="", metavar="ID", help="the audience that its tokens must have")
     people.add_argument(
+        "--oidc-client-secret-file", default="", metavar="FILE",
+        help="the secret of that client, to sign users in to the dashboard (default: a public client, with PKCE alone)",
+    )  # fmt: skip
+    people.add_argument(
         "--oidc-username-claim", default="sub", metavar="CLAIM", help="the claim that is the user name (default: sub)"
     )
     people.add_argument(

@@ -8,7 +8,7 @@ was not built, its address explains how to build it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import msgspec
@@ -20,6 +20,7 @@ from tarmac.http.compression import accepts_gzip
 from tarmac.http.messages import Request, Response
 
 BELOW = "/dashboard/"
+SIGN_IN = BELOW + "sign-in"
 GENERATED = Path(__file__).parent / "_generated"
 _NONCE = b"{{nonce}}"
 _TYPES = {
@@ -38,8 +39,15 @@ class _Manifest(msgspec.Struct):
 class DashboardFiles:
     """Serves everything below `/dashboard/`."""
 
-    def __init__(self, randomness: Randomness, folder: Path = GENERATED) -> None:
+    def __init__(
+        self,
+        randomness: Randomness,
+        folder: Path = GENERATED,
+        sign_in: Callable[[Request], Response | Awaitable[Response]] | None = None,
+    ) -> None:
+        """`sign_in` handles `/dashboard/sign-in`, where the server has one."""
         self._randomness = randomness
+        self._sign_in = sign_in
         self._folder = folder
         self._files = _files_of(folder)
 
@@ -52,6 +60,8 @@ class DashboardFiles:
         """Serve one request, without authentication: the files are public."""
         if request.path == BELOW.rstrip("/"):
             return Response(301, b"", "", [("Location", BELOW)])
+        if request.path == SIGN_IN and self._sign_in is not None:
+            return self._sign_in(request)
         if request.method not in ("GET", "HEAD"):
             return page(405, "Only GET", "The page is read, nothing is sent to it.", [("Allow", "GET, HEAD")])
         if not self._files:

@@ -24,13 +24,18 @@ def prepare_upgrade(request: Request) -> None:
     """Check an upgrade before any other processing. Raises Forbidden for one requested by a page of another origin."""
     if "upgrade" not in request.headers:
         return
-    origin = request.headers.get("origin")
     # Browsers always send Origin on a WebSocket (RFC 6455, section 4.1): without this line, a page of any site could
     # open exec with its visitor's certificate.
-    if origin is not None and urlsplit(origin).netloc.lower() != request.headers.get("host", "").lower():
+    if not is_of_this_server(request):
         raise Forbidden("the page that asks for this connection is not of this server: Origin is not Host", details={})
     if request.query and wants_websocket(request.headers) and request.param("as") == "Table":
         request.headers = {**request.headers, "accept": _TABLE}
+
+
+def is_of_this_server(request: Request) -> bool:
+    """Return False for a request that a browser sends for a page of another origin."""
+    origin = request.headers.get("origin")
+    return origin is None or urlsplit(origin).netloc.lower() == request.headers.get("host", "").lower()
 
 
 def in_messages(request: Request, answer: StreamResponse) -> Answer:

@@ -162,6 +162,8 @@ _HEALTH = "/healthz /livez /readyz"
 _VERSION = "/version /version/"
 # static files without secrets; a browser needs them before it can present a token
 _DASHBOARD = "/dashboard /dashboard/*"
+# exchanges a provider's authorization code for a token, so the caller cannot have one yet
+_SIGN_IN = "/dashboard/sign-in"
 
 # name -> rules
 CLUSTER_ROLES: dict[str, list[Rule]] = {
@@ -175,7 +177,7 @@ CLUSTER_ROLES: dict[str, list[Rule]] = {
         rule("create", "authorization.k8s.io", "selfsubjectaccessreviews selfsubjectrulesreviews"),
         rule("create", "authentication.k8s.io", "selfsubjectreviews"),
     ],
-    "system:public-info-viewer": [urls("get", f"{_HEALTH} {_VERSION} {_DASHBOARD}")],
+    "system:public-info-viewer": [urls("get", f"{_HEALTH} {_VERSION} {_DASHBOARD}"), urls("post", _SIGN_IN)],
     "system:aggregate-to-view": _VIEW,
     "system:aggregate-to-edit": _EDIT,
     "system:aggregate-to-admin": _ADMIN,

@@ -155,8 +155,9 @@ class _Reading:
             return None
         source = msgspec.json.encode(self._stated).decode()
         return IssuerSettings(
-            issuer.url, frozenset(issuer.audiences), found, context, discovery_url=issuer.discovery_url, source=source
-        )
+            issuer.url, frozenset(issuer.audiences), found, context, discovery_url=issuer.discovery_url,
+            client_id=issuer.audiences[0], source=source,
+        )  # fmt: skip
 
     def _check_issuer(self, issuer: _Issuer, path: str) -> None:
         errors = self._errors

@@ -1,7 +1,7 @@
-"""Fetches an issuer's keys through its discovery document.
+"""Sends requests to an issuer, and fetches its keys through its discovery document.
 
-Both documents are fetched over verified HTTPS, without redirects and within ten seconds in total, so a slow or endless
-response is aborted. Errors are logged, and the known keys stay in use.
+Every request uses verified HTTPS, without redirects and within ten seconds in total, so a slow or endless response is
+aborted. Errors of a fetch are logged, and the known keys stay in use.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 import msgspec
@@ -39,6 +40,8 @@ class KeySource:
         self._issuer = issuer
         self._discovery_url = discovery_url or issuer.removesuffix("/") + DISCOVERY_PATH
         self._context = context
+        self.document = b""
+        """The discovery document of the last fetch that succeeded; its issuer was compared."""
 
     async def fetch(self) -> tuple[NamedKey, ...] | None:
         """Return the current keys, or None if the issuer does not answer with a valid key set."""
@@ -53,7 +56,7 @@ class KeySource:
         return None
 
     async def _keys(self) -> tuple[NamedKey, ...]:
-        text = await self._get(self._discovery_url)
+        text = await _get(self._discovery_url, self._context)
         try:
             found = msgspec.json.decode(text, type=DiscoveryDocument)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -62,21 +65,41 @@ class KeySource:
         # count.
         if found.issuer != self._issuer:
             raise BadDocument(f'{self._discovery_url} is of the issuer "{found.issuer}"')
-        # The issuer chooses this URL: `_get` takes https only, so it cannot make the server speak HTTP to services of
-        # the host.
-        return read_keys(await self._get(found.jwks_uri))
+        keys = read_keys(await _get(found.jwks_uri, self._context))
+        self.document = text
+        return keys
 
-    async def _get(self, url: str) -> bytes:
-        if not _URL.fullmatch(url):
-            raise BadDocument(f"{url!r} is no https URL")
+
+async def _get(url: str, context: ssl.SSLContext) -> bytes:
+    status, body = await send_to_issuer("GET", url, context)
+    if status != 200:
+        raise BadDocument(f"{url} answered {status}")
+    return body
+
+
+async def send_to_issuer(
+    method: str, url: str, context: ssl.SSLContext, headers: Sequence[tuple[str, str]] = (), body: bytes = b""
+) -> tuple[int, bytes]:
+    """Send one request and return the status and the body.
+
+    The issuer chooses most of these URLs: only `https` is accepted, so that it cannot make the server speak HTTP to
+    services of the host. Raises BadDocument, OSError, ConnectionBroken.
+    """
+    if not is_https(url):
+        raise BadDocument(f"{url!r} is no https URL with a host and without a user")
+    parts = urlsplit(url)
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    usual = [("Accept", "application/json"), ("User-Agent", "tarmac"), ("Connection", "close")]
+    head = request_head(method, target, parts.netloc, [*usual, *headers])
+    reply = await send_request(tcp(parts.hostname or "", parts.port or 443, context), head + body, FETCH_TIMEOUT)
+    return reply.status, await reply.read(_MAX_DOCUMENT)
+
+
+def is_https(url: str) -> bool:
+    """Return True for an absolute https URL of printable characters, with a host and without a user."""
+    try:
         parts = urlsplit(url)
-        if not parts.hostname or "@" in parts.netloc:
-            raise BadDocument(f"{url!r} names no host, or a user")
-        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        headers = [("Accept", "application/json"), ("User-Agent", "tarmac"), ("Connection", "close")]
-        head = request_head("GET", target, parts.netloc, headers)
-        reply = await send_request(tcp(parts.hostname, parts.port or 443, self._context), head, FETCH_TIMEOUT)
-        if reply.status != 200:
-            reply.close()
-            raise BadDocument(f"{url} answered {reply.status}")
-        return await reply.read(_MAX_DOCUMENT)
+        _ = parts.port
+    except ValueError:
+        return False
+    return _URL.fullmatch(url) is not None and bool(parts.hostname) and "@" not in parts.netloc

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,6 +47,9 @@ class IssuerSettings:
     context: ssl.SSLContext = field(compare=False)
     algorithms: frozenset[str] = frozenset(ALGORITHMS)
     discovery_url: str = ""
+    client_id: str = ""
+    """The client as which the dashboard signs users in; one of `audiences`."""
+    client_secret: str = field(default="", repr=False)
     source: str = ""
     """The full configuration as text.
 
@@ -60,9 +63,14 @@ class Issuer:
     def __init__(self, settings: IssuerSettings, store: Store, clock: Clock) -> None:
         self.settings = settings
         self._clock = clock
-        source = KeySource(settings.url, settings.discovery_url, settings.context)
-        self.keys = RemoteKeys(source.fetch, clock)
+        self._source = KeySource(settings.url, settings.discovery_url, settings.context)
+        self.keys = RemoteKeys(self._source.fetch, clock)
         self.known = CredentialCache(store, clock)
+
+    @property
+    def document(self) -> bytes:
+        """The issuer's discovery document; empty until it was fetched."""
+        return self._source.document
 
     def recognise(self, token: Unverified) -> Credential:
         """Return the credential of a token of this issuer. Raises InvalidToken, KeysNeeded."""
@@ -136,6 +144,13 @@ class Issuers:
     async def close(self) -> None:
         """Remove all issuers and cancel their fetches."""
         await self.use(())
+
+    def __iter__(self) -> Iterator[Issuer]:
+        return iter(tuple(self._issuers.values()))
+
+    def named(self, url: str) -> Issuer | None:
+        """Return the configured issuer with this URL, or None."""
+        return self._issuers.get(url)
 
     def known(self, token: str) -> User | None:
         """Return the user of a cached token that is still valid, or None."""
