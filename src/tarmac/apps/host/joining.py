@@ -4,7 +4,7 @@ checks → configuration → certificate → containerd → agent → ready
 
 Nothing is created before all checks have passed, and no secret is sent before the server is verified by the token's
 hash. A kill between two steps leaves a consistent state: the same command continues, with this or any token of the
-cluster.
+cluster. The UDP ports to other nodes are probed last, since probes need the node's key; a closed one is a warning.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ from tarmac.apps.host.identity import (
     obtain_certificate,
     own_node,
 )
+from tarmac.apps.host.portcheck import closed_ports
 from tarmac.apps.host.serverdiscovery import FoundServer, WrongAuthority, discover
 from tarmac.apps.host.tokens import joining_token
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.log import configure
-from tarmac.base.stderr import print_error
+from tarmac.base.stderr import print_error, print_warning
 from tarmac.cli.configfile import BadConfigFile
 from tarmac.client.errors import ClientError
 from tarmac.runtimes.parts import PartMissing, find_parts
@@ -140,6 +141,8 @@ async def join(machine: Machine, wanted: Joining, keeper: Services, clock: Clock
     if keeper.supervised:
         print_progress("ready")
         await _await_ready(machine, name, keeper, clock, wanted.timeout)
+        for each in await closed_ports(machine, name, clock):
+            print_warning(each)
     return name
 
 

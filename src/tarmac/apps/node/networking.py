@@ -36,6 +36,8 @@ from tarmac.agent.network.tunnels.means import TunnelMeans
 from tarmac.agent.network.tunnels.tunnelprobes import TunnelProbes
 from tarmac.agent.node.nodehub import NodeHub
 from tarmac.agent.node.underlay import UnderlayAnnotation
+from tarmac.agent.portprobes.answering import PortAnswers
+from tarmac.agent.portprobes.portmessages import PortSeals
 from tarmac.agent.routerservices import RouterServices
 from tarmac.api.networking.names import TOPOLOGY_CITY_CODE
 from tarmac.api.networking.tunnels import MAX_NAMED
@@ -104,6 +106,9 @@ class Networking:
             self._clock,
             client.randomness,
         )
+        self._ports = PortAnswers(
+            lambda: self._keeper.endpoints, node.addresses, PortSeals(private), self._clock, client.randomness
+        )
         self._means = TunnelMeans(self.datapath.tunnels, write_key(PrivateKey(private).public), self._clock, node.wake)
 
     def tunnel(self, published: str) -> str:
@@ -136,6 +141,7 @@ class Networking:
             "links": OrphanLinkSweeper(self.datapath, live, self._clock).run,
             "tunnel probes": self._probes.run,
             "tunnel means": self._means.run,
+            "port answers": self._ports.run,
             "underlay": UnderlayAnnotation(self._client, self._config.node_name, self._node.addresses).run,
             **self.external.runs(),
             **self.ingress.runs(),

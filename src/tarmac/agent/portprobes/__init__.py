@@ -1,0 +1,1 @@
+"""Probes of the UDP ports between nodes that share no Network yet: messages, raw sockets, both ends."""

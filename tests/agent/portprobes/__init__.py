@@ -1,0 +1,1 @@
+"""Probes of UDP ports between nodes: messages, and real packets between namespaces."""
