@@ -81,13 +81,13 @@ async def test_the_queue_of_a_user_with_64_expensive_requests(monkeypatch: pytes
 
 @TWICE
 async def test_plans_that_take_every_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, defended: bool) -> None:
-    held, planned = threading.Event(), plan.plan_workload
+    held, planned = threading.Event(), plan.planned_workload
 
     def hold(*arguments: Any) -> Any:
         held.wait(30)
         return planned(*arguments)
 
-    monkeypatch.setattr(plan, "plan_workload", hold)
+    monkeypatch.setattr(plan, "planned_workload", hold)
     if not defended:
         monkeypatch.setattr(plan, "PLANS", EXPLANATIONS)
         monkeypatch.setattr(UserQueue, "route", lambda _queue, answer: answer)

@@ -46,13 +46,13 @@ def files(tmp_path: Path) -> DashboardFiles:
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """Plans end only when this is set."""
-    event, planned = threading.Event(), plan.plan_workload
+    event, planned = threading.Event(), plan.planned_workload
 
     def hold(*arguments: object) -> object:
         event.wait(3 * TIMEOUT)
         return planned(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(plan, "plan_workload", hold)
+    monkeypatch.setattr(plan, "planned_workload", hold)
     yield event
     event.set()
 

@@ -10,14 +10,16 @@ from tarmac.api.compute.explanations import LEDGER, WHY
 from tarmac.api.compute.lookup import Lookup
 from tarmac.api.egress import resources as submariner
 from tarmac.api.ingress import resources as ingress
+from tarmac.api.ingress.plans import PLAN
 from tarmac.api.kubernetes import resources as kubernetes
 from tarmac.api.networking import resources as networking
 from tarmac.api.resource import Resource
 
 _EXPLAINED = frozenset({
-    "core/nodes", "core/pods", "core/replicationcontrollers", "apps/daemonsets", "apps/deployments", "apps/replicasets",
-    "apps/statefulsets", "batch/cronjobs", "batch/jobs",
+    "core/nodes", "core/pods", "core/replicationcontrollers", "core/services", "apps/daemonsets", "apps/deployments",
+    "apps/replicasets", "apps/statefulsets", "batch/cronjobs", "batch/jobs",
 })  # fmt: skip
+_MORE = {"core/nodes": (LEDGER,), "core/services": (PLAN,)}
 
 
 class Catalog:
@@ -50,8 +52,8 @@ def build_catalog(lookup: Lookup | None = None) -> Catalog:
 
 
 def _explained(resource: Resource) -> Resource:
-    """Add the `why` subresource to pods, the kinds that create them, and nodes; and the ledger to nodes."""
+    """Add `why` to pods, the kinds that create them, Services and nodes; the ledger to nodes, `plan` to Services."""
     if resource.bucket not in _EXPLAINED:
         return resource
-    ledger = (LEDGER,) if resource.bucket == "core/nodes" else ()
-    return replace(resource, subresources=(*resource.subresources, *ledger, WHY))
+    more = _MORE.get(resource.bucket, ())
+    return replace(resource, subresources=(*resource.subresources, *more, WHY))

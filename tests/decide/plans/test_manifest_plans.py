@@ -15,7 +15,7 @@ from tarmac.api.declare import decode
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest
 from tarmac.cli.rendering.plantext import plan_text
-from tarmac.decide.plans import plan_workload
+from tarmac.decide.plans.workload import plan_workload
 from tarmac.decide.snapshot.snapshot import (
     BUDGETS,
     CLAIMS,

@@ -6,7 +6,8 @@ from typing import Any
 
 from tarmac.api.catalog import build_catalog
 from tarmac.api.compute.explanations import CityPlan
-from tarmac.decide.plans import carried_out, plan_workload, read_workloads
+from tarmac.decide.plans.batch import carried_out, read_workloads
+from tarmac.decide.plans.workload import plan_workload
 from tarmac.decide.snapshot.snapshot import PODS, PRIORITY_CLASSES
 from tests.decide.explain.world import Scene, workload
 

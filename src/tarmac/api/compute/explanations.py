@@ -128,17 +128,31 @@ class CityPlan(Answered, frozen=True):
     start: Annotated[int, Field("Machines among those to keep that would be started.")] = 0
 
 
+class AddressPlan(Answered, frozen=True):
+    """The public addresses that an object would have, and who would announce them."""
+
+    pools: Annotated[list[str], Field("AddressPools that the addresses are of.")] = []
+    addresses: Annotated[
+        list[str], Field("The addresses; `any free IPv4 address` where only values that the server generates decide.")
+    ] = []
+    gateways: Annotated[list[str], Field("Nodes that could announce them, on a segment in order of preference.")] = []
+    endpoints: Annotated[list[str], Field("Cities of the pods behind them, with their number, such as DFW 2.")] = []
+    refused: Annotated[list[Refused], Field("Obstacles, with the causes.")] = []
+
+
 class Plan(Answered, frozen=True):
     """The effects of a manifest."""
 
     accepted: Annotated[bool, Field("Whether the server would take the manifest.")]
     causes: Annotated[list[Cause], Field("Why not.")] = []
     cities: Annotated[list[CityPlan], Field("The effects, by city.")] = []
+    anycast: Annotated[AddressPlan | None, Field("Its anycast addresses, if its annotation asks for them.")] = None
 
     @property
     def runs(self) -> bool:
-        """True if all instances of the manifest would run."""
-        return self.accepted and not any(city.refused for city in self.cities)
+        """True if all instances of the manifest would run, with the addresses that it asks for."""
+        reached = self.anycast is None or not self.anycast.refused
+        return self.accepted and reached and not any(city.refused for city in self.cities)
 
 
 WHY = Subresource("why", "Explanation", ("get",), *API_VERSION.split("/"), answer=lambda: schema_of(Explanation))

@@ -10,6 +10,7 @@ from tarmac.api.ingress.addresspool import AddressPool
 from tarmac.api.ingress.bgppeer import BGPPeer
 from tarmac.api.ingress.names import API_VERSION
 from tarmac.api.ingress.peerrules import BGPPeerStrategy
+from tarmac.api.ingress.plans import PLAN
 from tarmac.api.ingress.publicaddress import PublicAddress
 from tarmac.api.ingress.strategies import AddressPoolStrategy, PublicAddressStrategy
 from tarmac.api.resource import Resource
@@ -91,7 +92,7 @@ def resources() -> tuple[Resource, ...]:
             columns=_POOL_COLUMNS,
             short_names=("apool",),
             namespaced=False,
-            subresources=(WHY,),
+            subresources=(PLAN, WHY),
         ),
         declare(
             PublicAddress,
@@ -101,7 +102,7 @@ def resources() -> tuple[Resource, ...]:
             columns=_ADDRESS_COLUMNS,
             short_names=("pubip",),
             namespaced=False,
-            subresources=(WHY,),
+            subresources=(PLAN, WHY),
         ),
         declare(
             BGPPeer,
@@ -110,6 +111,6 @@ def resources() -> tuple[Resource, ...]:
             strategy=BGPPeerStrategy(),
             columns=_PEER_COLUMNS,
             namespaced=False,
-            subresources=(WHY,),
+            subresources=(PLAN, WHY),
         ),
     )

@@ -156,7 +156,7 @@ WHY = Command(
 PLAN = Command(
     "plan",
     group=CommandGroup.CHANGE,
-    help="show the effects of a manifest of Workloads or external services without applying it",
+    help="show the effects of a manifest of Workloads, external services or public addresses without applying it",
     epilog="Exit codes: 0 everything in it would run, 1 failed, 2 a part would be rejected or could not run.",
     flags=_plan_flags,
     run=client_verb("tarmac.cli.verbs.plan"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tarmac.api.compute.explanations import CityPlan, Ending, Plan
+from tarmac.cli.rendering.ingressplan import address_parts
 from tarmac.cli.rendering.text import paragraph, table
 
 _HEADERS = ("CITY", "CREATE", "REPLACE", "DELETE", "KEEP", "MOVED", "REFUSED")
@@ -29,6 +30,8 @@ def plan_text(name: str, plan: Plan) -> str:
     changes = list(dict.fromkeys(each.change for city in plan.cities for each in city.refused if each.change))
     if changes:
         parts.append("\n".join(paragraph(f"Smallest change: {change}") for change in changes))
+    if plan.anycast is not None:
+        parts += address_parts(plan.anycast)
     return "\n\n".join(parts) + "\n"
 
 
@@ -43,8 +46,9 @@ def _sentence(name: str, plan: Plan) -> str:
     if not plan.accepted:
         return f"Workload {name} would be refused: {len(plan.causes)} {_plural(len(plan.causes), 'cause')}."
     counted = ", ".join(_counts(plan))
-    if plan.runs:
-        return f"Workload {name} would run: {counted or 'nothing to do'}."
+    if not any(city.refused for city in plan.cities):
+        reached = "" if plan.runs else ", and its anycast address would not be announced"
+        return f"Workload {name} would run{reached}: {counted or 'nothing to do'}."
     cities = ", ".join(dict.fromkeys(city.city for city in plan.cities if city.refused and city.city))
     where = f" ({cities})" if cities else ""
     return f"Some instances of Workload {name} would not run{where}{f': {counted}' if counted else ''}."

@@ -12,16 +12,17 @@ from tarmac.api.compute.explanations import Cause, Plan
 from tarmac.api.decode import check_object
 from tarmac.api.egress.names import GROUP as SUBMARINER
 from tarmac.api.egress.plans import ExternalPlan
+from tarmac.api.ingress.plans import IngressPlan
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Invalid, invalid
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.decide.plans import (
     as_known,
-    carried_out,
     laid_over,
     plan_external,
-    plan_workload,
+    plan_ingress,
+    planned_workload,
     read_workloads,
     resource_of,
 )
@@ -41,10 +42,9 @@ def plan_here(
         before = read_workloads(world, others, catalog, metadata["namespace"])
         _check(build_catalog(SnapshotLookup(world)), workload, known)
     except Invalid as error:
-        return Plan(False, _causes(error))
+        return Plan(False, causes_of(error))
     lost = {city.strip().upper() for each in without for city in each.split(",") if city.strip()}
-    world = carried_out(world, before, lost)
-    return Plan(accepted=True, cities=plan_workload(world, as_known(world, workload), lost))
+    return planned_workload(world, before, as_known(world, workload), lost)
 
 
 def plan_external_here(world: Objects, obj: JsonObject, others: Collection[JsonObject] = ()) -> ExternalPlan:
@@ -54,10 +54,23 @@ def plan_external_here(world: Objects, obj: JsonObject, others: Collection[JsonO
         _check(catalog, obj, _known(world, bucket, obj))
         return plan_external(world, bucket, obj, others, catalog)
     except Invalid as error:
-        return ExternalPlan(False, _causes(error))
+        return ExternalPlan(False, causes_of(error))
 
 
-def _causes(error: Invalid) -> list[Cause]:
+def plan_ingress_here(world: Objects, obj: JsonObject, others: Collection[JsonObject] = ()) -> IngressPlan:
+    """Return the plan of a Service, an AddressPool, a PublicAddress or a BGPPeer, as if the other objects existed."""
+    catalog = build_catalog()
+    found = resource_of(catalog, obj)
+    assert found is not None, "it is of a kind that is planned"
+    try:
+        _check(catalog, obj, _known(world, found.bucket, obj))
+        return plan_ingress(world, found.bucket, obj, others, catalog)
+    except Invalid as error:
+        return IngressPlan(accepted=False, causes=causes_of(error))
+
+
+def causes_of(error: Invalid) -> list[Cause]:
+    """Return the reasons why a manifest is rejected, by field."""
     causes = (error.details or {}).get("causes") or [{"message": error.message}]
     return [Cause(each.get("field", ""), each.get("reason", ""), each["message"]) for each in causes]
 
@@ -81,5 +94,6 @@ def _check(catalog: Catalog, obj: JsonObject, known: JsonObject | None) -> Resou
 
 def _known(world: Snapshot, resource: str, obj: JsonObject) -> JsonObject | None:
     metadata = obj["metadata"]
-    raw = world.get(resource, f"{metadata['namespace']}/{metadata['name']}")
+    key = f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else metadata["name"]
+    raw = world.get(resource, key)
     return msgspec.json.decode(raw, type=dict[str, Any]) if raw is not None else None

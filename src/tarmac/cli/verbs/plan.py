@@ -10,20 +10,35 @@ import msgspec
 
 from tarmac.api.catalog import build_catalog
 from tarmac.api.compute.explanations import Plan
-from tarmac.api.compute.names import GROUP
+from tarmac.api.compute.names import ANNOTATION_ANYCAST, GROUP
 from tarmac.api.egress.names import GROUP as SUBMARINER
 from tarmac.api.egress.plans import ExternalPlan
+from tarmac.api.ingress.plans import IngressPlan
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, MethodNotAllowed, NotFound
 from tarmac.cli.rendering.egressplan import external_plan_text
+from tarmac.cli.rendering.ingressplan import ingress_plan_text
 from tarmac.cli.rendering.plantext import plan_text
 from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
+from tarmac.cli.verbs.ingressplans import (
+    MANAGER,
+    api_group,
+    as_stored,
+    is_ingress,
+    is_service,
+    object_key,
+    planned_ingress,
+)
 from tarmac.cli.verbs.manifests import BadManifest, read_manifests
 from tarmac.client.client import Client
 from tarmac.client.targets.target import Target, dynamic, encode
-from tarmac.client.targets.typed import EXTERNAL_SERVICES, SOURCE_IP_CLAIMS, WORKLOADS
+from tarmac.client.targets.typed import (
+    EXTERNAL_SERVICES,
+    SOURCE_IP_CLAIMS,
+    WORKLOADS,
+)
 from tarmac.decide.plans import SEEN, resource_of
 
 RUNS, REFUSED = 0, 2
@@ -32,10 +47,7 @@ MAX_TOGETHER = 20  # Workloads: each is planned as often as further ones follow 
 _read = msgspec.json.Decoder(Plan).decode
 _read_external = msgspec.json.Decoder(ExternalPlan).decode
 _EXTERNAL: dict[str, Target[Any]] = {each.kind: each for each in (EXTERNAL_SERVICES, SOURCE_IP_CLAIMS)}
-
-AnyPlan = Plan | ExternalPlan
-
-_MANAGER = "tarmac-plan"
+AnyPlan = Plan | ExternalPlan | IngressPlan
 
 
 async def run(call: VerbCall) -> int:
@@ -50,15 +62,26 @@ async def plan(
     """Print the plan of every object of the file that can be planned, as if the other objects existed."""
     sorted_out = _sorted(read_manifests(filename), namespace)
     stored, accepted = await _tried(client, sorted_out.others, namespace, console)
-    plans: dict[str, AnyPlan] = dict(await _plan_workloads(client, sorted_out.workloads, stored, without, console))
+    workloads = deepcopy(sorted_out.workloads[:MAX_TOGETHER])  # planning converts the originals to their stored form
+    ingress = await as_stored(client, sorted_out.ingress)
+    plans: dict[str, AnyPlan] = dict(
+        await _plan_workloads(client, sorted_out.workloads, [*stored, *ingress], without, console)
+    )
+    more = (*stored, *deepcopy(sorted_out.external), *ingress)
     for obj in sorted_out.external:
-        beside = [each for each in (*stored, *sorted_out.external) if each is not obj]
-        plans[_name(obj)] = await planned_external(client, obj, console, beside)
+        plans[_name(obj)] = await planned_external(client, obj, console, _but(more, obj))
+    for obj in sorted_out.ingress:
+        beside = [*workloads, *_but(more, obj)]
+        plans[_name(obj)] = await planned_ingress(client, obj, console, beside)
     if output == "json":
         console.show_json(_document(plans))
     else:
         console.say("\n".join(_text(name, each) for name, each in plans.items()))
     return RUNS if accepted and all(each.runs for each in plans.values()) else REFUSED
+
+
+def _but(objects: Iterable[JsonObject], planned: JsonObject) -> list[JsonObject]:
+    return [each for each in objects if (each["kind"], object_key(each)) != (planned["kind"], object_key(planned))]
 
 
 async def _plan_workloads(
@@ -81,11 +104,12 @@ async def _plan_workloads(
 
 
 def _name(obj: JsonObject) -> str:
-    metadata = obj["metadata"]
-    return f"{obj['kind']} {metadata['namespace']}/{metadata['name']}"
+    return f"{obj['kind']} {object_key(obj)}"
 
 
 def _text(name: str, found: AnyPlan) -> str:
+    if isinstance(found, IngressPlan):
+        return ingress_plan_text(name, found)
     return plan_text(name.partition(" ")[2], found) if isinstance(found, Plan) else external_plan_text(name, found)
 
 
@@ -120,8 +144,12 @@ async def _plan_here(
     # Imported late: planning takes half a second to load, and a Tarmac server does it remotely.
     from tarmac.cli.verbs.fetching import fetch_world
     from tarmac.cli.verbs.localplan import plan_here
+    from tarmac.decide.snapshot.ingressobjects import INGRESS
+    from tarmac.decide.snapshot.snapshot import EVERYTHING
 
-    return plan_here(await fetch_world(client, console.warn), workload, without, others)
+    annotations = workload["metadata"].get("annotations") or {}
+    sources = {*EVERYTHING, *INGRESS} if annotations.get(ANNOTATION_ANYCAST) == "true" else EVERYTHING
+    return plan_here(await fetch_world(client, console.warn, sources), workload, without, others)
 
 
 async def planned_external(
@@ -164,13 +192,14 @@ class _Sorted(NamedTuple):
 
     workloads: list[JsonObject]
     external: list[JsonObject]
+    ingress: list[JsonObject]
     others: list[JsonObject]
 
 
 def _sorted(objects: Sequence[JsonObject], namespace: str) -> _Sorted:
-    found = _Sorted([], [], [])
+    found = _Sorted([], [], [], [])
     for obj in objects:
-        group, kind = str(obj.get("apiVersion", "")).partition("/")[0], obj["kind"]
+        group, kind = api_group(obj), obj["kind"]
         metadata = obj.setdefault("metadata", {})
         if not isinstance(metadata, dict) or not metadata.get("name"):
             raise BadManifest(f"a {kind} has no name")
@@ -178,12 +207,19 @@ def _sorted(objects: Sequence[JsonObject], namespace: str) -> _Sorted:
             found.workloads.append(obj)
         elif group == SUBMARINER and kind in _EXTERNAL:
             found.external.append(obj)
+        elif is_ingress(obj):
+            found.ingress.append(obj)
+            if not is_service(obj):
+                continue  # cluster-scoped
         else:
             found.others.append(obj)
             continue
         metadata.setdefault("namespace", namespace)
-    if not found.workloads and not found.external:
-        raise BadManifest("there is no Workload, ExternalService or SourceIPClaim in it")
+    if not found.workloads and not found.external and not found.ingress:
+        raise BadManifest(
+            "nothing in it can be planned: it needs a Workload, an ExternalService, a SourceIPClaim, a Service of type "
+            "LoadBalancer, an AddressPool, a PublicAddress or a BGPPeer"
+        )
     # Claims first: a service is then planned after its addresses.
     found.external.sort(key=lambda obj: obj["kind"] == "ExternalService")
     return found
@@ -222,7 +258,7 @@ async def try_others(
 async def _try(client: Client, resource: Resource, obj: JsonObject, to_come: set[str]) -> JsonObject:
     target = dynamic(resource.api_version, resource.plural, resource.kind, resource.namespaced)
     try:
-        return await client.resource(target).apply(obj, manager=_MANAGER, dry_run=True)
+        return await client.resource(target).apply(obj, manager=MANAGER, dry_run=True)
     except NotFound:
         # Its namespace is created by the same file: a dry run there fails before it exists.
         if obj["metadata"].get("namespace") in to_come:

@@ -13,10 +13,11 @@ from tarmac.api.ingress.publicaddress import PublicAddress
 from tarmac.decide import reasons
 from tarmac.decide.egress.reading import node_addresses, node_view
 from tarmac.decide.explain.answer import explanation, finding_line, refusal_line, yes
-from tarmac.decide.explain.services import address_lines, class_owners
+from tarmac.decide.explain.services import address_lines
 from tarmac.decide.ingress.binding import holders, phase_of, range_owner
 from tarmac.decide.ingress.pools import ESTABLISHED, peer_finding, pool_findings, pool_summary
 from tarmac.decide.ingress.selecting import has_session
+from tarmac.decide.ingressworld import class_owners, nodes_of
 from tarmac.decide.pooled.nodeview import NodeView
 from tarmac.decide.pooled.overlap import overlapped_by_older
 from tarmac.decide.pooled.pool import RESTING
@@ -34,12 +35,8 @@ def explain_public_address(snapshot: Snapshot, name: str) -> Explanation | None:
     pool = ADDRESS_POOLS.get(snapshot, address.spec.pool_name)
     lines = [*_pool_lines(address, pool), *_holder_lines(address)]
     if pool is not None and holders(address) and phase_of(address) not in RESTING:
-        lines += address_lines(address, pool, _nodes(snapshot))
+        lines += address_lines(address, pool, nodes_of(snapshot))
     return explanation(Subject(API_VERSION, "PublicAddress", "", name), f"is {phase_of(address) or 'new'}", lines)
-
-
-def _nodes(snapshot: Snapshot) -> dict[str, NodeView]:
-    return {each["metadata"]["name"]: node_view(each) for each in NODES.all(snapshot)}
 
 
 def _pool_lines(address: PublicAddress, pool: AddressPool | None) -> Iterator[ExplanationLine]:
@@ -72,7 +69,7 @@ def explain_address_pool(snapshot: Snapshot, name: str) -> Explanation | None:
     pool = ADDRESS_POOLS.get(snapshot, name)
     if pool is None:
         return None
-    nodes = _nodes(snapshot)
+    nodes = nodes_of(snapshot)
     others = [*(range_owner(each) for each in ADDRESS_POOLS.all(snapshot)), *class_owners(snapshot)]
     findings = pool_findings(pool, overlapped_by_older(range_owner(pool), others), list(BGP_PEERS.all(snapshot)), nodes)
     lines = [finding_line(each) for each in findings] + [_use_line(snapshot, pool), *_permission_lines(pool)]
@@ -104,7 +101,7 @@ def explain_bgp_peer(snapshot: Snapshot, name: str) -> Explanation | None:
     peer = BGP_PEERS.get(snapshot, name)
     if peer is None:
         return None
-    nodes = _nodes(snapshot)
+    nodes = nodes_of(snapshot)
     finding = peer_finding(peer, nodes)
     lines = [finding_line(finding), *_session_lines(peer, nodes)]
     state = "has all sessions" if finding.holds else "lacks sessions"

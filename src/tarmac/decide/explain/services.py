@@ -11,19 +11,15 @@ from tarmac.api.ingress.addresspool import AddressPool, announcement
 from tarmac.api.ingress.publicaddress import PublicAddress
 from tarmac.api.schema import JsonObject
 from tarmac.decide import reasons
-from tarmac.decide.egress.reading import node_addresses, node_view
 from tarmac.decide.egress.views import NodeView
 from tarmac.decide.explain.answer import explanation, finding_line, refusal_line, yes
 from tarmac.decide.ingress.addressclaims import IngressClaim, service_claim
 from tarmac.decide.ingress.announcing import address_finding, reports
-from tarmac.decide.ingress.binding import PoolBook
 from tarmac.decide.ingress.members import candidates, owner_of
 from tarmac.decide.ingress.targets import ingress_endpoints, usable
-from tarmac.decide.pooled.overlap import RangeOwner
-from tarmac.decide.pooled.permissions import allows_namespace
-from tarmac.decide.snapshot.egressobjects import NAMESPACES, SERVICES, SLICES, SOURCE_IP_CLASSES
-from tarmac.decide.snapshot.ingressobjects import ADDRESS_POOLS, PUBLIC_ADDRESSES
-from tarmac.decide.snapshot.snapshot import NODES, Snapshot
+from tarmac.decide.ingressworld import nodes_of, pool_book, slices_of
+from tarmac.decide.snapshot.egressobjects import SERVICES
+from tarmac.decide.snapshot.snapshot import Snapshot
 from tarmac.decide.verdict import Refusal
 
 
@@ -36,11 +32,11 @@ def explain_service(snapshot: Snapshot, key: str) -> Explanation | None:
     claim = service_claim(service)
     if claim is None:
         return explanation(subject, "asks for no public address", [])
-    verdict = _book(snapshot).bind(claim)
+    verdict = pool_book(snapshot).bind(claim)
     pool = verdict.value.pool if verdict.value is not None else None
     takes = verdict.value.takes if verdict.value is not None else ()
     held = [take.known for take in takes if take.held and take.known is not None]
-    nodes = {each["metadata"]["name"]: node_view(each) for each in NODES.all(snapshot)}
+    nodes = nodes_of(snapshot)
     lines = [refusal_line(each if each.rule else replace(each, rule="pool")) for each in verdict.refusals]
     lines += [_unbound(str(take.address)) for take in takes if not take.held]
     for each in held if pool is not None else ():
@@ -55,40 +51,6 @@ def _unbound(address: str) -> ExplanationLine:
     return refusal_line(
         Refusal(reasons.CLAIM_NOT_BOUND, f"{address} is free for it: it is about to be bound.", rule="address")
     )
-
-
-def _book(snapshot: Snapshot) -> PoolBook:
-    """Return the pools with their addresses. Workloads are no claims here: they use other pools than Services."""
-    namespaces = {each["metadata"]["name"]: each["metadata"] for each in NAMESPACES.all(snapshot)}
-    claims = (service_claim(each) for each in SERVICES.all(snapshot))
-
-    def allowed(pool: AddressPool, namespace: str) -> bool:
-        known = namespaces.get(namespace)
-        return known is not None and allows_namespace(
-            pool.spec.allowed_namespaces, namespace, known.get("labels") or {}
-        )
-
-    return PoolBook(
-        ADDRESS_POOLS.all(snapshot),
-        PUBLIC_ADDRESSES.all(snapshot),
-        {claim.uid: claim for claim in claims if claim is not None},
-        allowed=allowed,
-        interfaces={each for node in NODES.all(snapshot) for each in node_addresses(node, node_view(node))},
-        uid_of=lambda name: namespaces.get(name, {}).get("uid", ""),
-        others=class_owners(snapshot),
-    )
-
-
-def class_owners(snapshot: Snapshot) -> list[RangeOwner]:
-    """Return the SourceIPClasses, whose ranges no pool may offer."""
-    return [
-        RangeOwner(
-            (each.metadata.creation_timestamp or "", each.metadata.name),
-            f"SourceIPClass {each.metadata.name}",
-            each.spec.ranges,
-        )
-        for each in SOURCE_IP_CLASSES.all(snapshot)
-    ]
 
 
 def address_lines(
@@ -118,7 +80,7 @@ def _endpoint_lines(
     snapshot: Snapshot, claim: IngressClaim, nodes: Mapping[str, NodeView]
 ) -> Iterator[ExplanationLine]:
     """Yield the number of usable endpoints by city."""
-    mine = [each for each in SLICES.all(snapshot, claim.namespace) if _service_of(each) == claim.name]
+    mine = slices_of(snapshot, claim.namespace, claim.name)
 
     def city_of(name: str) -> str:
         return nodes[name].city if name in nodes else ""
@@ -135,10 +97,6 @@ def _range_lines(service: JsonObject) -> Iterator[ExplanationLine]:
     ranges: Sequence[str] = service["spec"].get("loadBalancerSourceRanges") or ()
     if ranges:
         yield yes(reasons.ADDRESS_BOUND, f"Only clients in {', '.join(sorted(ranges))} are let in", "ranges")
-
-
-def _service_of(each: JsonObject) -> str:
-    return (each["metadata"].get("labels") or {}).get("kubernetes.io/service-name", "")
 
 
 def _counted(count: int) -> str:

@@ -1,4 +1,4 @@
-"""Plans: the effects of a manifest without applying it, for Workloads (by city) and for external services.
+"""Plans: the effects of a manifest that is not applied, for Workloads, external services and public addresses.
 
 The controllers' deciding functions run on a snapshot plus the change: which deployments follow, which Instances those
 would create, replace and delete, and if quotas and nodes have room for them. A plan shows the final state, not the
@@ -8,18 +8,20 @@ whether the instances to create first have room beside those that may not be del
 
 from __future__ import annotations
 
-from tarmac.decide.plans.batch import as_known, carried_out, read_workloads
+from tarmac.decide.plans.addressplans import wants_anycast
+from tarmac.decide.plans.batch import as_known, planned_workload, read_workloads
 from tarmac.decide.plans.egress import plan_external
+from tarmac.decide.plans.ingress import plan_ingress
 from tarmac.decide.plans.others import SEEN, laid_over, resource_of
-from tarmac.decide.plans.workload import plan_workload
 
 __all__ = [
     "SEEN",
     "as_known",
-    "carried_out",
     "laid_over",
     "plan_external",
-    "plan_workload",
+    "plan_ingress",
+    "planned_workload",
     "read_workloads",
     "resource_of",
+    "wants_anycast",
 ]

@@ -12,17 +12,19 @@ from dataclasses import replace
 import msgspec
 
 from tarmac.api.catalog import Catalog
+from tarmac.api.compute.explanations import Plan
 from tarmac.api.compute.strategies import WorkloadStrategy
 from tarmac.api.compute.workload import Workload
 from tarmac.api.declare import decode, encode
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import LocationReference
 from tarmac.decide.derived.instances import instance_document
+from tarmac.decide.plans.addressplans import plan_anycast, wants_anycast
 from tarmac.decide.plans.difference import Difference, planned_uid
 from tarmac.decide.plans.others import resource_of, stored_form
 from tarmac.decide.plans.priorities import Rank, rank_of
 from tarmac.decide.plans.room import planned_pod
-from tarmac.decide.plans.workload import differences
+from tarmac.decide.plans.workload import differences, plan_workload
 from tarmac.decide.snapshot.lookup import SnapshotLookup
 from tarmac.decide.snapshot.snapshot import INSTANCES, PODS, WORKLOADS, Encoded, Objects
 
@@ -57,6 +59,18 @@ def carried_out(snapshot: Objects, workloads: Iterable[Workload], without: Colle
     for workload in workloads:
         snapshot = _made(snapshot, differences(snapshot, workload, without))
     return snapshot
+
+
+def planned_workload(
+    snapshot: Objects, before: Iterable[Workload], workload: Workload, without: Collection[str] = ()
+) -> Plan:
+    """Return the plan of an accepted Workload after those before it, with its anycast addresses."""
+    snapshot = carried_out(snapshot, before, without)
+    cities = plan_workload(snapshot, workload, without)
+    if not wants_anycast(workload):
+        return Plan(accepted=True, cities=cities)
+    after = carried_out(snapshot, [workload], without)
+    return Plan(accepted=True, cities=cities, anycast=plan_anycast(after, workload))
 
 
 def _made(snapshot: Objects, found: Sequence[Difference]) -> Objects:

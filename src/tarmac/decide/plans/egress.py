@@ -10,8 +10,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import Final
 
-import msgspec
-
 from tarmac.api.catalog import Catalog
 from tarmac.api.compute.explanations import Refused
 from tarmac.api.declare import decode, encode
@@ -20,14 +18,13 @@ from tarmac.api.egress.names import API_VERSION
 from tarmac.api.egress.plans import ExternalPlan, SourcePlan
 from tarmac.api.egress.sourceip import ClaimReference, SourceIPClaim, SourceIPClaimStatus, SourceIPSpec
 from tarmac.api.schema import JsonObject
-from tarmac.base.clock import rfc3339
 from tarmac.decide.egress.binding import decide_claim
 from tarmac.decide.egress.pool import Take, Takes
 from tarmac.decide.egress.snapshotworld import SnapshotWorld
 from tarmac.decide.egress.sourceresolution import ResolvedSource
 from tarmac.decide.egress.sources import Resolution, resolve
 from tarmac.decide.egress.views import EgressLookup
-from tarmac.decide.plans.others import laid_over, resource_of, stored_form
+from tarmac.decide.plans.others import as_planned, laid_over, namespace_of, resource_of, stored_form, with_object
 from tarmac.decide.snapshot.egressobjects import EXTERNAL_SERVICES, SOURCE_IP_CLAIMS, SOURCE_IPS
 from tarmac.decide.snapshot.snapshot import Objects
 from tarmac.decide.verdict import Refusal, Verdict
@@ -44,7 +41,7 @@ def plan_external(
     invented grant in another namespace would disclose the number of pods there. Raises BadRequest, Invalid.
     """
     namespace = obj["metadata"]["namespace"]
-    counted = [each for each in others if _namespace(each) in ("", namespace)]
+    counted = [each for each in others if namespace_of(each) in ("", namespace)]
     world = _Planning(laid_over(snapshot, counted, catalog, namespace))
     for each in counted:
         found = resource_of(catalog, each)
@@ -53,11 +50,6 @@ def plan_external(
             claim["metadata"].setdefault("namespace", namespace)
             world.bind(claim)
     return world.claim(obj) if resource == SOURCE_IP_CLAIMS.resource else world.service(obj)
-
-
-def _namespace(obj: JsonObject) -> str:
-    metadata = obj.get("metadata")
-    return str(metadata.get("namespace") or "") if isinstance(metadata, dict) else ""
 
 
 class _Planning:
@@ -69,24 +61,24 @@ class _Planning:
 
     def claim(self, obj: JsonObject) -> ExternalPlan:
         """Return the plan of a claim."""
-        claim = decode(SourceIPClaim, self._as_planned(SOURCE_IP_CLAIMS.resource, obj))
+        claim = decode(SourceIPClaim, as_planned(self._snapshot, SOURCE_IP_CLAIMS.resource, obj))
         return plan_claim(claim, self._decided(claim))
 
     def service(self, obj: JsonObject) -> ExternalPlan:
         """Return the plan of an ExternalService."""
-        planned = self._as_planned(EXTERNAL_SERVICES.resource, obj)
-        self._put(EXTERNAL_SERVICES.resource, planned)
+        planned = as_planned(self._snapshot, EXTERNAL_SERVICES.resource, obj)
+        self._snapshot = with_object(self._snapshot, EXTERNAL_SERVICES.resource, planned)
         world = SnapshotWorld(self._snapshot)
         return plan_service(resolve(decode(ExternalService, planned), world), world, self._guessed)
 
     def bind(self, obj: JsonObject) -> None:
         """Bind a claim to the addresses it would get."""
-        planned = self._as_planned(SOURCE_IP_CLAIMS.resource, obj)
+        planned = as_planned(self._snapshot, SOURCE_IP_CLAIMS.resource, obj)
         claim = decode(SourceIPClaim, planned)
         takes = self._decided(claim).value or ()
         for take in takes:
             if not take.held:
-                self._put(SOURCE_IPS.resource, _held(take, claim))
+                self._snapshot = with_object(self._snapshot, SOURCE_IPS.resource, _held(take, claim))
             if not _is_certain(claim, take):
                 self._guessed.add(str(take.address))
         if takes:
@@ -96,33 +88,12 @@ class _Planning:
                 source_ip_names=[each.name for each in takes],
             )
             planned = {**planned, "status": encode(status)}
-        self._put(SOURCE_IP_CLAIMS.resource, planned)
+        self._snapshot = with_object(self._snapshot, SOURCE_IP_CLAIMS.resource, planned)
 
     def _decided(self, claim: SourceIPClaim) -> Verdict[Takes]:
         world = SnapshotWorld(self._snapshot)
         offered = world.address_class(claim.spec.class_name)
         return decide_claim(claim, offered, world.pool(offered) if offered is not None else None, world)
-
-    def _as_planned(self, resource: str, obj: JsonObject) -> JsonObject:
-        """Return the object as an update of the existing one of its name, or else as the newest of all."""
-        metadata = obj["metadata"]
-        raw = self._snapshot.get(resource, _key(metadata))
-        known: JsonObject = msgspec.json.decode(raw) if raw is not None else {}
-        new = {"uid": f"planned {_key(metadata)}", "creationTimestamp": rfc3339(self._snapshot.now)}
-        own = known.get("metadata") or new
-        kept = {name: own[name] for name in ("uid", "creationTimestamp") if name in own}
-        return {**obj, "metadata": {**metadata, **kept}, "status": known.get("status") or {}}
-
-    def _put(self, resource: str, obj: JsonObject) -> None:
-        changed = {
-            **self._snapshot.objects.get(resource, {}),
-            _key(obj["metadata"]): msgspec.json.encode(obj, enc_hook=str),
-        }
-        self._snapshot = Objects(self._snapshot.now, {**self._snapshot.objects, resource: changed})
-
-
-def _key(metadata: JsonObject) -> str:
-    return f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else metadata["name"]
 
 
 def _held(take: Take, claim: SourceIPClaim) -> JsonObject:

@@ -1,4 +1,4 @@
-"""`NAME/plan` of Workloads and of external services: the effects of a manifest, computed without storing anything.
+"""`NAME/plan` of Workloads, external services and public addresses: the effects of a manifest, which is not stored.
 
 The manifest passes a dry run of the write (decoding, defaults, admission, validation), and the resulting object is
 planned on the store's state. `?without=LHR,SEA` plans as if those cities were lost. A List plans the Workload in it as
@@ -7,11 +7,14 @@ if its other objects existed (`planfile`), other Workloads included: those are p
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 import msgspec
 
+from tarmac.api.catalog import Catalog
 from tarmac.api.compute.explanations import Cause, Plan
 from tarmac.api.compute.names import API_VERSION
 from tarmac.api.compute.strategies import WorkloadStrategy
@@ -19,11 +22,15 @@ from tarmac.api.compute.workload import Workload
 from tarmac.api.declare import decode
 from tarmac.api.egress.names import API_VERSION as EGRESS_API_VERSION
 from tarmac.api.egress.plans import ExternalPlan
+from tarmac.api.ingress.names import API_VERSION as INGRESS_API_VERSION
+from tarmac.api.ingress.plans import IngressPlan
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, Forbidden, Invalid
-from tarmac.decide.plans import carried_out, laid_over, plan_external, plan_workload, read_workloads
+from tarmac.decide.explain import looked_at
+from tarmac.decide.plans import laid_over, plan_external, plan_ingress, planned_workload, read_workloads
+from tarmac.decide.snapshot.ingressobjects import INGRESS
 from tarmac.decide.snapshot.lookup import SnapshotLookup
-from tarmac.decide.snapshot.snapshot import Objects
+from tarmac.decide.snapshot.snapshot import AT_THE_SERVER, Objects
 from tarmac.http.messages import Request, Response
 from tarmac.server.printing.answers import document
 from tarmac.server.routes import Route
@@ -37,6 +44,8 @@ from tarmac.server.subresources.planfile import read_file
 from tarmac.server.subresources.userqueue import UserQueue
 from tarmac.store.interface import Entry
 
+PlanT = TypeVar("PlanT")
+
 
 def plan_route(storage: ResourceStorage, queue: UserQueue) -> Route:
     """POST of `NAME/plan` with a Workload."""
@@ -47,17 +56,15 @@ async def _plan(storage: ResourceStorage, request: Request) -> Response:
     options = write_options("CreateOptions", request)._replace(dry_run=True)
     call = WriteCall(storage, request, options)
     try:
-        world, before = _among_others(call, snapshot(storage))
+        sources = {*looked_at(storage.bucket, AT_THE_SERVER), *INGRESS}
+        world, before = _among_others(call, snapshot(storage, sources))
         entry = await dry_run(call)
     except (Invalid, Forbidden) as error:
         plan = Plan(accepted=False, causes=causes_of(error))
     else:
         workload = decode(Workload, storage.load(entry))
         without = _cities(request)
-        cities = await run_in_thread(
-            world, lambda _: plan_workload(carried_out(world, before, without), workload, without), PLANS
-        )
-        plan = Plan(accepted=True, cities=cities)
+        plan = await run_in_thread(world, lambda _: planned_workload(world, before, workload, without), PLANS)
     body: JsonObject = {"kind": "Plan", "apiVersion": API_VERSION, **msgspec.to_builtins(plan)}
     return document(request, body, 200, call.warnings)
 
@@ -123,16 +130,48 @@ def external_plan_route(storage: ResourceStorage, queue: UserQueue) -> Route:
 
 
 async def _plan_external(storage: ResourceStorage, request: Request) -> Response:
-    options = write_options("CreateOptions", request)._replace(dry_run=True)
-    call, catalog, resource = WriteCall(storage, request, options), storage.services.catalog, storage.resource
-    world, others = snapshot(storage), list[JsonObject]()
+    call = _dry_call(storage, request)
     try:
-        file = read_file(request.body, resource.group, resource.kind, call.info.name)
-        if file is not None:
-            request.body, others = file.planned, file.others
-        obj = storage.load(await dry_run(call))
-        plan = await run_in_thread(world, lambda _: plan_external(world, resource.bucket, obj, others, catalog), PLANS)
+        plan = await _planned_beside(call, snapshot(storage), plan_external)
     except (Invalid, Forbidden) as error:
         plan = ExternalPlan(accepted=False, causes=causes_of(error))
     body: JsonObject = {"kind": "ExternalPlan", "apiVersion": EGRESS_API_VERSION, **msgspec.to_builtins(plan)}
     return document(request, body, 200, call.warnings)
+
+
+def ingress_plan_route(storage: ResourceStorage, queue: UserQueue) -> Route:
+    """POST of `NAME/plan` with a Service, an AddressPool, a PublicAddress or a BGPPeer.
+
+    A List plans the object in it as if its other objects existed, with the addresses of its Services taken.
+    """
+    return {"create": queue.route(partial(_plan_ingress, storage))}
+
+
+async def _plan_ingress(storage: ResourceStorage, request: Request) -> Response:
+    call = _dry_call(storage, request)
+    try:
+        world = snapshot(storage, {*AT_THE_SERVER, *INGRESS})
+        plan = await _planned_beside(call, world, plan_ingress)
+    except (Invalid, Forbidden) as error:
+        plan = IngressPlan(accepted=False, causes=causes_of(error))
+    body: JsonObject = {"kind": "IngressPlan", "apiVersion": INGRESS_API_VERSION, **msgspec.to_builtins(plan)}
+    return document(request, body, 200, call.warnings)
+
+
+def _dry_call(storage: ResourceStorage, request: Request) -> WriteCall:
+    return WriteCall(storage, request, write_options("CreateOptions", request)._replace(dry_run=True))
+
+
+async def _planned_beside(
+    call: WriteCall,
+    world: Objects,
+    plan: Callable[[Objects, str, JsonObject, list[JsonObject], Catalog], PlanT],
+) -> PlanT:
+    """Return the plan of the object in the request, beside the other objects of its file."""
+    storage, request, others = call.storage, call.request, list[JsonObject]()
+    resource, catalog = storage.resource, storage.services.catalog
+    file = read_file(request.body, resource.group, resource.kind, call.info.name)
+    if file is not None:
+        request.body, others = file.planned, file.others
+    obj = storage.load(await dry_run(call))
+    return await run_in_thread(world, lambda _: plan(world, resource.bucket, obj, others, catalog), PLANS)

@@ -50,6 +50,6 @@ def read_file(body: bytes, group: str, kind: str, name: str) -> PlanFile | None:
 
 
 def _is_meant(obj: JsonObject, group: str, kind: str, name: str) -> bool:
-    own, metadata = str(obj.get("apiVersion")).partition("/")[0], obj.get("metadata")
+    own, metadata = str(obj.get("apiVersion")).rpartition("/")[0], obj.get("metadata")
     named = metadata.get("name") if isinstance(metadata, dict) else None
     return (own, obj.get("kind"), named) == (group, kind, name)

@@ -30,7 +30,7 @@ from tarmac.server.subresources.partialupdates import (
     finalize_route,
     resize_route,
 )
-from tarmac.server.subresources.plan import external_plan_route, plan_route
+from tarmac.server.subresources.plan import external_plan_route, ingress_plan_route, plan_route
 from tarmac.server.subresources.reaching import Refuses
 from tarmac.server.subresources.reviews import REVIEWS, ReviewEndpoint, TokenEndpoint, review_route, token_route
 from tarmac.server.subresources.scale import scale_route
@@ -49,6 +49,7 @@ POD_CONTROLLERS = (
     ("batch", "jobs"),
     ("", "replicationcontrollers"),
 )
+WAY_IN = (("", "services"), (NETWORKING, "addresspools"), (NETWORKING, "bgppeers"), (NETWORKING, "publicaddresses"))
 EXPLAINED = (
     ("", "nodes"),
     ("", "pods"),
@@ -99,6 +100,8 @@ def special_routes(
     routes[COMPUTE, "workloads", "plan"] = lambda _, storage: plan_route(storage, plans)
     for plural in ("externalservices", "sourceipclaims"):
         routes[SUBMARINER, plural, "plan"] = lambda _, storage: external_plan_route(storage, plans)
+    for group, plural in WAY_IN:
+        routes[group, plural, "plan"] = lambda _, storage: ingress_plan_route(storage, plans)
     for group, plural in EXPLAINED:
         routes[group, plural, "why"] = lambda _, storage: why_route(storage, refuses, explanations)
     for group, plural in REVIEWS:

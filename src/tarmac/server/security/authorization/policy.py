@@ -142,6 +142,7 @@ _EDIT = [
     rule("use", _NETWORKING, "networks"),
     rule(_WRITE, _SUBMARINER, "externalservices sourceipclaims"),
     rule("create", _SUBMARINER, "externalservices/plan sourceipclaims/plan"),
+    rule("create", "core", "services/plan"),
     rule("get", _SUBMARINER, "externalservices/connections"),
     # Checked in the namespace of the claim. The class itself lists the namespaces it allows; so does a pool.
     rule("use", _SUBMARINER, "sourceipclasses"),
