@@ -39,10 +39,12 @@ class Router:
         restart: int = 60,
         told: str = "",
         asn: int = ROUTER_ASN,
+        checks_ttl: bool = True,
     ) -> None:
         self._namespace, self.own, self._nodes = namespace, own, nodes
         self._config, self.control = folder / f"router-{asn}.conf", folder / f"router-{asn}.ctl"
         self._password, self._restart, self._told, self._asn = password, restart, told, asn
+        self._checks_ttl = checks_ttl
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -101,10 +103,11 @@ protocol kernel {{ merge paths on; ipv6 {{ export where source = RTS_BGP; }}; }}
 
     def _session(self, name: str, address: str) -> str:
         password = f'password "{self._password}"; ' if self._password else ""
+        ttl = "on" if self._checks_ttl else "off"
         graceful = f"graceful restart on; graceful restart time {self._restart};" if self._restart else ""
         return f"""\
 protocol bgp {name} {{
-    local {self.own} as {self._asn}; neighbor {address} as {NODE_ASN}; direct; ttl security on;
+    local {self.own} as {self._asn}; neighbor {address} as {NODE_ASN}; direct; ttl security {ttl};
     hold time 9; connect delay time 1; connect retry time 1; error wait time 1, 2; {password}{graceful}
     ipv4 {{ import all; export where source = RTS_STATIC; next hop self; }};
     ipv6 {{ import all; export where source = RTS_STATIC; next hop self; }};

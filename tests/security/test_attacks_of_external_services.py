@@ -238,23 +238,31 @@ def test_every_attack_of_the_specification_has_a_row() -> None:
 
 @pytest.mark.parametrize("number", ATTACKS)
 def test_the_attack_is_played(number: str) -> None:
-    attack = ATTACKS[number]
+    if number in DOCUMENTED:
+        page, sentence = DOCUMENTED[number]
+        assert sentence in (DOCS / page).read_text()
+    else:
+        assert_it_is_made(ATTACKS[number])
+
+
+@pytest.mark.parametrize("number", ATTACKS)
+def test_the_attack_succeeds_without_its_defence_or_the_row_says_why_there_is_none(number: str) -> None:
+    assert_it_is_made_twice(ATTACKS[number])
+
+
+def assert_it_is_made(attack: Attack) -> None:
+    """Assert that the tests of an attack exist under their names."""
     for test in (*attack.twice, *attack.also):
         module = inspect.getmodule(test)
         assert module is not None
         assert Path(inspect.getfile(test)).name.startswith("test_"), f"{test.__qualname__} is in no file of tests"
         assert test.__name__.startswith("test_"), f"{test.__qualname__} is no test"
         assert getattr(module, test.__name__) is test, f"{test.__qualname__} is hidden by another of its name"
-    if number in DOCUMENTED:
-        page, sentence = DOCUMENTED[number]
-        assert sentence in (DOCS / page).read_text()
-    else:
-        assert attack.twice or attack.also, "no test makes this attack"
+    assert attack.twice or attack.also, "no test makes this attack"
 
 
-@pytest.mark.parametrize("number", ATTACKS)
-def test_the_attack_succeeds_without_its_defence_or_the_row_says_why_there_is_none(number: str) -> None:
-    attack = ATTACKS[number]
+def assert_it_is_made_twice(attack: Attack) -> None:
+    """Assert that an attack is also made without its defence, unless there is none to take away."""
     assert bool(attack.twice) != bool(attack.no_defence_to_take_away)
     for test in attack.twice:
         marks = [mark.args for mark in getattr(test, "pytestmark", ()) if mark.name == "parametrize"]

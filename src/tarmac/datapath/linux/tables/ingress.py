@@ -230,6 +230,8 @@ _FIRST: Final = [
         for link in _CLIENTS
         for word, own in zip(WORDS.values(), NODE_MARKS, strict=True)
     ),
+    # Programs of pods would take them for IPv4 addresses, of pods for example.
+    *(f"{link} ip6 saddr ::ffff:0:0/96 drop" for link in _CLIENTS),
     *both(f"{_LEG} IP saddr != @served# drop"),
     # No state for a SYN from outside, unless its source must be translated.
     *both(f"{_OUT} IP saddr != @inside# {_SYN} notrack"),
