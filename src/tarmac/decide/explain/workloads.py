@@ -13,6 +13,7 @@ from tarmac.decide import reasons
 from tarmac.decide.derived.goal import WorkloadGoal, goal_of
 from tarmac.decide.derived.waves import rollout_facts
 from tarmac.decide.explain.answer import explanation, refusal_line
+from tarmac.decide.explain.anycast import anycast_lines
 from tarmac.decide.explain.deployments import deployment_lines
 from tarmac.decide.explain.quotademand import limits_to_raise
 from tarmac.decide.instancetypes import retirement
@@ -61,6 +62,7 @@ def _lines(snapshot: Snapshot, workload: Workload) -> Iterator[ExplanationLine]:
     for placement in workload.spec.placements:
         own = [each for each in deployments if each.spec.placement_name == placement.name]
         yield from _placement_lines(reads, placement, goal, own, change)
+    yield from anycast_lines(workload)
 
 
 def _rollout_lines(waves: Waves) -> Iterator[ExplanationLine]:
