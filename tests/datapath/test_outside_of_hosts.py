@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import subprocess
+from contextlib import ExitStack
+from ipaddress import IPv4Network
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import pytest
 
 from tarmac.datapath import hosts
+from tests.datapath.test_city_hosts import talk
 
 
 @pytest.mark.parametrize(
@@ -56,6 +60,61 @@ def test_the_outside_is_built_idempotently_and_removed_completely(tmp_path: Path
         hosts.remove(underlay)
     assert hosts.remains(underlay) == []
     assert not underlay.run.exists()
+
+
+SEGMENT = "192.168.122.0/24,fd00:122::/64"
+
+
+def test_routers_are_above_the_addresses_of_examples_and_clients_apart(tmp_path: Path) -> None:
+    names = ["sea", "dfw"]
+    underlay = hosts.plan(tmp_path, names, IPv4Network("198.18.0.0/24"))
+    first, second = hosts.neighborhoods(underlay, hosts.read_segment(SEGMENT), names)
+    assert (first.addresses, first.asn) == (("192.168.122.225", "fd00:122::fe00"), 65001)
+    assert (second.addresses, second.asn) == (("192.168.122.226", "fd00:122::fe01"), 65002)
+    assert second.node == ("192.168.122.2", "fd00:122::2"), "addresses of nodes follow their names, not the row"
+    subnets = [*first.links, *first.row, *second.links]
+    assert not [(one, other) for one, other in combinations(subnets, 2) if str(one) == str(other)]
+
+
+def test_clients_are_refused_in_a_segment_of_their_own_range_and_for_too_many_cities(tmp_path: Path) -> None:
+    underlay = hosts.plan(tmp_path, ["dfw"], IPv4Network("198.18.0.0/24"))
+    with pytest.raises(hosts.BadSegment, match="where clients outside are"):
+        hosts.neighborhoods(underlay, hosts.read_segment("198.51.100.0/24"), ["dfw"])
+    with pytest.raises(hosts.BadSegment, match="at most 30 have a router"):
+        hosts.neighborhoods(underlay, hosts.read_segment(SEGMENT), ["dfw"] * 31)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("text", [SEGMENT, "10.77.0.0/16"])
+def test_routers_and_clients_are_built_again_beside_a_process_and_removed_completely(tmp_path: Path, text: str) -> None:
+    names = ["dfw", "lhr", "sea"]
+    underlay = hosts.plan(tmp_path, names, hosts.free_subnet(tmp_path))
+    segment = hosts.read_segment(text)
+    with ExitStack() as stack:
+        stack.callback(hosts.remove, underlay)
+        hosts.build(underlay)
+        hosts.build_outside(underlay, segment)
+        places = hosts.neighborhoods(underlay, segment, names)
+        hosts.build_nearby(underlay, places)
+        # A shell of a user keeps its namespace; its links must not be in the way of their successors.
+        shell = stack.enter_context(subprocess.Popen(["nsenter", f"--net={places[1].client}", "sleep", "60"]))
+        stack.callback(shell.kill)
+        hosts.build_nearby(underlay, places)
+        for place in places:
+            for own, node in zip(place.links, place.node, strict=True):
+                assert talk(place.city.namespace, place.client, node) == b"hello"
+                assert talk(place.client, place.city.namespace, str(own[2])) == b"hello"
+        for one, other in pairwise(places):
+            for row in one.row:
+                assert talk(one.router, other.router, str(row[1])) == b"hello"
+        hosts.remove_nearby(underlay)
+        assert "198.51.100.0" not in inside(places[0].city.namespace, "ip", "route")
+        assert not any(place.client.exists() or place.router.exists() for place in places)
+        ports = inside(hosts.outside_namespace(underlay), "ip", "-o", "link", "show", "master", "lan")
+        assert ports.count("\n") == len(names), "those of the cities alone"
+        hosts.build_nearby(underlay, places)
+        assert f"network namespace {places[0].client}" in hosts.remains(underlay)
+    assert hosts.remains(underlay) == []
 
 
 def inside(namespace: Path, *command: str) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tarmac.datapath.hosts.plan import identity
 from tests.docs.pages import code
 from tests.node.planet import down
 from tests.support.tarmac_process import READY
@@ -26,9 +27,17 @@ MISSING = {"kubectl", "tarmac"}
 DATA_DIR = "/var/lib/tarmac"
 # a free port, and metrics that are sampled more often than in the pages
 _OF_THE_TEST = "--listen 127.0.0.1:0 --autoscaler-sync-period 3s"
-_RUN = re.compile(r"make run(?: ARGS='([^']*)')?")
+_RUN = re.compile(r"make run(?: ARGS=(?:'([^']*)'|(\S+)))?")
 _OFFER = re.compile(r"is not on the PATH: .*?(export PATH=.*:\$PATH)$", re.MULTILINE)
 _REMOVAL = re.compile(r"`(tarmac down --data-dir \S+)`")
+
+
+def run_dir(data_dir: Path) -> str:
+    """Return the folder with the networks of a data directory."""
+    return f"/run/tarmac/{identity(data_dir)}"
+
+
+RUN_DIR = run_dir(Path(DATA_DIR))
 
 
 class Terminal:
@@ -45,11 +54,12 @@ class Terminal:
         self._exported.touch()
 
     def run(self, command: str) -> str:
-        """Return the output of a command. Only this machine's data directory differs from the page."""
-        command = command.replace(DATA_DIR, str(self.data_dir))
+        """Return the output of a command. Only the data directory and its networks differ from the page."""
+        command = command.replace(DATA_DIR, str(self.data_dir)).replace(RUN_DIR, run_dir(self.data_dir))
         assert "tarmac down" not in command or str(self.data_dir) in command, "that would end another planet"
         script = f". {self._exported}\n{command}\ncode=$?\nexport -p > {self._exported}\nexit $code"
-        return shell(script, self.environment, self.folder).replace(str(self.data_dir), DATA_DIR)
+        shown = shell(script, self.environment, self.folder)
+        return shown.replace(str(self.data_dir), DATA_DIR).replace(run_dir(self.data_dir), RUN_DIR)
 
 
 def bare_machine(folder: Path) -> dict[str, str]:
@@ -69,7 +79,7 @@ def first_steps(page: Path, folder: Path) -> Generator[Terminal]:
     terminal, log = Terminal(folder), folder / "make-run.log"
     match = next(match for line in code(page.read_text()) if (match := _RUN.match(line)))
     places = f"--data-dir {terminal.data_dir} --kubeconfig {folder / '.kube' / 'config'}"
-    flags = f"{match[1] or ''} {places} {_OF_THE_TEST}"
+    flags = f"{match[1] or match[2] or ''} {places} {_OF_THE_TEST}"
     with log.open("w") as errors:
         process = subprocess.Popen(
             ["make", "run", f"ARGS={flags}"], cwd=ROOT, env=terminal.environment, stdout=subprocess.PIPE, stderr=errors,

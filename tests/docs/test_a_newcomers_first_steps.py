@@ -10,7 +10,7 @@ import pytest
 
 from tests.docs.newcomer import Terminal, first_steps
 from tests.docs.pages import blocks
-from tests.docs.tour import HOW_TO, PLAYED, README, TUTORIAL, comparable, replayed
+from tests.docs.tour import HOW_TO, PLAYED, README, TUTORIAL, WAY_IN, comparable, replayed
 
 pytestmark = [pytest.mark.timeout(240)]
 
@@ -40,6 +40,12 @@ def check(page: Path, terminal: Terminal) -> None:
 @pytest.mark.parametrize("page", PLAYED[README], ids=lambda page: page.stem)
 def test_on_real_cities(page: Path, real: Terminal) -> None:
     check(page, real)
+
+
+@pytest.mark.root
+def test_on_real_cities_with_an_outside(tmp_path: Path) -> None:
+    with first_steps(WAY_IN, tmp_path) as terminal:
+        check(WAY_IN, terminal)
 
 
 @pytest.mark.parametrize("page", PLAYED[TUTORIAL], ids=lambda page: page.stem)

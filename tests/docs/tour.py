@@ -17,8 +17,10 @@ from tools.cache import ROOT
 
 README = ROOT / "README.md"
 TUTORIAL = ROOT / "docs" / "tutorial" / "first-steps.md"
+WAY_IN = ROOT / "docs" / "tutorial" / "way-in.md"
 HOW_TO = ROOT / "docs" / "how-to"
-# Pages by the page with their start: the README's planet is real, the tutorial's is simulated.
+# Pages by the page with their start: the README's planet is real, the tutorial's simulated, that of the way in has an
+# outside.
 PLAYED = {
     README: (
         README,
@@ -27,10 +29,12 @@ PLAYED = {
         HOW_TO / "use-several-networks.md",
     ),
     TUTORIAL: (TUTORIAL, HOW_TO / "autoscale.md"),
+    WAY_IN: (WAY_IN,),
 }
 _MASKS = (
     (r"\b(10\.\d+\.\d+\.\d+|fd20:[0-9a-f:]+|fe80::[0-9a-f:]+)", "<address>"),  # free addresses
     (r"\b(dfw|lhr|sea)-\d\b(?!-)", "<node>"),  # of equal nodes, any
+    (r"(?<= )(dfw|lhr|sea)(?= +Bound)", "<node>"),  # of equal owners, any
     (r"\b\d{5}m\b", "<cpu>"),  # the machine's size
     (r"\b6\.1\.0-\d+-cloud-amd64\b", "<kernel>"),  # the current one of Debian
     (r"(?<=\S) {2,}", "  "),  # columns are as wide as their content

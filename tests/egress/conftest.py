@@ -17,7 +17,7 @@ from tests.support.tarmac_process import TarmacProcess
 @pytest.fixture(scope="package")
 def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outside]:
     directory = tmp_path_factory.mktemp("outside") / "data"
-    flags = ("--runtime", "containerd", "--cities", ",".join(CITIES), "--outside")
+    flags = ("--runtime", "containerd", "--cities", ",".join(CITIES), "--outside", "--feature-gates", "WayIn=false")
     made: Outside | None = None
     try:
         with TarmacProcess(directory, *flags, command="up") as process:

@@ -24,8 +24,13 @@ pytestmark = [pytest.mark.root, pytest.mark.timeout(300), pytest.mark.last]
 
 
 def test_after_everything_was_killed_down_leaves_nothing(outside: Outside) -> None:
+    assert_down_leaves_nothing(outside, at_least=2 * len(outside.cities) + 1)
+
+
+def assert_down_leaves_nothing(outside: Outside, *, at_least: int) -> None:
+    """Kill all processes, remove the planet, and look for the rest. `at_least` so many networks are there before."""
     networks = set(namespaces_of(outside))
-    assert len(networks) >= 2 * len(outside.cities) + 1, "at least the hosts', the egress namespaces and the outside"
+    assert len(networks) >= at_least, "at least the hosts', the egress namespaces and the outside"
     before = processes(outside, networks)
     kept = {(path, network) for path, network in kept_namespaces() if network in networks}
     assert before

@@ -16,10 +16,12 @@ from tests.support.tarmac_process import TarmacProcess
 @pytest.fixture(scope="package")
 def street(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outside]:
     directory = tmp_path_factory.mktemp("street") / "data"
-    flags = ("--runtime", "containerd", "--cities", ",".join(CITIES), "--outside", "--feature-gates", "WayIn=true")
+    flags = ("--runtime", "containerd", "--cities", ",".join(CITIES), "--outside")
     try:
         with TarmacProcess(directory, *flags, command="up") as process:
             made = Outside(Planet(process, directory.parent))
+            # The tests here have routers and pools of their own.
+            made.planet.kubectl("delete", "bgppeers,addresspools", "--all")
             try:
                 yield made
             finally:

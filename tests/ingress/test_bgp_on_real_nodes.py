@@ -20,7 +20,7 @@ from tests.support.exposition import series
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 
-RANGE, FAR = "198.51.100.0/25", "198.51.100.128/25"
+RANGE, FAR = "192.0.2.0/25", "192.0.2.128/25"
 PASSWORD = "correct horse"
 
 
@@ -81,7 +81,8 @@ def edge(street: Outside, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     folder = tmp_path_factory.mktemp("router")
     with routing(Router(street.namespace, folder, TARGET, sessions, password=PASSWORD)) as router:
         made = Edge(street, router, links)
-        assert not any(made.bird(node) for node in street.cities), "nothing runs before there is a peer"
+        # Nothing runs before there is a peer.
+        eventually(lambda: not any(made.bird(node) for node in street.cities), 60, "the end of other peers' speakers")
         street.planet.apply(
             *_peer(),
             pool("routed", RANGE, announce="bgp", autoAssign=False),

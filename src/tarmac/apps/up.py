@@ -10,11 +10,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tarmac.apps import server
 from tarmac.apps.cities.runtimechoice import Impossible, choose
@@ -30,8 +31,8 @@ from tarmac.apps.stockcontrollers.supervisor import (
 )
 from tarmac.apps.welcome import Welcome, kubeconfig_of
 from tarmac.base.clock import SystemClock
-from tarmac.base.gates import CLASS_RESOURCES, BadGate, FeatureGates
-from tarmac.base.stderr import print_error, print_warning
+from tarmac.base.gates import CLASS_RESOURCES, WAY_IN, BadGate, FeatureGates
+from tarmac.base.stderr import print_error
 from tarmac.base.tasks import background
 from tarmac.client.client import Client
 from tarmac.client.targets.untyped import LOCATIONS
@@ -47,6 +48,10 @@ from tarmac.sim.sessions.api import SimulatedNodeApi
 from tarmac.sim.sessions.simulatedconnections import connections
 from tarmac.sim.simulatedload import SimulatedMetrics
 
+if TYPE_CHECKING:  # simulated cities load none of it
+    from tarmac.apps.cities.surroundings import Surroundings
+    from tarmac.datapath.hosts import HostUnderlay
+
 NODES = User(SIMULATED_NODES, groups=("system:authenticated",))
 _FIELD_MANAGER = "tarmac-up"
 
@@ -61,6 +66,8 @@ def main(options: argparse.Namespace) -> int:
         _set_gates(options)
         options.sim_node_model = _model(options.sim_node_config)
         choice = choose(options.runtime)
+        if options.outside is not None and choice.parts is None:
+            raise _BadFlag(f"--outside: simulated nodes have no packets ({choice.why}); run real nodes as root")
         print(f"runtime {choice.runtime}: {choice.why}", file=sys.stderr)
         layout = make_layout(options)
         lines = None if options.verbose else LogFile(layout.log)
@@ -85,8 +92,9 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _set_gates(options: argparse.Namespace) -> None:
-    """Enable classes in all parts. Gates are validated once; each part gets its own."""
-    gates = FeatureGates(("agent", "server", "controllers"), options.feature_gates, usual={CLASS_RESOURCES: True})
+    """Enable classes in all parts, and with an outside its way in. Gates are validated once; each part gets its own."""
+    usual = {CLASS_RESOURCES: True, WAY_IN: options.outside is not None}
+    gates = FeatureGates(("agent", "server", "controllers"), options.feature_gates, usual=usual)
     options.feature_gates = gates.settings_of("server", "controllers")
     stated = ",".join(f"{name}={str(value).lower()}" for name, value in gates.settings_of("agent").items())
     options.agent_arg = [f"--feature-gates={stated}", *options.agent_arg]
@@ -148,9 +156,7 @@ def _known_to(codes: Sequence[str], registry: Registry) -> Registry:
 
 def _cities(options: argparse.Namespace, parts: NodeParts | None, layout: Layout) -> server.ServerExtras:
     if parts is not None:
-        return _real(options.cities, parts, layout, options.agent_arg, options.outside)
-    if options.outside:
-        print_warning("--outside: no effect with simulated nodes, which have no packets and are no gateways")
+        return _real(options, parts, layout)
     places = [SimLocation(city.lower(), city, options.sim_nodes) for city in options.cities]
     recordings = layout.data_dir / "recordings"
     beside = partial(simulated, places, options.node_monitor_grace_period, recordings, model=options.sim_node_model)
@@ -176,44 +182,43 @@ async def _welcomed(welcome: Welcome, beside: server.Beside, running: Running) -
         yield
 
 
-def _real(
-    codes: Sequence[str], parts: NodeParts, layout: Layout, agent_arguments: Sequence[str], outside: str | None
-) -> server.ServerExtras:
+def _real(options: argparse.Namespace, parts: NodeParts, layout: Layout) -> server.ServerExtras:
     """Create hosts for the cities, before the server can listen on the bridge between them."""
     from tarmac.apps.cities.formercities import leave
     from tarmac.apps.cities.layout import city_of
-    from tarmac.apps.cities.outside import outside_server
     from tarmac.apps.cities.realcities import real
     from tarmac.datapath import hosts
 
-    segment = None
-    if outside is not None:
-        try:
-            segment = hosts.read_segment(outside)  # before anything is created
-        except hosts.BadSegment as error:
-            raise _BadFlag(f"--outside: {error}") from error
+    codes = options.cities
+    underlay = hosts.plan(layout.data_dir, [code.lower() for code in codes], hosts.free_subnet(layout.data_dir))
+    around = _outside(options, underlay)  # before anything is created
     if left := asyncio.run(leave(layout.data_dir, codes, parts)):
         print(_left_out(left, "its instances were stopped, its data stays"), file=sys.stderr)
-    underlay = hosts.plan(layout.data_dir, [code.lower() for code in codes], hosts.free_subnet(layout.data_dir))
     hosts.build(underlay)
     cities = [city_of(code, underlay, layout.data_dir) for code in codes]
-    if segment is None:
+    gateways = around is not None
+    beside = partial(real, cities, parts, layout, underlay.gateways[0], options.agent_arg, gateways=gateways)
+    if around is None:
         hosts.remove_outside(underlay)  # of an earlier start
-        beside = partial(real, cities, parts, layout, underlay.gateways[0], agent_arguments)
     else:
-        hosts.build_outside(underlay, segment)
-        within = partial(real, cities, parts, layout, underlay.gateways[0], agent_arguments, gateways=True)
-        beside = partial(_with_outside, partial(outside_server, underlay, segment), within)
+        around.build()
+        beside = partial(around.beside, beside)
     return server.ServerExtras(beside, underlay.gateways)
 
 
-@asynccontextmanager
-async def _with_outside(
-    serving: Callable[[], AbstractAsyncContextManager[None]], beside: server.Beside, running: Running
-) -> AsyncGenerator[None]:
-    """Run the outside server together with the cities."""
-    async with serving(), beside(running):
-        yield
+def _outside(options: argparse.Namespace, underlay: HostUnderlay) -> Surroundings | None:
+    """Return the outside of the cities, if there is one. Raises _BadFlag."""
+    from tarmac.apps.cities.surroundings import Surroundings
+    from tarmac.datapath import hosts
+
+    if options.outside is None:
+        return None
+    try:
+        segment = hosts.read_segment(options.outside)
+        names = [code.lower() for code in options.cities] if options.feature_gates[WAY_IN] else []
+        return Surroundings(underlay, segment, hosts.neighborhoods(underlay, segment, names))
+    except hosts.BadSegment as error:
+        raise _BadFlag(f"--outside: {error}") from error
 
 
 @asynccontextmanager

@@ -14,6 +14,7 @@ from tarmac.agent.cgroups.hierarchy import Hierarchy
 from tarmac.agent.cgroups.mounted import mounted
 from tarmac.apps.cities.agents import agents_of
 from tarmac.apps.cities.layout import CityLayout, city_of, own_cgroup, pods_cgroup
+from tarmac.apps.cities.outsiderouters import routers_of
 from tarmac.apps.processes import end
 from tarmac.datapath import hosts
 from tarmac.datapath.linux import LinuxDatapath
@@ -38,7 +39,7 @@ def underlay_of(data_dir: Path) -> hosts.HostUnderlay:
 async def remove_cities(data_dir: Path, underlay: hosts.HostUnderlay, parts: NodeParts) -> None:
     """Stop and remove everything that runs for these cities. The data stays."""
     cities = [city_of(host.name.upper(), underlay, data_dir) for host in underlay.cities]
-    await end(agents_of(data_dir))
+    await end([*agents_of(data_dir), *routers_of(underlay.run)])
     await asyncio.gather(*(stop_city(city, parts, images=False) for city in cities))
     for loop in loops.loops(str(data_dir)):
         loops.clear(loop.device, loop.file)
@@ -53,6 +54,7 @@ async def remove_cities(data_dir: Path, underlay: hosts.HostUnderlay, parts: Nod
 def remains(data_dir: Path, underlay: hosts.HostUnderlay) -> list[str]:
     """Describe the remains."""
     found = [f"process {pid} (agent)" for pid in agents_of(data_dir)]
+    found += [f"process {pid} (router outside)" for pid in routers_of(underlay.run)]
     found += [f"mount {each.path}" for root in (data_dir, underlay.run) for each in mounts(str(root))]
     found += [f"loop device {loop.device} of {loop.file}" for loop in loops.loops(str(data_dir))]
     found += [f"cgroup {each}" for each in (pods_cgroup(underlay), own_cgroup(underlay)) if mounted().exists(each)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tarmac.datapath.hosts.nearby import Neighborhood, build_nearby, neighborhoods, remove_nearby
 from tarmac.datapath.hosts.outside import (
     BadSegment,
     Segment,
@@ -17,14 +18,18 @@ __all__ = [
     "BadSegment",
     "CityHost",
     "HostUnderlay",
+    "Neighborhood",
     "Segment",
     "build",
+    "build_nearby",
     "build_outside",
     "free_subnet",
+    "neighborhoods",
     "outside_namespace",
     "plan",
     "read_segment",
     "remains",
     "remove",
+    "remove_nearby",
     "remove_outside",
 ]

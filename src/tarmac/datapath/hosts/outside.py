@@ -19,7 +19,7 @@ from tarmac.datapath.linux import links, namespaces, routing
 from tarmac.datapath.linux.netlink import Netlink
 
 INTERFACE: Final = "outside0"
-_BRIDGE: Final = "lan"
+BRIDGE: Final = "lan"
 _MTU: Final = 1500
 
 _USUAL: Final = "192.168.122.0/24,fd00:122::/64"
@@ -76,6 +76,12 @@ def outside_namespace(underlay: HostUnderlay) -> Path:
     return underlay.run / "outside"
 
 
+def city_addresses(underlay: HostUnderlay, segment: Segment) -> dict[str, tuple[str, ...]]:
+    """Return the addresses of every city's link."""
+    names = sorted(city.name for city in underlay.cities)
+    return {name: segment.of_city(number) for number, name in enumerate(names)}
+
+
 def build_outside(underlay: HostUnderlay, segment: Segment) -> None:
     """Create it. Raises OSError."""
     path = outside_namespace(underlay)
@@ -85,15 +91,15 @@ def build_outside(underlay: HostUnderlay, segment: Segment) -> None:
         namespaces.set_controls({"ipv6/conf/all/accept_dad": "0", "ipv6/conf/default/accept_dad": "0"})
         there = Netlink()
     try:
-        there.request([bridge(_BRIDGE, _MTU)])
-        lan, loopback = index_of(there, _BRIDGE), index_of(there, "lo")
+        there.request([bridge(BRIDGE, _MTU)])
+        lan, loopback = index_of(there, BRIDGE), index_of(there, "lo")
         own = [
             routing.address(lan, server, subnet.prefixlen)
             for server, subnet in zip(segment.servers, segment.subnets, strict=True)
         ]
         there.request([links.setting(loopback), links.setting(lan), *own])
-        for number, city in enumerate(sorted(underlay.cities, key=lambda each: each.name)):
-            _plug(there, lan, path, segment, number, city)
+        for city in underlay.cities:
+            _plug(there, lan, path, segment, city_addresses(underlay, segment)[city.name], city)
     finally:
         there.close()
 
@@ -114,7 +120,7 @@ def remove_outside(underlay: HostUnderlay) -> None:
     namespaces.remove(outside_namespace(underlay))
 
 
-def _plug(there: Netlink, lan: int, path: Path, segment: Segment, number: int, city: CityHost) -> None:
+def _plug(there: Netlink, lan: int, path: Path, segment: Segment, wanted: tuple[str, ...], city: CityHost) -> None:
     port = f"c{hashlib.sha256(city.name.encode()).hexdigest()[:8]}"
     with namespaces.inside(city.namespace):
         namespaces.set_controls({"ipv6/conf/default/accept_ra": "0"})
@@ -127,7 +133,7 @@ def _plug(there: Netlink, lan: int, path: Path, segment: Segment, number: int, c
             finally:
                 os.close(peer)
         there.request([member(index_of(there, port), lan)])
-        outside, wanted = index_of(netlink, INTERFACE), segment.of_city(number)
+        outside = index_of(netlink, INTERFACE)
         known = {each.partition("/")[0] for each in routing.prefixed_addresses(netlink).get(outside, ())}
         # Another segment may have been configured before: with addresses of both, answers could leave from the old one.
         netlink.request([routing.no_address(outside, each) for each in sorted(known - set(wanted))])

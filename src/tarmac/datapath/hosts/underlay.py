@@ -17,6 +17,7 @@ import struct
 import subprocess
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network, ip_address
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -153,8 +154,9 @@ def _addresses(netlink: Netlink) -> Iterator[tuple[IPv4Address, int]]:
 
 
 def _namespaces(underlay: HostUnderlay) -> list[Path]:
-    """Return all namespaces, including those of cities that are not in the plan any more, and the outside's."""
-    return sorted([*underlay.run.glob("*/netns"), *underlay.run.glob("outside")])
+    """Return all namespaces, including those of cities that are not in the plan any more, and those outside."""
+    outside = (underlay.run.glob(each) for each in ("outside", "router-*", "near-*"))
+    return sorted([*underlay.run.glob("*/netns"), *chain.from_iterable(outside)])
 
 
 def _belongs_to(link: str, underlay: HostUnderlay) -> bool:

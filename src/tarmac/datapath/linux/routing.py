@@ -42,6 +42,9 @@ _BRIDGE_FAMILY: Final = 7
 OURS: Final = 116
 """The protocol number that marks routes as the datapath's."""
 
+STATIC: Final = 4
+"""The protocol number of routes by an administrator: the datapath leaves them alone."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Route:
@@ -59,6 +62,7 @@ class Route:
     mtu: int = 0
     metric: int = 0
     checked: bool = False
+    protocol: int = OURS
 
 
 def host_prefix(value: str) -> str:
@@ -126,15 +130,15 @@ def no_route(unwanted: Route) -> NetlinkMessage:
     return NetlinkMessage(_DELROUTE, 0, _route_body(unwanted), GONE)
 
 
-def routes(netlink: Netlink, tables: Container[int] = (MAIN,)) -> Iterator[Route]:
-    """Yield the datapath's own routes of some tables, of both families."""
+def routes(netlink: Netlink, tables: Container[int] = (MAIN,), protocol: int = OURS) -> Iterator[Route]:
+    """Yield the routes of a protocol in some tables, of both families; by default the datapath's own."""
     for family in (socket.AF_INET, socket.AF_INET6):
         for _, body in netlink.dump(_GETROUTE, _ROUTE_INFO.pack(family, 0, 0, 0, 0, 0, 0, 0, 0)):
-            _, length, _, _, _, protocol, _, _, _ = _ROUTE_INFO.unpack_from(body)
+            _, length, _, _, _, origin, _, _, _ = _ROUTE_INFO.unpack_from(body)
             found = attributes(body, _ROUTE_INFO.size)
             table = int.from_bytes(found.get(15, b""), "little")
-            if protocol == OURS and table in tables:
-                yield _read_route(family, length, table, found)
+            if origin == protocol and table in tables:
+                yield _read_route(family, length, table, origin, found)
 
 
 def is_local(netlink: Netlink, value: str) -> bool:
@@ -204,7 +208,7 @@ def _route_body(wanted: Route) -> bytes:
     kind = _UNICAST if wanted.link else _UNREACHABLE
     scope = _LINK if wanted.link and not wanted.gateway else _UNIVERSE
     flags = _ONLINK if wanted.gateway and not wanted.checked else 0
-    body = _ROUTE_INFO.pack(family, int(length), 0, 0, _OF_ANY_NUMBER, OURS, scope, kind, flags)
+    body = _ROUTE_INFO.pack(family, int(length), 0, 0, _OF_ANY_NUMBER, wanted.protocol, scope, kind, flags)
     body += number(15, wanted.table)
     body += attribute(1, packed) if int(length) else b""
     body += number(4, wanted.link) if wanted.link else b""
@@ -218,7 +222,7 @@ def _route_body(wanted: Route) -> bytes:
     return body + attribute(18, struct.pack("=H", through) + packed)  # through a neighbour of the other family
 
 
-def _read_route(family: int, length: int, table: int, found: dict[int, bytes]) -> Route:
+def _read_route(family: int, length: int, table: int, protocol: int, found: dict[int, bytes]) -> Route:
     to = found.get(1, bytes(4 if family == socket.AF_INET else 16))
     gateway = ""
     if 5 in found:
@@ -230,7 +234,7 @@ def _read_route(family: int, length: int, table: int, found: dict[int, bytes]) -
     nowhere = family == socket.AF_INET6 and found.get(4) == struct.pack("=I", 1)
     link = 0 if nowhere else int.from_bytes(found.get(4, b""), "little")
     mtu = int.from_bytes(attributes(found.get(_METRICS, b"")).get(_MTU, b""), "little")
-    return Route(f"{socket.inet_ntop(family, to)}/{length}", link, gateway, table, mtu)
+    return Route(f"{socket.inet_ntop(family, to)}/{length}", link, gateway, table, mtu, protocol=protocol)
 
 
 def _packed(value: str) -> tuple[socket.AddressFamily, bytes]:
