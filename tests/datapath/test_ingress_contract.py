@@ -190,3 +190,15 @@ async def test_without_addresses_nothing_is_left(ways_in: IngressWorld) -> None:
     await ways_in.world.node(1).ingress.apply(IngressState(at(1)))
     await ways_in.world.node(3).ingress.remove()
     assert [ways_in.world.everything(node) for node in (1, 3)] == before
+
+
+async def test_a_node_connects_to_an_address_that_it_does_not_own(ways_in: IngressWorld) -> None:
+    await ways_in.apply(*BASIC)
+    for node in (1, 3):
+        for address in (PUBLIC1, PUBLIC6):
+            await ways_in.world.node(node).ingress.connect(address, PORT, 5.0)
+    with pytest.raises(OSError):
+        await ways_in.world.node(3).ingress.connect(PUBLIC1, PORT + 1, 2.0)
+    await ways_in.apply(*without(BASIC, PUBLIC1, pods=()))
+    with pytest.raises(OSError):
+        await ways_in.world.node(3).ingress.connect(PUBLIC1, PORT, 2.0)

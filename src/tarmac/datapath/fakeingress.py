@@ -51,6 +51,7 @@ class FakeIngressDatapath:
         self.state = IngressState("")
         self.announced: list[str] = []
         self.strangers: dict[str, str] = {}  # address -> hardware address
+        self.unreachable: set[str] = set()  # addresses that the node's own connections do not reach
         self._carried: dict[str, float] = {}
         self.speaker = FakeSpeaker()
 
@@ -98,6 +99,13 @@ class FakeIngressDatapath:
     def probe(self, address: str) -> str:
         """Return the foreign host set by a test."""
         return self.strangers.get(address, "")
+
+    async def connect(self, address: str, port: int, timeout: float) -> None:
+        """Raise an OSError if no pod answers the node itself, or a test says that none does."""
+        if address in self.unreachable:
+            raise TimeoutError(f"{address} does not answer")
+        if self.answers_node(0, address, port) is None:
+            raise ConnectionRefusedError(f"{address}:{port} refuses")
 
     async def remove(self) -> None:
         """Reset everything."""

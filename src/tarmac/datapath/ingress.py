@@ -125,6 +125,10 @@ class IngressDatapath(Protocol):
         """Return the hardware address of a foreign host that uses an address; empty if none answers."""
         ...
 
+    async def connect(self, address: str, port: int, timeout: float) -> None:
+        """Open a TCP connection of the node itself to a public address, and close it. Raises OSError."""
+        ...
+
     async def remove(self) -> None:
         """Remove everything."""
         ...

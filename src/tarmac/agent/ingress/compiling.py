@@ -7,9 +7,9 @@ address on that Network here. Endpoints of other nodes are checked there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from ipaddress import ip_network
+from ipaddress import ip_address, ip_network
 from typing import Final, NamedTuple
 
 from tarmac.agent.egress.compiling import Interfaces, NoOutsideInterface, outside_of
@@ -42,6 +42,7 @@ from tarmac.decide.ingress.targets import (
     IngressEndpoint,
     Leads,
     silence,
+    untested,
     usable,
     weights,
 )
@@ -78,7 +79,7 @@ class CompiledIngress:
     """The desired state; the addresses that this node can own, or announce by BGP; and by address why it does not.
 
     `routed` has the pool of each address that this node is a gateway of by BGP, `health` the Services whose health is
-    asked, by port.
+    asked, by port. `tests` has the TCP port of each address at which this gateway tests it.
     """
 
     state: IngressState
@@ -87,6 +88,7 @@ class CompiledIngress:
     routed: dict[str, str] = field(default_factory=dict[str, str])
     reasons: dict[str, str] = field(default_factory=dict[str, str])
     health: dict[int, ServiceHealth] = field(default_factory=dict[int, ServiceHealth])
+    tests: dict[str, int] = field(default_factory=dict[str, int])
 
 
 class LocalNode(NamedTuple):
@@ -134,8 +136,13 @@ class _Holder(NamedTuple):
         return LOCAL if self.service.local else "Cluster"
 
 
-def compile_ingress(here: LocalNode, objects: IngressObjects) -> CompiledIngress:
-    """Compute the node's whole desired state of public addresses."""
+def compile_ingress(
+    here: LocalNode, objects: IngressObjects, tested: Callable[[str], GatewayState] | None = None
+) -> CompiledIngress:
+    """Compute the node's whole desired state of public addresses.
+
+    `tested` returns this gateway with the result of its own connections to an address; without it all count as passed.
+    """
     if objects.empty:
         return CompiledIngress(IngressState(here.address))
     slices = _by_holder(objects.slices)
@@ -145,6 +152,7 @@ def compile_ingress(here: LocalNode, objects: IngressObjects) -> CompiledIngress
     ends = tunnel_ends(here.name, here.address, here.location, objects.endpoints, concerned)
     found: list[wanted.IngressAddress] = []
     ownable, announced, routed, reasons_by_address = set[str](), set[str](), dict[str, str](), dict[str, str]()
+    tests = dict[str, int]()
     # Sorted: a different order would compare as a change, and all rules would be written again.
     for each in sorted(objects.addresses, key=lambda one: one.spec.address):
         pool = objects.pools.get(each.spec.pool_name)
@@ -159,6 +167,9 @@ def compile_ingress(here: LocalNode, objects: IngressObjects) -> CompiledIngress
             reason = _silence(here, made.address, holders[each.metadata.name], ends, objects)
         else:
             reason = ""
+        if (made.outside is not None or made.routed) and not reason and (port := _tested_port(here, made)):
+            tests[made.address] = port
+            reason = untested(tested(made.address)) if tested is not None else ""
         if made.outside is not None and not reason:
             ownable.add(made.address)
         if made.routed and not reason:
@@ -180,7 +191,7 @@ def compile_ingress(here: LocalNode, objects: IngressObjects) -> CompiledIngress
         ends.encrypted,
     )
     health = dict(_health(here, each, slices, objects.places) for each in objects.services.values() if each.health_port)
-    return CompiledIngress(state, frozenset(ownable), frozenset(announced), routed, reasons_by_address, health)
+    return CompiledIngress(state, frozenset(ownable), frozenset(announced), routed, reasons_by_address, health, tests)
 
 
 def _networks_here(
@@ -340,6 +351,19 @@ def _silence(
         for holder in holders
     ]
     return "" if "" in found else found[0]
+
+
+def _tested_port(here: LocalNode, made: wanted.IngressAddress) -> int:
+    """Return the TCP port at which the node tests an address; 0 if rules suffice, since it may use none."""
+    usable = (each.port for each in made.ports if each.protocol == "TCP" and each.nodes and _lets_in(each, here))
+    return next(usable, 0)
+
+
+def _lets_in(port: OpenPort, here: LocalNode) -> bool:
+    if port.clients is None:
+        return True
+    own = ip_address(here.address)
+    return any(own.version == each.version and own in each for each in map(ip_network, port.clients))
 
 
 def _endpoints(

@@ -7,10 +7,10 @@ state that the kernel has, and changes nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -40,6 +40,7 @@ from tarmac.client.targets.target import Target
 from tarmac.client.targets.typed import ADDRESS_POOLS, BGP_PEERS, PUBLIC_ADDRESSES
 from tarmac.client.targets.untyped import ENDPOINT_SLICES, NODES, PODS, SERVICES, TUNNEL_ENDPOINTS
 from tarmac.client.watch import Change
+from tarmac.decide.ingress.selftests import passing_gateways
 from tarmac.decide.reach.members import NetworkPod, member_of
 from tarmac.decide.reach.partialobjects import SliceFacts, decode_slice
 
@@ -86,6 +87,7 @@ class IngressObjectSource:
 
         # The status of an address is this node's own word and that of others: rules do not depend on it.
         self._addresses = kept(PUBLIC_ADDRESSES, _without_status)
+        self._passing = kept(PUBLIC_ADDRESSES, _passing)
         self._pools = kept(ADDRESS_POOLS, _without_pool_status)
         self._peers = kept(BGP_PEERS, _without_peer_status)
         self._services = kept(SERVICES, read_service)
@@ -96,6 +98,11 @@ class IngressObjectSource:
         self._own_pods.on_change(self._forward)
         self._own_node, self._node = informers.informer(NODES, fields=f"metadata.name={node}"), OwnNode()
         self._own_node.on_change(self._node_changed)
+
+    @property
+    def passing(self) -> Mapping[str, frozenset[str]]:
+        """The gateways of each address that report no obstacle; none while the server has not answered yet."""
+        return {each.address: each.nodes for each in self._passing.by_key.values()}
 
     @property
     def synced(self) -> bool:
@@ -212,6 +219,18 @@ def _without_status(raw: bytes) -> PublicAddress:
     found.status = None
     found.metadata.resource_version = ""
     return found
+
+
+class _Passing(NamedTuple):
+    """An address, and the gateways that report no obstacle."""
+
+    address: str
+    nodes: frozenset[str]
+
+
+def _passing(raw: bytes) -> _Passing:
+    found = _address(raw)
+    return _Passing(found.spec.address, passing_gateways(found))
 
 
 def _without_pool_status(raw: bytes) -> AddressPool:

@@ -2,7 +2,8 @@
 
 Each pass has a fixed order: 1. withdraw routes, and from leases, of addresses that this node can no longer serve,
 2. apply rules, 3. campaign for leases and announce routes that it can serve now, 4. report. Withdrawing after step 2
-would leave an owned address without rules; reporting before it would show an address that leads nowhere.
+would leave an owned address without rules; reporting before it would show an address that leads nowhere. A new address
+takes two passes: with the rules of the first the node connects to it, and the second announces it.
 
 A pass runs when an object, a Network of this node or its address has changed, after a failure, and every minute. In
 between, the rules are checked each second, at the cost of one kernel query. Without pools and addresses a node queries
@@ -24,6 +25,7 @@ from tarmac.agent.ingress.healthchecks import HealthCheckServer
 from tarmac.agent.ingress.ingressinformers import IngressObjectSource
 from tarmac.agent.ingress.leases import lease_configs
 from tarmac.agent.ingress.passwords import SessionPasswords
+from tarmac.agent.ingress.selftests import SelfTests
 from tarmac.agent.ingress.sessions import CompiledSpeaker, compile_speaker
 from tarmac.agent.ingress.statuswriter import AppliedAddress, IngressStatusWriter
 from tarmac.api.ingress.publicaddress import PublicAddress
@@ -32,6 +34,7 @@ from tarmac.base.log import log
 from tarmac.datapath.ingress import IngressDatapath, IngressState
 from tarmac.decide import reasons
 from tarmac.decide.ingress.selecting import has_session
+from tarmac.decide.ingress.targets import GatewayState
 
 DEBOUNCE: Final = 0.02
 REPAIR_INTERVAL: Final = 1.0
@@ -66,7 +69,9 @@ class IngressReconciler:
         self._announcer, self._passwords, self._health = announcer, passwords, health
         self._interfaces_of_node, self._clock = interfaces, clock
         self._wake = asyncio.Event()
+        self._tests = SelfTests(datapath, clock, self._wake.set)
         self._source = source(self._wake.set)
+        self._trusted = frozenset[str]()
         self._applied: IngressState | None = None  # None while the state of the kernel is unknown
         self._failures: Mapping[str, Exception] = {}
         self._interfaces: Interfaces = {}
@@ -83,6 +88,11 @@ class IngressReconciler:
     def wake(self) -> None:
         """Start a pass: an input of the rules has changed, such as the Networks of this node."""
         self._wake.set()
+
+    @property
+    def tests(self) -> SelfTests:
+        """The tests of this node's own connections."""
+        return self._tests
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
@@ -132,6 +142,10 @@ class IngressReconciler:
             # Before the rules: after a kill the next agent must know every address whose rules may be in the kernel.
             await self._source.save(objects)
         compiled, speaker = await self._compile(objects, address)
+        self._tests.ensure({} if self._handed_over else compiled.tests)
+        if self._applied is None:
+            # An earlier agent may have announced them: they stay while they are tested for the first time.
+            self._trusted = frozenset(compiled.tests)
         before = self._ownable_before()
         # First without addresses that lose their rules: they must be handed over before packets for them are dropped.
         await self._announcer.keep_only(compiled.announced - self._failures.keys())
@@ -157,7 +171,22 @@ class IngressReconciler:
         self._interfaces = await self._interfaces_of_node() if self._candidate or self._has_peers else {}
         here = LocalNode(self._node, address, _location(objects, self._node), self._interfaces, self._networks())
         # In a thread: thousands of endpoints take longer than the event loop may be held.
-        return await asyncio.to_thread(lambda: (compile_ingress(here, objects), compile_speaker(here, objects)))
+        tested = self._gateway_states(here)
+        return await asyncio.to_thread(lambda: (compile_ingress(here, objects, tested), compile_speaker(here, objects)))
+
+    def _gateway_states(self, here: LocalNode) -> Callable[[str], GatewayState]:
+        """Return this gateway with the results of its tests, by address."""
+        trusted, starting = self._trusted, self._applied is None
+        states = {address: self._tests.state(address) for address in self._tests.known}
+        passing = self._source.passing
+
+        def state(address: str) -> GatewayState:
+            found = states.get(address, "Pending")
+            alone = not passing.get(address, frozenset()) - {here.name}
+            pending = found == "Pending" and not starting and address not in trusted
+            return GatewayState(here.name, here.location, programmed=not pending, passed=found != "Failed", alone=alone)
+
+        return state
 
     def _ownable_before(self) -> frozenset[str]:
         """Return the addresses whose rules are in force here."""
@@ -195,7 +224,7 @@ class IngressReconciler:
 
     def _report(self, objects: IngressObjects, compiled: CompiledIngress) -> None:
         known = {each.spec.address: each for each in objects.addresses}
-        location = _location(objects, self._node)
+        location, doubtful = _location(objects, self._node), self._tests.doubtful()
         applied: dict[str, AppliedAddress] = {}
         for each in compiled.state.addresses:
             if each.address not in known:
@@ -210,7 +239,9 @@ class IngressReconciler:
             own = known[each.address].metadata
             via = each.outside.interface if each.outside is not None else ""
             generation = own.generation if asked else 0
-            applied[each.address] = AppliedAddress(own.name, location, via, reason, generation, each.routed)
+            applied[each.address] = AppliedAddress(
+                own.name, location, via, reason, generation, each.routed, each.address in doubtful
+            )
         self._status_writer.report(applied)
 
     def _is_asked(self, address: PublicAddress) -> bool:

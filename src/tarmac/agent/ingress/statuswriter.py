@@ -39,6 +39,7 @@ class AppliedAddress:
     reason: str = ""
     generation: int = 0
     routed: bool = False
+    doubtful: bool = False  # this node's own connections to it fail
 
 
 class IngressStatusWriter:
@@ -114,7 +115,8 @@ class IngressStatusWriter:
             "since": rfc3339(self._clock.now() if since is None else since),
         } | ({"appliedGeneration": applied.generation} if applied.generation else {})
         if since is not None:
-            return entry | ({"via": via} if via else {})
+            doubt = {"reason": reasons.SELF_TEST_FAILED} if applied.doubtful else {}
+            return entry | ({"via": via} if via else {}) | doubt
         reason = reasons.ADDRESS_CONFLICT if address in self._foreign_hosts() else applied.reason
         if applied.routed and not reason:
             reason = self._announcer().reason(address)

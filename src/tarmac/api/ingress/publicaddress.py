@@ -92,7 +92,7 @@ class AnnouncingNode(Struct):
     announcing: Annotated[bool, Field("Whether it announces the address.")] = False
     via: Annotated[str, Field("The interface or the BGPPeers by which it does.", max_length=1024)] = ""
     since: Annotated[Time | None, Field("Since when it does, or does not.")] = None
-    reason: Annotated[str, Field("Why it does not, as one CamelCase word.", max_length=128)] = ""
+    reason: Annotated[str, Field("Why it does not, or should not, as one CamelCase word.", max_length=128)] = ""
     applied_generation: Annotated[
         int,
         Field(

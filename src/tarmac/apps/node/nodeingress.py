@@ -82,6 +82,7 @@ class NodeIngress:
         return {
             "public addresses": self._reconciler.run,
             "public address status": self._status_writer.run,
+            "public address tests": self._reconciler.tests.run,
             "BGP sessions": self._announcer.run,
             "BGP session status": self._session_writer.run,
         }
@@ -104,6 +105,9 @@ class NodeIngress:
             return
         yield "tarmac_ingress_addresses", "gauge", {"by": "lease"}, len(self.leases.owned)
         yield "tarmac_ingress_addresses", "gauge", {"by": "bgp"}, len(self._announcer.announced)
+        for result, number in sorted(self._reconciler.tests.results.items()):
+            yield "tarmac_ingress_selftests_total", "counter", {"result": result}, number
+        yield "tarmac_ingress_selftest_seconds", "gauge", UNLABELLED, self._reconciler.tests.seconds
         yield "tarmac_ingress_conflicts", "gauge", UNLABELLED, len(self.leases.foreign_hosts)
         for cause, number in sorted(self.leases.takeovers.items()):
             yield "tarmac_ingress_owner_changes_total", "counter", {"cause": cause}, number

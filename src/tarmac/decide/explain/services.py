@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from tarmac.api.compute.explanations import Explanation, ExplanationLine, Subject
 from tarmac.api.ingress.addresspool import AddressPool, announcement
@@ -14,13 +15,15 @@ from tarmac.decide import reasons
 from tarmac.decide.egress.views import NodeView
 from tarmac.decide.explain.answer import explanation, finding_line, refusal_line, yes
 from tarmac.decide.ingress.addressclaims import IngressClaim, service_claim
-from tarmac.decide.ingress.announcing import address_finding, reports
+from tarmac.decide.ingress.announcing import address_finding, reports, untrusted
 from tarmac.decide.ingress.members import candidates, owner_of
 from tarmac.decide.ingress.targets import ingress_endpoints, usable
 from tarmac.decide.ingressworld import nodes_of, pool_book, slices_of
 from tarmac.decide.snapshot.egressobjects import SERVICES
 from tarmac.decide.snapshot.snapshot import Snapshot
 from tarmac.decide.verdict import Refusal
+
+_LOOK: Final = "Run tarmac ingress check, and let NetworkPolicies of the pods admit the nodes."
 
 
 def explain_service(snapshot: Snapshot, key: str) -> Explanation | None:
@@ -68,6 +71,9 @@ def address_lines(
             yield yes(reasons.ADDRESS_BOUND, f"{listed} may own {value}", "gateways")
     found_reports = reports(address, pool, nodes)
     yield finding_line(address_finding(found_reports))
+    for name in untrusted(found_reports):
+        message = f"{name} does not reach {value} itself; it announces it only while no other gateway does better."
+        yield refusal_line(Refusal(reasons.SELF_TEST_FAILED, message, rule="self-test", change=_LOOK), node=name)
     for each in found_reports:
         if each.entry.announcing:
             via = f" by {each.entry.via}" if each.entry.via else ""

@@ -53,8 +53,15 @@ def address_finding(found: Sequence[Report]) -> Finding:
     """Return the condition `Announced` of a PublicAddress."""
     places = sorted({each.node.location or each.node.name for each in found if each.entry.announcing})
     if places:
-        return Finding("Announced", "True", reasons.ANNOUNCED, f"It is announced from {_some(places)}.")
+        failing = untrusted(found)
+        doubt = f"; the own connections of {_some(failing)} fail" if failing else ""
+        return Finding("Announced", "True", reasons.ANNOUNCED, f"It is announced from {_some(places)}{doubt}.")
     return Finding("Announced", "False", *_unannounced(found))
+
+
+def untrusted(found: Sequence[Report]) -> list[str]:
+    """Return the gateways whose own connections to the address fail, whether they announce it or not."""
+    return sorted(each.node.name for each in found if each.entry.reason == reasons.SELF_TEST_FAILED)
 
 
 def has_conflict(found: Sequence[Report]) -> bool:

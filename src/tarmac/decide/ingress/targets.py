@@ -39,7 +39,7 @@ class GatewayState:
     draining: bool = False
     programmed: bool = True
     passed: bool = True
-    alone: bool = False  # no other gateway announces the address
+    alone: bool = False  # the connections of no other gateway succeed
 
 
 def ingress_endpoints(slices: Iterable[JsonObject], city_of: Callable[[str], str]) -> list[IngressEndpoint]:
@@ -96,6 +96,11 @@ def silence(leads: Leads, gateway: GatewayState, endpoints: Sequence[IngressEndp
         able = [each for each in able if each.city == gateway.city]
     if not able:
         return reasons.NO_READY_INSTANCE if leads == ANYCAST else reasons.NO_ENDPOINTS
+    return untested(gateway)
+
+
+def untested(gateway: GatewayState) -> str:
+    """Return the reason why a gateway with endpoints does not announce yet, or any more; empty if it does."""
     if not gateway.programmed:
         return reasons.PROGRAMMING
     # The last gateway goes on: a test that fails by mistake everywhere must not take the address down.

@@ -5,6 +5,8 @@ Created on demand: a node without any part in public addresses has none of it.
 
 from __future__ import annotations
 
+import asyncio
+import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from ipaddress import ip_address, ip_network
@@ -73,6 +75,15 @@ class LinuxIngressDatapath:
         """Return the hardware address of a foreign host that uses an address; empty if none answers."""
         ingress = self._ingress
         return "" if ingress is None else ingress.carrier.probe(address)
+
+    async def connect(self, address: str, port: int, timeout: float) -> None:
+        """Open a TCP connection of the node itself to a public address, and close it. Raises OSError."""
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        # Made in the datapath's thread: a socket belongs to the namespace of the thread that made it.
+        made = await self._run(lambda: socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK))
+        with made:
+            async with asyncio.timeout(timeout):
+                await asyncio.get_running_loop().sock_connect(made, (address, port))
 
     async def remove(self) -> None:
         """Remove everything."""
