@@ -40,11 +40,12 @@ class Router:
         told: str = "",
         asn: int = ROUTER_ASN,
         checks_ttl: bool = True,
+        bfd: bool = False,
     ) -> None:
         self._namespace, self.own, self._nodes = namespace, own, nodes
         self._config, self.control = folder / f"router-{asn}.conf", folder / f"router-{asn}.ctl"
         self._password, self._restart, self._told, self._asn = password, restart, told, asn
-        self._checks_ttl = checks_ttl
+        self._checks_ttl, self._bfd = checks_ttl, bfd
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -90,6 +91,7 @@ class Router:
 router id {self.own if ":" not in self.own else "10.255.255.255"};
 log stderr all;
 protocol device {{ scan time 1; }}
+{"protocol bfd { }" if self._bfd else ""}
 protocol kernel {{ merge paths on; ipv4 {{ export where source = RTS_BGP; }}; }}
 protocol kernel {{ merge paths on; ipv6 {{ export where source = RTS_BGP; }}; }}
 {self._static(4)}
@@ -104,11 +106,12 @@ protocol kernel {{ merge paths on; ipv6 {{ export where source = RTS_BGP; }}; }}
     def _session(self, name: str, address: str) -> str:
         password = f'password "{self._password}"; ' if self._password else ""
         ttl = "on" if self._checks_ttl else "off"
+        bfd = "bfd { interval 300 ms; multiplier 3; };" if self._bfd else ""
         graceful = f"graceful restart on; graceful restart time {self._restart};" if self._restart else ""
         return f"""\
 protocol bgp {name} {{
     local {self.own} as {self._asn}; neighbor {address} as {NODE_ASN}; direct; ttl security {ttl};
-    hold time 9; connect delay time 1; connect retry time 1; error wait time 1, 2; {password}{graceful}
+    hold time 9; connect delay time 1; connect retry time 1; error wait time 1, 2; {password}{graceful}{bfd}
     ipv4 {{ import all; export where source = RTS_STATIC; next hop self; }};
     ipv6 {{ import all; export where source = RTS_STATIC; next hop self; }};
 }}

@@ -42,9 +42,9 @@ class Segment:
 
     def __init__(self, world: RealWorld) -> None:
         self._world, self.lab = world, world.lab
-        self._lan = self.lab.namespace("lan")
-        self.lab.command(self._lan, "ip link add lan type bridge mcast_snooping 0")
-        self.lab.command(self._lan, "ip link set lan up")
+        self.bridge = self.lab.namespace("lan")
+        self.lab.command(self.bridge, "ip link add lan type bridge mcast_snooping 0")
+        self.lab.command(self.bridge, "ip link set lan up")
         self.target = self._host("target", TARGET, TARGET6)
         self.stranger = self._host("stranger", STRANGER, STRANGER6)
         self._gateways: dict[str, int] = {}
@@ -54,7 +54,7 @@ class Segment:
         self._servers: list[asyncio.AbstractServer] = []
         self._echoes: list[asyncio.DatagramTransport] = []
         self._talking: list[asyncio.StreamWriter] = []
-        self._eye = Eye(self._lan, self._gateways)
+        self._eye = Eye(self.bridge, self._gateways)
 
     @property
     def frames(self) -> list[Frame]:
@@ -153,11 +153,11 @@ class Segment:
         return made
 
     def _plug(self, namespace: Path, interface: str, port: str, *addresses: str) -> None:
-        self.lab.command(namespace, f"ip link add {interface} type veth peer name {port} netns {self._lan}")
+        self.lab.command(namespace, f"ip link add {interface} type veth peer name {port} netns {self.bridge}")
         for each in addresses:
             extra = "/64 dev %s nodad" if ":" in each else "/24 dev %s"
             self.lab.command(namespace, f"ip address add {each}{extra % interface}")
-        self.lab.command(self._lan, f"ip link set {port} master lan up")
+        self.lab.command(self.bridge, f"ip link set {port} master lan up")
         self.lab.command(namespace, f"ip link set {interface} up")
         self.lab.settle(namespace, [each for each in addresses if ":" in each])
 

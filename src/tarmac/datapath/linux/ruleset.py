@@ -11,14 +11,26 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Protocol
 
 from tarmac.datapath.linux import setelements
 from tarmac.datapath.linux.netlink import NETFILTER, Netlink, NetlinkMessage, attributes
 from tarmac.datapath.linux.nftables import Key, Nftables, NftablesFault, Table
 
-Elements = Mapping[str, Mapping[str, str]]
-"""By the name of a set or map: the value of each key, empty in sets."""
+
+class ComputedElements(Protocol):
+    """Elements that are computed when they are written, so that they take no memory while they are in force."""
+
+    def content(self) -> Mapping[str, str]:
+        """Return the value of each key."""
+        ...
+
+
+Elements = Mapping[str, Mapping[str, str] | ComputedElements]
+"""By the name of a set or map: the value of each key, empty in sets.
+
+`NAME#PART` is a part of a map: equal parts are not compared element by element. No key is in two parts.
+"""
 
 _GET_GENERATION: Final = 10 << 8 | 16
 _GENERATION_ID: Final = 1
@@ -39,16 +51,19 @@ class FilledTable:
     def replacement(self) -> str:
         """Return the commands that create or replace the table."""
         return Table(self.family, self.name, self.chains).replacement() + "".join(
-            self._command("add", into, list(content.items())) for into, content in self.elements.items() if content
+            self._command("add", _set_name(into), list(_content(part).items()))
+            for into, part in self.elements.items()
+            if part
         )
 
     def changes(self, before: FilledTable) -> Iterator[str]:
         """Yield commands, one text per transaction, from `before` with the same chains to this; deletions first."""
         gone, changed, new = list[_Step](), list[_Step](), list[_Step]()
-        for name, wanted in self.elements.items():
-            known = before.elements.get(name, {})
-            if known is wanted:
+        for part in {**before.elements, **self.elements}:
+            name, old, now = _set_name(part), before.elements.get(part, {}), self.elements.get(part, {})
+            if old == now:
                 continue
+            known, wanted = _content(old), _content(now)
             gone += [(name, key, None) for key in known.keys() - wanted.keys()]
             for key, value in wanted.items():
                 if key not in known:
@@ -80,6 +95,14 @@ class FilledTable:
 
 
 _Step = tuple[str, str, str | None]
+
+
+def _set_name(part: str) -> str:
+    return part.partition("#")[0]
+
+
+def _content(part: Mapping[str, str] | ComputedElements) -> Mapping[str, str]:
+    return part if isinstance(part, Mapping) else part.content()
 
 
 class Ruleset:

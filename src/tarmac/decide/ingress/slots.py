@@ -26,7 +26,7 @@ def slots(weights: Mapping[str, int]) -> tuple[str, ...]:
     return _slots(tuple(sorted((node, weight) for node, weight in weights.items() if weight > 0)))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=2048)
 def _slots(weights: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
     # Cached: most addresses lead to the same nodes, and a table of a hundred nodes takes milliseconds.
     total = sum(weight for _, weight in weights)

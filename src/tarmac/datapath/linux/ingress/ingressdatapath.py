@@ -9,6 +9,7 @@ import asyncio
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 
@@ -280,6 +281,7 @@ def _check_port(port: OpenPort, family: int) -> None:
         raise ValueError(f"{len(port.nodes)} nodes have endpoints; at most {MAX_NODES} can")
 
 
+@lru_cache(maxsize=1 << 14)
 def _version(address: str) -> int:
     parsed = ip_address(address)
     if str(parsed) != address:  # the kernel prints the canonical form, so the table would appear to have changed

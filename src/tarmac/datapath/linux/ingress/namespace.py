@@ -112,6 +112,7 @@ class IngressNamespace:
             self.close()
             raise
         self._tunnel_index = 0
+        self._served: dict[str, tuple[_Basis, ServedAddress]] = {}
         self._tables: IngressTables | None = None
 
     def connect(self, router: Path, mtu: int) -> None:
@@ -163,11 +164,7 @@ class IngressNamespace:
         tables = IngressTables(
             own,
             node_marks(own),
-            [
-                self._served(each, own, nodes, marked, exits)
-                for each in state.addresses
-                if each.address in self._numbers
-            ],
+            self._all_served(state, nodes, marked, exits),
             {number: mac for mac, number in nodes.items()},
             {mark: state.networks.get(network, ()) for network, mark in marked.items()},
         )
@@ -227,6 +224,7 @@ class IngressNamespace:
     def _exits(self, state: IngressState, failures: dict[str, Exception]) -> dict[str, _Exit]:
         """Create the links outside; return them by address. One that cannot be created fails only its addresses."""
         found: dict[str, _Exit] = {}
+        shared: dict[str, links.Link] = {}
         names = sorted(
             {each.outside.interface for each in state.addresses if each.outside and not each.outside.virtual}
         )
@@ -243,7 +241,10 @@ class IngressNamespace:
                     ways = tuple(sorted(outside_routes(each.outside, link.index, exit_table(mark))))
                     place = OwnableAddress(source, link.name, link.index, 0, virtual_mac(each.address), ways)
                 else:
-                    link = ensure_outside(self._host, self._path, self._netlink, _hardware(state), interface)
+                    if interface not in shared:
+                        own = self._host, self._path, self._netlink, _hardware(state)
+                        shared[interface] = ensure_outside(*own, interface)
+                    link = shared[interface]
                     mark = EXIT | names.index(interface) + 1
                     place = OwnableAddress(source, link.name, link.index, 0, outside_mac(_hardware(state), interface))
             except OSError as failure:
@@ -279,38 +280,44 @@ class IngressNamespace:
         ]
         self._netlink.request([routing.no_route(each) for each in unwanted])
 
-    def _served(
-        self,
-        each: IngressAddress,
-        own: str,
-        nodes: Mapping[str, int],
-        legs: Mapping[str, int],
-        exits: Mapping[str, _Exit],
-    ) -> ServedAddress:
-        known = {
-            node: NODE | number for node in _nodes_of(each) if (number := nodes.get(tunnel_mac(INGRESS_VNI, node)))
-        }
-        known[own] = SELF
-        ports: list[ServedPort] = []
-        for port in each.ports:
-            weights = {node: weight for node, weight in port.nodes if node in known}
-            here = [legs[backend.network] for backend in port.backends if backend.network in legs]
-            ports.append(
-                ServedPort(
-                    port.protocol,
-                    port.port,
-                    tuple(known[node] for node in slots(weights)),
-                    tuple(sorted(here)),
-                    port.clients,
-                    port.affinity,
-                )
-            )
-        way = exits.get(each.address)
-        return ServedAddress(each.address, self._numbers[each.address], way.mark if way else 0, tuple(ports))
+    def _all_served(
+        self, state: IngressState, nodes: Mapping[str, int], legs: Mapping[str, int], exits: Mapping[str, _Exit]
+    ) -> list[ServedAddress]:
+        """Return the addresses as the kernel needs them. What has not changed is taken from the last pass."""
+        marks = {node: NODE | nodes[mac] for node in state.peers if (mac := tunnel_mac(INGRESS_VNI, node)) in nodes}
+        marks[state.node_address] = SELF
+        before, self._served = self._served, {}
+        for each in state.addresses:
+            if (number := self._numbers.get(each.address)) is None:
+                continue
+            way = exits.get(each.address)
+            known = {node: marks[node] for port in each.ports for node, _ in port.nodes if node in marks}
+            here = {
+                backend.network: legs[backend.network]
+                for port in each.ports
+                for backend in port.backends
+                if backend.network in legs
+            }
+            basis = each, number, way.mark if way else 0, known, here
+            kept = before.get(each.address)
+            self._served[each.address] = kept if kept and kept[0] == basis else (basis, _served(*basis))
+        return [served for _, served in self._served.values()]
 
 
-def _nodes_of(each: IngressAddress) -> set[str]:
-    return {node for port in each.ports for node, _ in port.nodes}
+_Basis = tuple[IngressAddress, int, int, Mapping[str, int], Mapping[str, int]]
+"""An address with its number, the mark of its link outside, and the marks of its nodes and of its Networks here."""
+
+
+def _served(
+    each: IngressAddress, number: int, exit_mark: int, known: Mapping[str, int], legs: Mapping[str, int]
+) -> ServedAddress:
+    ports: list[ServedPort] = []
+    for port in each.ports:
+        weights = {node: weight for node, weight in port.nodes if node in known}
+        here = sorted(legs[backend.network] for backend in port.backends if backend.network in legs)
+        nodes = tuple(known[node] for node in slots(weights))
+        ports.append(ServedPort(port.protocol, port.port, nodes, tuple(here), port.clients, port.affinity))
+    return ServedAddress(each.address, number, exit_mark, tuple(ports))
 
 
 def _hardware(state: IngressState) -> str:
@@ -324,17 +331,13 @@ def _swapped(pairs: Iterable[tuple[str, str]]) -> Iterable[tuple[str, str]]:
 
 def _misled(tables: IngressTables):
     """Return the predicate for datagrams to a node or Network that serves them no more."""
-    allowed = {
-        (each.address, port.protocol, port.port): {*port.nodes, *port.legs}
-        for each in tables.addresses
-        for port in each.ports
-    }
+    allowed = {(each.address, port.protocol, port.port): port for each in tables.addresses for port in each.ports}
 
     def misled(found: TrackedConnection) -> bool:
         chosen = found.mark & (KIND | NUMBER)
         if not chosen:
             return False
         known = allowed.get((found.meant, found.protocol, found.meant_port or 0))
-        return known is None or (found.protocol == "UDP" and chosen not in known)
+        return known is None or (found.protocol == "UDP" and chosen not in known.nodes and chosen not in known.legs)
 
     return misled

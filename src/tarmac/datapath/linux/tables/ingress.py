@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from ipaddress import ip_address
 from typing import Final
 
@@ -19,6 +18,7 @@ from tarmac.api.networking.names import INGRESS_LINK, NODE_MARKS, UPLINKS
 from tarmac.datapath.linux.naming import INGRESS_LEG_PREFIX, NODE_LINK, OUTSIDE_PREFIX, TUNNEL
 from tarmac.datapath.linux.ruleset import FilledTable
 from tarmac.datapath.linux.tables.gateway import GUARD_TABLE, RESOLUTION_TABLE
+from tarmac.datapath.linux.tables.slots import FIRST_SLOT, SLOTS, SlotTables
 from tarmac.datapath.linux.tables.text import CARRIED, FAMILIES, TYPES, WORDS, both, chain, declaration, version
 from tarmac.decide.reach.evaluation import collapsed, written
 
@@ -34,8 +34,6 @@ BACK_SHIFT: Final = 24
 VIRTUAL: Final = 0x8000
 """Exits from here on are those of addresses with a dedicated link."""
 
-_SLOT: Final = 0x100000
-_SLOTS: Final = 256
 _SEED: Final = 0x7461726D
 _CHOSEN, _GATEWAY = KIND | NUMBER, 0xFF << BACK_SHIFT
 _ROUND: Final = 16
@@ -107,10 +105,9 @@ _SETS: Final = {
 def entering(wanted: IngressTables) -> list[FilledTable]:
     """Return the tables of an ingress namespace."""
     elements = {f"{name}{family}": dict[str, str]() for name in (*_MAPS, *_SETS) for family in FAMILIES}
-    elements["slots"] = {}
-    known = dict[tuple[int, ...], str]()
+    slots = SlotTables()
     for each in wanted.addresses:
-        _fill(elements, known, each, wanted.node_address)
+        _fill(elements, slots, each, wanted.node_address)
     elements["senders"] = {mac: f"goto gateway-{number}" for number, mac in wanted.peers.items()}
     _mask(elements, wanted.masked)
     highest = max(wanted.peers, default=0)
@@ -119,16 +116,14 @@ def entering(wanted: IngressTables) -> list[FilledTable]:
     macs = {f"{NODE | number:#x}": mac for number, mac in wanted.peers.items()}
     macs |= {f"{number << BACK_SHIFT | BACK:#x}": mac for number, mac in wanted.peers.items()}
     return [
-        FilledTable("inet", NAME, _chains(wanted.own_marks, gateways), elements),
+        FilledTable("inet", NAME, _chains(wanted.own_marks, gateways), {**elements, **slots.elements}),
         FilledTable("netdev", NAME, _TUNNELLED, {"macs": macs}),
         RESOLUTION_TABLE,
         GUARD_TABLE,
     ]
 
 
-def _fill(
-    elements: dict[str, dict[str, str]], known: dict[tuple[int, ...], str], each: ServedAddress, node_address: str
-) -> None:
+def _fill(elements: dict[str, dict[str, str]], slots: SlotTables, each: ServedAddress, node_address: str) -> None:
     family = version(each.address)
     elements[f"served{family}"][each.address] = ""
     elements[f"numbers{family}"][each.address] = str(each.number)
@@ -143,7 +138,7 @@ def _fill(
         ):
             if marks:
                 elements[f"{verdicts}{family}"][key] = f"goto {to}-by-{by}{family}"
-                elements[f"{tables}{family}"][key] = _slots(elements["slots"], known, marks)
+                elements[f"{tables}{family}"][key] = slots.number(marks)
         if port.clients is not None:
             spans = collapsed(port.clients, family)
             elements[f"restricted{family}"][key] = ""
@@ -151,20 +146,6 @@ def _fill(
             own = int(ip_address(node_address))
             if version(node_address) == family and any(first <= own <= last for first, last in spans):
                 elements[f"insiders{family}"][key] = ""
-
-
-def _slots(slots: dict[str, str], known: dict[tuple[int, ...], str], marks: tuple[int, ...]) -> str:
-    """Add a table of slots, unless an equal one exists; return its number."""
-    found = known.get(marks)
-    if found is None:
-        taken, number = set(known.values()), int.from_bytes(blake2b(repr(marks).encode(), digest_size=4).digest())
-        # By content: a changed table gets another number, so that its slots and its users change in one transaction.
-        while (found := f"{(number >> 16 & 0x7FFF) + 1:x}:{(number & 0x7FFF) + 1:x}") in taken:
-            number += 1
-        known[marks] = found
-        for slot in range(_SLOTS):
-            slots[f"{found} . {_SLOT + slot:#x}"] = f"{marks[slot * len(marks) // _SLOTS]:#x}"
-    return found
 
 
 def _mask(elements: dict[str, dict[str, str]], masked: Mapping[int, Sequence[str]]) -> None:
@@ -186,7 +167,7 @@ def _chosen_by(name: str, family: int, tables: str, then: Sequence[str]) -> str:
     for by, client in (("port", f"{word} saddr . th sport"), ("client", f"{word} saddr")):
         rules = [
             f"meta priority set {word} daddr . meta l4proto . th dport map @{tables}{family}",
-            f"meta mark set jhash {client} mod {_SLOTS} seed {_SEED:#x} offset {_SLOT}",
+            f"meta mark set jhash {client} mod {SLOTS} seed {_SEED:#x} offset {FIRST_SLOT}",
             "meta mark set meta priority . meta mark map @slots",
             "meta priority set none",
             *then,

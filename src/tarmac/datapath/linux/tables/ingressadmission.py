@@ -8,6 +8,7 @@ only those answer through it.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Final
 
@@ -45,7 +46,7 @@ def ingress_admission(
     match, declared, rules = f"udp dport {INGRESS_PORT} @th,96,24 {INGRESS_VNI}", "", list[str]()
     nodes, own, may_answer = sorted(set(peers)), sorted(set(served)), sorted(set(answerers))
     for family, (kind, source, destination) in zip(FAMILIES, _INNER, strict=True):
-        here = [f"{int(ip_address(each)):#x}" for each in own if version(each) == family]
+        here = [_number(each) for each in own if version(each) == family]
         if not here:
             continue
         declared += declaration("set", f"served{family}", destination, here, typing="typeof")
@@ -53,7 +54,7 @@ def ingress_admission(
         for outer in FAMILIES:
             word = WORDS[outer]
             pairs = [
-                f"{node} . {int(ip_address(address)):#x}"
+                f"{node} . {_number(address)}"
                 for node, address in may_answer
                 if (version(node), version(address)) == (outer, family)
             ]
@@ -86,6 +87,11 @@ def ingress_admission(
         + chain("untracked-own", [_TUNNELLED], "filter hook output priority -300")
         + chain("closed", _closed(link, uplinks), "filter hook forward priority 0"),
     )
+
+
+@lru_cache(maxsize=1 << 13)
+def _number(address: str) -> str:
+    return f"{int(ip_address(address)):#x}"
 
 
 def _untracked(link: str, uplinks: str) -> list[str]:
