@@ -16,8 +16,9 @@ from tests.transcripts.replaying import mask, parse_text, play, render
 from tools.cache import ROOT
 
 README = ROOT / "README.md"
-TUTORIAL = ROOT / "docs" / "tutorial" / "first-steps.md"
-WAY_IN = ROOT / "docs" / "tutorial" / "way-in.md"
+TUTORIALS = ROOT / "docs" / "tutorial"
+TUTORIAL = TUTORIALS / "first-steps.md"
+WAY_IN = TUTORIALS / "way-in.md"
 HOW_TO = ROOT / "docs" / "how-to"
 # Pages by the page with their start: the README's planet is real, the tutorial's simulated, that of the way in has an
 # outside.
@@ -28,7 +29,12 @@ PLAYED = {
         HOW_TO / "expose-a-service.md",
         HOW_TO / "use-several-networks.md",
     ),
-    TUTORIAL: (TUTORIAL, HOW_TO / "autoscale.md"),
+    TUTORIAL: (
+        TUTORIAL,
+        TUTORIALS / "deploy-your-app.md",
+        TUTORIALS / "run-a-virtual-machine.md",
+        HOW_TO / "autoscale.md",
+    ),
     WAY_IN: (WAY_IN,),
 }
 _MASKS = (
