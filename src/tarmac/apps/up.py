@@ -198,8 +198,9 @@ def _real(options: argparse.Namespace, parts: NodeParts, layout: Layout) -> serv
     cities = [city_of(code, underlay, layout.data_dir) for code in codes]
     gateways = around is not None
     beside = partial(real, cities, parts, layout, underlay.gateways[0], options.agent_arg, gateways=gateways)
-    if around is None:
-        hosts.remove_outside(underlay)  # of an earlier start
+    if around is None:  # removes those of an earlier start
+        hosts.remove_nearby(underlay)
+        hosts.remove_outside(underlay)
     else:
         around.build()
         beside = partial(around.beside, beside)

@@ -58,7 +58,7 @@ def router_config(place: Neighborhood, row: Sequence[Neighborhood], password: st
             "log stderr { warning, error, fatal, bug, auth };\n",
             "protocol device { scan time 1; }\n",
             f'protocol direct {{ {_of_each(place, "")} interface "near"; }}\n',
-            *(f"protocol kernel {{ merge paths on; ipv{own} {{ {_LEARNT} }}; }}\n" for own in place.families),
+            *(f"protocol kernel {{ ipv{own} {{ {_LEARNT} }}; }}\n" for own in place.families),
             _node_session(place, password),
             *_row_sessions(place, row),
         ]
