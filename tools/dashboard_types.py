@@ -18,7 +18,7 @@ from tarmac.api.openapi.documents import OpenAPI
 Schema = Mapping[str, Any]
 COMPUTE, NETWORKING = "apis/compute.datumapis.com/v1alpha", "apis/networking.datumapis.com/v1alpha"
 KINDS: Final = {
-    COMPUTE: ("Workload", "WorkloadDeployment", "Instance"),
+    COMPUTE: ("Workload", "WorkloadHistory", "WorkloadDeployment", "Instance"),
     NETWORKING: ("Location", "Network", "NetworkContext", "NetworkPolicy", "Subnet"),
     "apis/submariner.io/v1alpha1": ("ExternalService", "SourceIP"),
     "apis/apps/v1": ("ControllerRevision",),

@@ -29,7 +29,7 @@ AGE = timedelta(minutes=15, seconds=30)
 ANSWERED = 4000  # milliseconds until explanations and ledgers of all rows have arrived
 SETTLING = 700
 PROGRESS = "main progress"
-CRASHED = {"planet": "174 of 200", "workloads": "0/12", "workload": "0/12"}
+CRASHED = {"planet": "176 of 200", "workloads": "0/12", "workload": "0/12"}
 """Text of views while no instance of the crashing Workload is ready: one is for a second after each start."""
 
 

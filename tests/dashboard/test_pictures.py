@@ -63,7 +63,10 @@ def test_the_showcase_has_every_problem_that_it_is_to_show(planet: TarmacProcess
     reasons = {name: each["summary"].get("reason") for name, each in status.items()}
     assert reasons["media/thumbnails"] == "ImageUnavailable"
     assert reasons["data/warehouse"] == "InsufficientCapacity"
-    assert {reasons[each] for each in ("media/live", "shop/cart", "shop/checkout")} == {"CityLost"}
+    assert {reasons[each] for each in ("media/live", "shop/checkout")} == {"CityLost"}
+    assert reasons["shop/cart"] == "NoCandidateLocations", "its instances run elsewhere"
+    moved = found(planet, "workloaddeployments", "-n", "shop", "-l", "compute.datumapis.com/moved-from=NRT")
+    assert [(each["spec"]["cityCode"], each["status"]["readyReplicas"]) for each in moved.values()] == [("SYD", 2)]
     assert status["shop/frontend"]["rollout"]["wave"] == 2
     crashing = found(planet, "pods", "-n", "shop", "-l", "compute.datumapis.com/workload-name=payments")
     assert all(each["status"]["containerStatuses"][0]["restartCount"] for each in crashing.values())

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import ManualClock
 from tarmac.server.usagehistory import INTERVAL, MAX_OBJECTS, SAMPLES, UsageHistory
+from tarmac.store.memory import MemoryStore
 
 BYTES_PER_POD = 400
 
@@ -48,7 +49,7 @@ def cores(history: UsageHistory, name: str, namespace: str = "shop") -> list[int
 
 async def test_samples_are_those_of_the_last_thirty_minutes_oldest_first() -> None:
     source, clock = Source(), ManualClock()
-    history = UsageHistory(source, clock)
+    history = UsageHistory(source, MemoryStore(), clock)
     since = history.shown("a", "shop")["since"]
     for minute in range(SAMPLES + 5):
         source.used = {"a": minute}
@@ -63,7 +64,7 @@ async def test_samples_are_those_of_the_last_thirty_minutes_oldest_first() -> No
 
 async def test_a_gap_is_left_out_and_a_pod_that_is_gone_for_the_whole_time_is_forgotten() -> None:
     source, clock = Source(), ManualClock()
-    history = UsageHistory(source, clock)
+    history = UsageHistory(source, MemoryStore(), clock)
     for used in ({"a": 1, "b": 1}, {"b": 2}, {"a": 3, "b": 3}):
         source.used = used
         await recorded(history, clock)
@@ -81,7 +82,7 @@ async def test_a_gap_is_left_out_and_a_pod_that_is_gone_for_the_whole_time_is_fo
 
 async def test_above_the_largest_number_of_pods_nothing_is_kept_of_them() -> None:
     source, clock = Source(), ManualClock()
-    history = UsageHistory(source, clock)
+    history = UsageHistory(source, MemoryStore(), clock)
     source.used = {"a": 1}
     await recorded(history, clock)
     source.used = {f"pod-{number}": 1 for number in range(MAX_OBJECTS + 1)}
@@ -95,7 +96,7 @@ async def test_above_the_largest_number_of_pods_nothing_is_kept_of_them() -> Non
 
 async def test_a_pod_takes_less_than_400_bytes() -> None:
     source, clock = Source(), ManualClock()
-    history = UsageHistory(source, clock)
+    history = UsageHistory(source, MemoryStore(), clock)
     source.used = {f"frontend-dfw-6c0ca80f-{number}": 1 for number in range(MAX_OBJECTS)}
     tracemalloc.start()
     try:

@@ -4,6 +4,7 @@ import type * as served from "../_generated/served.ts";
 import type { CrashedPod } from "../logic/crash.ts";
 import type { Address, External } from "../logic/external.ts";
 import type { WorkloadSpec } from "../logic/matrix.ts";
+import type { WorkloadHistory } from "../logic/readyhistory.ts";
 import type { InstanceObject, PodObject, Policy } from "../logic/overview.ts";
 import type { EventObject } from "../logic/timeline.ts";
 import type { Location } from "../parts/map.tsx";
@@ -24,6 +25,7 @@ type None<Path extends never> = Path;
 export type Checked = [
   None<Unserved<Workload, served.Workload>>,
   None<Unserved<WorkloadSpec, served.Workload>>,
+  None<Unserved<WorkloadHistory, served.WorkloadHistory>>,
   None<Unserved<Deployment, served.WorkloadDeployment>>,
   None<Unserved<InstanceObject, served.Instance>>,
   None<Unserved<Location, served.Location>>,

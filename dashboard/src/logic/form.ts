@@ -3,7 +3,7 @@
 import type { SyntaxNode, Tree } from "@lezer/common";
 import { isMapping, isSequence, items, pairs, root, scalar } from "./yamltree.ts";
 
-const NAMES = ["image", "cities", "replicas", "cpu", "memory"] as const;
+const NAMES = ["image", "port", "cities", "replicas", "cpu", "memory"] as const;
 export type FieldName = (typeof NAMES)[number];
 
 export interface FormField {
@@ -18,6 +18,7 @@ export interface FormField {
 type Step = string | number;
 const PATHS: Record<FieldName, { label: string; path: readonly Step[] }> = {
   image: { label: "Image", path: ["spec", "template", "spec", "runtime", "sandbox", "containers", 0, "image"] },
+  port: { label: "Port", path: ["spec", "template", "spec", "runtime", "sandbox", "containers", 0, "ports", 0, "port"] },
   cities: { label: "Cities", path: ["spec", "placements", 0, "cityCodes"] },
   replicas: { label: "Instances per city", path: ["spec", "placements", 0, "scaleSettings", "minReplicas"] },
   cpu: { label: "CPU", path: ["spec", "template", "spec", "runtime", "resources", "requests", "cpu"] },
@@ -41,7 +42,7 @@ export function formOf(tree: Tree, text: string, document: number): FormField[] 
 /** The text of a value as YAML: cities as a list, anything that is not plain in quotes. */
 export function written(name: FieldName, value: string): string {
   if (name === "cities") return `[${value.split(/[\s,]+/).filter(Boolean).map((each) => quoted(each.toUpperCase())).join(", ")}]`;
-  if (name === "replicas") return /^\d+$/.test(value.trim()) ? value.trim() : quoted(value);
+  if (name === "replicas" || name === "port") return /^\d+$/.test(value.trim()) ? value.trim() : quoted(value);
   return quoted(value.trim());
 }
 

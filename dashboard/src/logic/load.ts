@@ -36,6 +36,11 @@ export function loadText({ resource, allocatable, committed }: Load): string {
   return `${short(resource, committed)} of ${short(resource, allocatable)}`;
 }
 
+/** Such as `1.9 used`. */
+export function usedText({ resource, used }: Load): string {
+  return `${short(resource, used)} used`;
+}
+
 function short(resource: string, value: number): string {
   return resource === "memory" ? readable(resource, value) : String(Math.round(value * 10) / 10);
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { placed, type Mark } from "./mapplaces.ts";
+import { clustered, placed, type Mark } from "./mapplaces.ts";
 
 const AREA = { width: 900, height: 400 };
 const mark = (code: string, x: number, y: number, urgent = false): Mark => ({ code, x, y, radius: 9, label: `${code} 10/10`, urgent });
@@ -35,4 +35,13 @@ test("an urgent city gets its label where there is no room for all", () => {
   const found = placed(crowd, { width: 500, height: 240 });
   assert.ok(found.at(-1)?.at);
   assert.ok(found.some((each) => each.at === null));
+});
+
+test("four cities within 24 pixels are one group, three are pushed apart", () => {
+  const mark = (code: string, x: number) => ({ code, x, y: 50, radius: 9, label: code, urgent: false });
+  const close = ["AMS", "BRU", "CDG", "LHR"].map((code, index) => mark(code, 100 + index * 5));
+  const found = clustered([...close, mark("SYD", 400)]);
+  assert.deepEqual(found.groups.map((each) => each.map(({ code }) => code).sort()), [["AMS", "BRU", "CDG", "LHR"]]);
+  assert.deepEqual(found.single.map(({ code }) => code), ["SYD"]);
+  assert.deepEqual(clustered(close.slice(1)).groups, []);
 });

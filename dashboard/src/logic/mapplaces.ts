@@ -34,6 +34,21 @@ const GAP = 4;
 const STEPS = 6; // lines that a label may be moved up or down from its mark
 const FAR = [0, 40, 80, 120, 160]; // pixels
 const BETWEEN = 6; // pixels between two marks
+const TOGETHER = 24; // pixels from a mark, within which others may be joined with it
+const APART = 3; // marks that can be pushed apart without leaving their region
+
+/** Groups of marks that are too close and too many to be pushed apart, and the marks of no group. */
+export function clustered<M extends Mark>(marks: readonly M[]): { groups: M[][]; single: M[] } {
+  const left = new Set(marks.toSorted((a, b) => b.radius - a.radius));
+  const [groups, single]: [M[][], M[]] = [[], []];
+  for (const mark of left) {
+    const close = [...left].filter((each) => Math.hypot(each.x - mark.x, each.y - mark.y) < TOGETHER);
+    for (const each of close.length > APART ? close : [mark]) left.delete(each);
+    if (close.length > APART) groups.push(close);
+    else single.push(mark);
+  }
+  return { groups, single };
+}
 
 /** Marks pushed apart, with places for their labels. Quadratic in the number of cities with a label, which fit on a screen. */
 export function placed(marks: readonly Mark[], area: Area): Placed[] {

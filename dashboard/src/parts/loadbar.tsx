@@ -1,5 +1,5 @@
 // Committed and used of the capacity of a node, as a bar beside the numbers.
-import { loadText, type Load } from "../logic/load.ts";
+import { loadText, usedText, type Load } from "../logic/load.ts";
 import { readable } from "../logic/usage.ts";
 import { cell } from "../logic/text.ts";
 
@@ -16,6 +16,7 @@ export function LoadBar({ load }: { load: Load }) {
         {load.used > 0 && <rect class="used" y="2" width={Math.max(1, share(load.used))} height="2" />}
       </svg>
       {cell(loadText(load))}
+      {load.used > 0 && <span class="muted">{cell(usedText(load))}</span>}
     </span>
   );
 }

@@ -1,10 +1,11 @@
 // Cities on a map. Each is a ring that fills with ready of desired. A city without known coordinates is only in the list beside it.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { geoNaturalEarth1, geoPath, type GeoPermissibleObjects } from "d3-geo";
+import { geoNaturalEarth1, geoPath, type GeoPermissibleObjects, type GeoProjection } from "d3-geo";
 import { feature } from "topojson-client";
 import type { GeometryCollection, Topology } from "topojson-specification";
 import { MARKS, type State } from "../logic/health.ts";
-import { placed, type Area, type Placed } from "../logic/mapplaces.ts";
+import { failoverText, type Failover } from "../logic/failovers.ts";
+import { clustered, placed, type Area, type Mark, type Placed } from "../logic/mapplaces.ts";
 import { cell } from "../logic/text.ts";
 import { useLoaded, type Loaded } from "../state/loaded.ts";
 import CITIES from "../_generated/cities.json" with { type: "json" };
@@ -14,12 +15,16 @@ import { CITY, NETWORKING } from "../views/paths.ts";
 const LIVED_IN: GeoPermissibleObjects = { type: "MultiPoint", coordinates: [[-168, -56], [-168, 75], [180, -56], [180, 75], [0, 75], [0, -56]] };
 const NARROW = 480;
 const EDGE = 3; // pixels that the stroke of a ring needs
+const ROOM = 48; // pixels around the cities that the map is zoomed to
+const CLUSTER = 15; // radius of a mark for several cities
+const STATES = ["no", "wait", "unknown", "yes"] as const; // the worst first
 const SIZES = [9, 12, 15]; // radius by the number of instances: below 10, below 100, above
 const KNOWN = CITIES as unknown as Record<string, [longitude: number, latitude: number]>;
 
 export interface Location {
   metadata: { name: string };
   spec: { topology?: Record<string, string>; coordinates?: { latitude: string; longitude: string } };
+  status?: { allocatable?: Record<string, string> };
 }
 
 export interface Place {
@@ -53,23 +58,34 @@ export function placesOf(locations: readonly Location[]): Map<string, [number, n
   }));
 }
 
-export function WorldMap({ places, label }: { places: readonly Place[]; label: string }) {
+interface MapProps {
+  places: readonly Place[];
+  label: string;
+  failovers?: readonly Failover[];
+  /** The cities that the map is zoomed to; all of them if empty. */
+  within?: readonly string[];
+  /** The link that zooms to a cluster; without it clusters are no links. */
+  zoom?: (codes: readonly string[]) => string;
+}
+
+export function WorldMap({ places, label, failovers = [], within = [], zoom }: MapProps) {
   const land = useLand();
   const [frame, area] = useArea();
-  const projection = useMemo(() => geoNaturalEarth1().fitSize([area.width, area.height], LIVED_IN), [area.width, area.height]);
+  const near = within.join(",");
+  const projection = useMemo(() => projectionOf(area, places.filter((each) => near.split(",").includes(each.code))), [area.width, area.height, near, near && places]);
   const outline = useMemo(() => (land ? (geoPath(projection)(land) ?? "") : ""), [land, projection]);
-  const known = new Map(places.map((each) => [each.code, each]));
-  const marks = placed(places.filter((each) => each.at).map((each) => {
-    const [x, y] = projection(each.at as [number, number]) ?? [0, 0];
-    const text = area.width < NARROW && each.state === "yes" ? each.code : each.label;
-    const radius = radiusOf(each.size);
-    const inside = Math.max(radius + EDGE, Math.min(area.width - radius - EDGE, x)); // Sydney is at the edge of a narrow map
-    return { code: each.code, x: inside, y, radius, label: cell(text), urgent: each.state !== "yes" };
-  }), area);
+  const found = places.filter((each) => each.at).map((place) => ({ place, ...markOf(place, projection, area) }));
+  const all = near ? found.filter((each) => inArea(each, area)) : found.map((each) => ({ ...each, x: between(each.x, each.radius + EDGE, area.width) })); // Sydney is at the edge of a narrow map
+  const { groups, single } = near ? { groups: [], single: all } : clustered(all);
+  const joined = groups.map((each) => clusterOf(each, zoom));
+  const known = new Map([...single, ...joined].map((each) => [each.code, each.place]));
+  const marks = placed([...single, ...joined], area);
+  const at = new Map(marks.flatMap((mark) => mark.code.split(",").map((code): [string, Placed] => [code, mark])));
   return (
     <div class="map-frame" ref={frame}>
       <svg class="map" viewBox={`0 0 ${area.width} ${area.height}`} role="group" aria-label={label}>
         {outline && <path class="land" d={outline} />}
+        {failovers.map((each) => <Arc key={`${each.from} ${each.to}`} failover={each} from={at.get(each.from)} to={at.get(each.to)} />)}
         {marks.map((each) => {
           const place = known.get(each.code);
           if (!place) return null;
@@ -78,6 +94,52 @@ export function WorldMap({ places, label }: { places: readonly Place[]; label: s
         })}
       </svg>
     </div>
+  );
+}
+
+/** The whole world, or the region of some cities. */
+function projectionOf({ width, height }: Area, near: readonly Place[]): GeoProjection {
+  const points = near.flatMap((each) => (each.at ? [each.at] : []));
+  if (points.length < 2) return geoNaturalEarth1().fitSize([width, height], LIVED_IN);
+  return geoNaturalEarth1().fitExtent([[ROOM, ROOM], [width - ROOM, height - ROOM]], { type: "MultiPoint", coordinates: points });
+}
+
+function markOf(place: Place, projection: GeoProjection, area: Area): Mark {
+  const [x, y] = projection(place.at as [number, number]) ?? [0, 0];
+  const text = area.width < NARROW && place.state === "yes" ? place.code : place.label;
+  const radius = radiusOf(place.size);
+  return { code: place.code, x, y, radius, label: cell(text), urgent: place.state !== "yes" };
+}
+
+function between(x: number, edge: number, width: number): number {
+  return Math.max(edge, Math.min(width - edge, x));
+}
+
+function inArea({ x, y }: Mark, { width, height }: Area): boolean {
+  return x >= 0 && x <= width && y >= 0 && y <= height;
+}
+
+/** One mark for cities that are too close: in the worst state of them, filled with what is ready in all. */
+function clusterOf(group: readonly (Mark & { place: Place })[], zoom: MapProps["zoom"]): Mark & { place: Place } {
+  const codes = group.map((each) => each.code).sort();
+  const size = group.reduce((all, each) => all + each.place.size, 0);
+  const ready = group.reduce((all, each) => all + Math.round((each.place.share ?? 1) * each.place.size), 0);
+  const mean = (of: "x" | "y") => group.reduce((all, each) => all + each[of], 0) / group.length;
+  const state = STATES.find((each) => group.some(({ place }) => place.state === each)) ?? "unknown";
+  const label = `${group.length} cities ${ready}/${size}`;
+  const place: Place = { code: codes.join(","), at: null, state, label, size, share: size ? ready / size : 1, ...(zoom ? { href: zoom(codes) } : {}) };
+  return { place, code: place.code, x: mean("x"), y: mean("y"), radius: CLUSTER, label, urgent: true };
+}
+
+/** From a lost city to the one that runs its instances; dashed until all of them are ready. */
+function Arc({ failover, from, to }: { failover: Failover; from: Placed | undefined; to: Placed | undefined }) {
+  if (!from || !to || from === to) return null;
+  const bend = Math.hypot(to.x - from.x, to.y - from.y) / 4;
+  const middle = `${(from.x + to.x) / 2 + bend} ${(from.y + to.y) / 2 - bend / 2}`;
+  return (
+    <path class={failover.ready < failover.desired ? "arc busy" : "arc"} d={`M${from.x} ${from.y} Q${middle} ${to.x} ${to.y}`}>
+      <title>{cell(failoverText(failover))}</title>
+    </path>
   );
 }
 
@@ -90,6 +152,7 @@ function City({ mark: { x, y, radius, label, at }, place }: { mark: Placed; plac
       <circle class={`ring ${place.state}`} cx={x} cy={y} r={radius} stroke-dasharray={`${share * around} ${around}`} transform={`rotate(-90 ${x} ${y})`} />
       {place.state !== "yes" && <text class={`shape ${place.state}`} x={x} y={y + 4} text-anchor="middle" aria-hidden="true">{MARKS[place.state]}</text>}
       {at && (Math.abs(at.y - y) > radius || Math.abs(at.x - x) > 2 * radius) && <line class="leader" {...leaderOf({ x, y }, at, radius)} />}
+      {!at && <text class="label hidden" x={x + radius + 4} y={y + 4}>{label}</text>}
       {at && <text class="label" x={at.x} y={at.y + 4} text-anchor={at.anchor}>{label}</text>}
     </>
   );

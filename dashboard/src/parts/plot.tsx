@@ -31,6 +31,7 @@ export function Plot({ resource, samples, bounds = {} }: Props) {
         {lines.map((each) => <Line key={each.name} bound={each} top={top} />)}
         <polyline points={pointsOf(samples, top, WIDTH, HEIGHT)} />
       </svg>
+      <div class="axis" aria-hidden="true"><span>{since}</span><span>top {readable(resource, top)}</span><span>{new Date(last.time).toLocaleTimeString()}</span></div>
     </figure>
   );
 }

@@ -39,7 +39,7 @@ export function Form({ fields, write }: { fields: readonly FormField[]; write: (
     <form class="fields" aria-label="Fields" onSubmit={(event) => event.preventDefault()}>
       {fields.map(({ name, label, value }) => (
         <label key={name} class={name}>{label}
-          <input value={value} type={name === "replicas" ? "number" : "text"} min={0} spellcheck={false} autocomplete="off" onChange={(event) => write(name, event.currentTarget.value)} />
+          <input value={value} type={name === "replicas" || name === "port" ? "number" : "text"} min={0} spellcheck={false} autocomplete="off" onChange={(event) => write(name, event.currentTarget.value)} />
         </label>
       ))}
     </form>

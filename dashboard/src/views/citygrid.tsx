@@ -9,6 +9,7 @@ import { Ring } from "../parts/ring.tsx";
 import { Pill } from "../parts/severity.tsx";
 import { Failed, Loading } from "../parts/states.tsx";
 import { Failing } from "./failing.tsx";
+import { MOVED_FROM } from "./paths.ts";
 import type { Deployment, Workload } from "./workload.ts";
 
 interface Props {
@@ -30,13 +31,19 @@ export function CityGrid({ namespace, name, list, workload, deployments }: Props
       <ul class="grid">
         {rows.map(({ row, severity }) => (
           <City key={row.uid} severity={severity} href={link("instances", [], { city: textOf(row, columns, "City"), workload: `${namespace}/${name}` })}
-            city={textOf(row, columns, "City")} ready={textOf(row, columns, "Ready")} status={textOf(row, columns, "Status")} reason={textOf(row, columns, "Reason")}
+            city={cityOf(row, columns)} ready={textOf(row, columns, "Ready")} status={textOf(row, columns, "Status")} reason={textOf(row, columns, "Reason")}
             revision={revisionOf(row, columns, workload)} />
         ))}
       </ul>
       {failing?.status?.startFailure && <Failing namespace={namespace} failed={{ city: failing.spec.cityCode, ...failing.status.startFailure }} />}
     </section>
   );
+}
+
+/** A city, and the lost one that it stands in for. */
+function cityOf(row: Row, columns: LiveList["columns"]["value"]): string {
+  const from = row.labels[MOVED_FROM];
+  return `${textOf(row, columns, "City")}${from ? ` for ${from}` : ""}`;
 }
 
 interface Card {

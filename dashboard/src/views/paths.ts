@@ -4,6 +4,7 @@ export const NETWORKING = "/apis/networking.datumapis.com/v1alpha";
 export const METRICS = "/apis/metrics.k8s.io/v1beta1";
 export const SUBMARINER = "/apis/submariner.io/v1alpha1";
 export const WORKLOAD_NAME = "compute.datumapis.com/workload-name";
+export const MOVED_FROM = "compute.datumapis.com/moved-from";
 export const CITY = "topology.datum.net/city-code";
 export const CITY_LABEL = "compute.datumapis.com/city-code";
 

@@ -4,6 +4,8 @@ import { useMemo } from "preact/hooks";
 import type { LiveList, Row } from "../api/listwatch.ts";
 import { because } from "../logic/because.ts";
 import { citiesOf, lossOf, type City } from "../logic/cities.ts";
+import { capacityOf, capacityText } from "../logic/capacity.ts";
+import { failoversOf, failoverText, type Failover } from "../logic/failovers.ts";
 import { fraction } from "../logic/health.ts";
 import { byName } from "../logic/ordered.ts";
 import { link, type Route } from "../logic/routes.ts";
@@ -11,11 +13,13 @@ import { attention, byUrgency, severity, severityOf, textOf, type Severity } fro
 import { cell, visible } from "../logic/text.ts";
 import { useList } from "../state/lists.ts";
 import { useSentence } from "../state/answers.ts";
-import { placeOf, placesOf, useLocations, WorldMap } from "../parts/map.tsx";
+import { useLoaded } from "../state/loaded.ts";
+import { placeOf, placesOf, useLocations, WorldMap, type Location } from "../parts/map.tsx";
 import { Meter, Pill } from "../parts/severity.tsx";
 import { Command, Failed, Loading, Mark, Scrolls } from "../parts/states.tsx";
-import { COMPUTE, NETWORKING, WORKLOAD_NAME, named } from "./paths.ts";
+import { COMPUTE, METRICS, MOVED_FROM, NETWORKING, WORKLOAD_NAME, named } from "./paths.ts";
 
+const EVERY = 30_000; // as Locations are read
 const MOST = 8; // problems with their sentence; the list of workloads has all
 
 export function Planet({ route }: { route: Route }) {
@@ -32,18 +36,21 @@ export function Planet({ route }: { route: Route }) {
   if (locations.failure && !locations.value && deployments?.failure.value) return <Failed failure={locations.failure} again={locations.again} />;
   if (!deployments?.loaded.value) return <Loading />;
   const lost = lossOf(cities);
+  const failovers = failoversIn(deployments);
+  const near = (route.query.get("near") ?? "").split(",").filter(Boolean);
   const chosen = cities.find((each) => each.code === route.query.get("city"));
   return (
     <>
       <h1>Planet</h1>
-      {lost && <p class="failed" role="status"><Mark state="no">{lost}</Mark></p>}
-      <Strip cities={cities} workloads={workloads} />
+      {lost && <p class="failed" role="status"><Mark state="no">{lost}</Mark>{failovers.map((each) => ` ${cell(failoverText(each))}`)}</p>}
+      <Strip cities={cities} workloads={workloads} locations={locations.value?.items ?? []} />
       <div class="planet">
         <div>
-          <WorldMap label={`Map of ${cities.length} cities; the same as a list below`} places={cities.map((each) => ({
+          <WorldMap label={`Map of ${cities.length} cities; the same as a list below`} failovers={failovers} within={near} zoom={(codes) => link("planet", [], { near: codes.join(",") })} places={cities.map((each) => ({
             ...each, size: each.desired, share: each.desired ? each.ready / each.desired : 1, label: labelOf(each), chosen: each === chosen,
             href: link("planet", [], { city: each.code }),
           }))} />
+          {near.length > 0 && <p><a href={link("planet")}>Whole planet</a></p>}
           {cities.length === 0 ? (
             <p class="empty">No city is here yet. <code>tarmac up</code> brings three; <code>kubectl apply -f examples/web.yaml</code> fills them.</p>
           ) : <><h2>Cities</h2><Cities cities={cities} /></>}
@@ -59,20 +66,49 @@ export function Planet({ route }: { route: Route }) {
 }
 
 /** The planet in a few numbers, each with its comparison. */
-function Strip({ cities, workloads }: { cities: City[]; workloads: LiveList | null }) {
+function Strip({ cities, workloads, locations }: { cities: City[]; workloads: LiveList | null; locations: readonly Location[] }) {
   const found = (workloads?.rows.value ?? []).map((row) => severityOf(row, workloads?.columns.value ?? []));
   const bad = found.filter(attention).length;
   const busy = found.filter((each) => each === "busy").length;
   const down = cities.filter((each) => each.state === "no" && each.nodes !== null && each.word !== "Not ready").length;
-  const sum = (of: "ready" | "desired") => cities.reduce((all, each) => all + each[of], 0);
+  const [ready, desired] = readyOf(workloads, cities);
   return (
     <ul class="summary" aria-label="Summary">
       {workloads?.loaded.value && <li class={bad ? "bad" : ""}><strong>{bad} of {found.length}</strong> workloads need attention</li>}
       {workloads?.loaded.value && <li><strong>{busy}</strong> {busy === 1 ? "rollout" : "rollouts"} in progress</li>}
       <li class={down ? "bad" : ""}><strong>{down} of {cities.length}</strong> cities lost or without a node</li>
-      <li class={sum("ready") < sum("desired") ? "warn" : ""}><strong>{sum("ready")} of {sum("desired")}</strong> instances ready</li>
+      <li class={ready < desired ? "warn" : ""}><strong>{ready} of {desired}</strong> instances ready</li>
+      <Used locations={locations} />
     </ul>
   );
+}
+
+/** Of all Workloads, or of all cities while those are not known: a lost city and the one that stands in want the same instances. */
+function readyOf(workloads: LiveList | null, cities: readonly City[]): [ready: number, desired: number] {
+  const pairs = workloads?.loaded.value
+    ? workloads.rows.value.map((row) => fraction(textOf(row, workloads.columns.value, "Ready")) ?? [0, 0])
+    : cities.map((each) => [each.ready, each.desired]);
+  return [0, 1].map((at) => pairs.reduce((all, each) => all + (each[at] ?? 0), 0)) as [number, number];
+}
+
+interface Measured {
+  items: { usage: Record<string, string> }[];
+}
+
+/** CPU and memory that nodes use, of that of ready nodes; nothing for users who may not read it. */
+function Used({ locations }: { locations: readonly Location[] }) {
+  const { value } = useLoaded<Measured>(`${METRICS}/nodes`, EVERY);
+  const found = capacityOf(locations.map((each) => each.status?.allocatable ?? {}), (value?.items ?? []).map((each) => each.usage));
+  return <>{found?.map((each) => <li key={each.resource}><strong>{capacityText(each)}</strong> {each.resource === "cpu" ? "CPUs used" : "GiB of memory used"}</li>)}</>;
+}
+
+/** Deployments that run instances of a lost city. */
+function failoversIn(deployments: LiveList): Failover[] {
+  const columns = deployments.columns.value;
+  return failoversOf(deployments.rows.value.flatMap((row) => {
+    const from = row.labels[MOVED_FROM];
+    return from ? [{ from, to: textOf(row, columns, "City"), ready: textOf(row, columns, "Ready") }] : [];
+  }));
 }
 
 function Attention({ workloads }: { workloads: LiveList | null }) {

@@ -10,6 +10,7 @@ import { useList } from "../state/lists.ts";
 import { now } from "../state/navigation.ts";
 import { useSentence } from "../state/answers.ts";
 import { Existing } from "../parts/existing.tsx";
+import { ReadyLine } from "../parts/readyline.tsx";
 import { Meter, Pill } from "../parts/severity.tsx";
 import { Command, Failed, Loading } from "../parts/states.tsx";
 import { LiveTable, type More } from "../parts/table.tsx";
@@ -29,7 +30,7 @@ const TABS = ["overview", "instances", "why", "rollout", "timeline", "revisions"
 const DEEP = { rollout: Rollout, timeline: TimeLine, revisions: Revisions, scaling: Scaling };
 const DOTS = 12;
 const NONE: readonly Column[] = [];
-const SAID_BETTER = ["Cities", "Reason"];
+const SAID_BETTER = ["Cities", "Reason", "Up-to-date"];
 
 export function Workloads({ route }: { route: Route }) {
   const [namespace, name, tab = "overview"] = route.parts;
@@ -44,6 +45,8 @@ function List() {
   const more = useMemo((): readonly More[] => [
     { name: "By city", render: (row) => <Dots cities={parts.get(`${row.namespace}/${row.name}`) ?? []} /> },
     { name: "Why", render: (row, found) => <Because path={attention(found) ? named(COMPUTE, "workloads", row.namespace, row.name) : ""} reason={textOf(row, columns, "Reason")} /> },
+    { name: "Tag", render: (row) => <code title={cell(textOf(row, columns, "Image"))}>{cell(tagOf(textOf(row, columns, "Image")))}</code> },
+    { name: "Revision", render: (row) => cell(textOf(row, columns, "Revision")) },
   ], [parts, columns]);
   return (
     <>
@@ -52,6 +55,12 @@ function List() {
       <Command text="kubectl get workloads -A" />
     </>
   );
+}
+
+/** What distinguishes two releases of an image: its tag, or the begin of its digest. */
+function tagOf(image: string): string {
+  const last = image.split("/").at(-1) ?? "";
+  return /@[a-z0-9]+:(.{8})/.exec(last)?.[1] ?? last.split(":")[1] ?? last;
 }
 
 interface CityDot {
@@ -84,7 +93,7 @@ function Dots({ cities }: { cities: readonly CityDot[] }) {
 
 function Because({ path, reason }: { path: string; reason: string }) {
   const said = useSentence(path);
-  return path && said ? <span title={cell(`${said.sentence} ${said.change}`)}>{cell(because(said.sentence))}</span> : <span class="muted">{cell(reason)}</span>;
+  return path && said ? <span class="because" title={cell(`${said.sentence} ${said.change}`)}>{cell(because(said.sentence))}</span> : <span class="muted">{cell(reason)}</span>;
 }
 
 function Workload({ namespace, name, tab }: { namespace: string; name: string; tab: string }) {
@@ -133,6 +142,7 @@ function Headline({ path, list, workload }: { path: string; list: LiveList | nul
       {said && attention(found) && <p class="said">{visible(because(said.sentence))}{said.change && <span class="muted"> {visible(said.change)}</span>}</p>}
       <p class="bits">
         <span><Meter text={ready} severity={found} /> ready</span>
+        <ReadyLine path={path} />
         <span><strong>{cell(textOf(row, columns, "Cities"))}</strong> cities</span>
         {workload && imagesOf(workload).map((each) => <span key={each}><code>{cell(each)}</code></span>)}
         {workload?.status?.rollout && <span>revision <strong>{workload.status.rollout.revision}</strong></span>}

@@ -120,7 +120,7 @@ class Shared:
     """State shared between the server and the tasks in its process."""
 
     metering: Metering  # the source of `kubectl top` and of the autoscaler
-    past_usage: UsageHistory  # of the last minutes, for charts
+    past_usage: UsageHistory  # and ready instances of the last minutes, for charts
     uses: TokenUses  # of tokens stored in Secrets
     repositories: RepositoryRoom  # state of the registry, if there is one
     local_nodes: LocalNodes  # simulated nodes of this process
@@ -167,7 +167,7 @@ async def control_plane(
         await issuers.use(people.issuers)
         peers = WorkerPeers(seat.folder, seat.index, seat.count, clock) if seat else None
         metering = Metering(UsageOfLowest(peers) if peers else NoUsage())
-        past_usage = UsageHistory(metering, clock)
+        past_usage = UsageHistory(metering, store, clock)
         shared = Shared(metering, past_usage, TokenUses(clock), RepositoryRoom(Reader(store)), LocalNodes())
         joined = _join_nodes(store, pki, metrics, clock, randomness, peers)
         own_requests = OwnRequests()

@@ -11,13 +11,14 @@ import pytest
 
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import SystemClock, rfc3339_micro
-from tarmac.client.targets.untyped import PODS
+from tarmac.client.targets.untyped import PODS, WORKLOADS
 from tarmac.server.nodes.scraping import Scraper, samples
 from tarmac.server.subresources.usagemetrics import UsageSource
 from tests.cost.measuring import ADMIN, ALLOWED, Server, at_best, longest_turn
 from tests.server.streams.planet import Planet
 
 MANY_PODS = 9_000
+API = {"apiVersion": "compute.datumapis.com/v1alpha", "kind": "Workload"}
 
 
 def summary(at: float, cpu: float, received: int) -> JsonObject:
@@ -85,6 +86,25 @@ async def test_a_single_object_has_its_samples_of_the_last_minutes_on_request(wo
         assert [each["usage"]["cpu"] for each in history["samples"]][-2:] == [cores, cores]
         shown = await world.kubectl("get", "--raw", f"/apis/metrics.k8s.io/v1beta1/{path}")
         assert "history" not in json.loads(shown.out)
+
+
+async def test_a_workload_has_its_ready_instances_of_the_last_minutes(world: Planet) -> None:
+    workloads = world.client.resource(WORKLOADS)
+    sandbox = {"containers": [{"name": "main", "image": "registry.example.com/api:1"}]}
+    placement = {"name": "all", "cityCodes": ["DFW"], "scaleSettings": {"minReplicas": 3}}
+    spec = {"template": {"spec": {"runtime": {"sandbox": sandbox}}}, "placements": [placement]}
+    made = await workloads.create({**API, "metadata": {"name": "api", "namespace": "default"}, "spec": spec})
+    past = world.running.shared.past_usage
+    for ready in (3, 1):
+        status = {**made.get("status", {}), "readyReplicas": ready, "desiredReplicas": 3}
+        made = await workloads.update({**made, "status": status}, subresource="status")
+        await past.record()
+    path = "/apis/compute.datumapis.com/v1alpha/namespaces/default/workloads/api"
+    shown = json.loads((await world.kubectl("get", "--raw", f"{path}/history")).out)
+    assert (shown["kind"], shown["interval"]) == ("WorkloadHistory", "60s")
+    assert [(each["ready"], each["desired"]) for each in shown["samples"]] == [(3, 3), (1, 3)]
+    await workloads.delete("api", "default")
+    assert "not found" in (await world.kubectl("get", "--raw", f"{path}/history")).err
 
 
 async def test_a_container_that_restarted_begins_anew(world: Planet) -> None:

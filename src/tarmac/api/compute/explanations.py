@@ -155,6 +155,25 @@ class Plan(Answered, frozen=True):
         return self.accepted and reached and not any(city.refused for city in self.cities)
 
 
+class ReadySample(Answered, frozen=True):
+    """The instances of a Workload at one time."""
+
+    timestamp: Annotated[str, Field("The time of the sample.")]
+    ready: Annotated[int, Field("Instances that were ready.")]
+    desired: Annotated[int, Field("Instances that were wanted.")]
+
+
+class WorkloadHistory(Answered, frozen=True):
+    """The last minutes of a Workload, as the server has them in memory."""
+
+    samples: Annotated[list[ReadySample], Field("The samples, the oldest first.")]
+    since: Annotated[str, Field("The start of the server, before which there are none.")] = ""
+    interval: Annotated[str, Field("The time between two samples.")] = ""
+
+
+HISTORY = Subresource(
+    "history", "WorkloadHistory", ("get",), *API_VERSION.split("/"), answer=lambda: schema_of(WorkloadHistory)
+)
 WHY = Subresource("why", "Explanation", ("get",), *API_VERSION.split("/"), answer=lambda: schema_of(Explanation))
 PLAN = Subresource("plan", "Plan", ("create",), *API_VERSION.split("/"), answer=lambda: schema_of(Plan))
 LEDGER = Subresource("ledger", "NodeLedger", ("get",), *API_VERSION.split("/"), answer=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tarmac.api.checks import mapping, objects
 from tarmac.api.columns import AGE, NAME, column, computed, condition, join
-from tarmac.api.compute.explanations import PLAN, WHY
+from tarmac.api.compute.explanations import HISTORY, PLAN, WHY
 from tarmac.api.compute.instance import Instance
 from tarmac.api.compute.instancetype import InstanceType
 from tarmac.api.compute.lookup import BuiltIn, Lookup
@@ -81,7 +81,7 @@ _WORKLOAD_COLUMNS = (
     AGE,
     join("Placements", ".spec.placements[*].name", "Names of the placements.", wide=True),
     column("Desired", ".status.desiredReplicas", "Instances wanted.", type="integer", wide=True),
-    _REVISION,
+    column("Revision", ".status.rollout.revision", "Number of the newest revision.", type="integer", wide=True),
     computed("Image", images_of, _IMAGES, "Images of the containers, or of the machine's boot disk.", wide=True),
 )
 _DEPLOYMENT_COLUMNS = (
@@ -157,7 +157,7 @@ def resources(lookup: Lookup | None = None) -> tuple[Resource, ...]:
             categories=("tarmac", "all"),
             validate_name=dns1123_label,
             scaled_at=replicas_path,
-            subresources=(PLAN, WHY),
+            subresources=(HISTORY, PLAN, WHY),
         ),
         declare(
             WorkloadDeployment,

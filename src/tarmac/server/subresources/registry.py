@@ -32,6 +32,7 @@ from tarmac.server.subresources.partialupdates import (
 )
 from tarmac.server.subresources.plan import external_plan_route, ingress_plan_route, plan_route
 from tarmac.server.subresources.reaching import Refuses
+from tarmac.server.subresources.readyhistory import ready_history_route
 from tarmac.server.subresources.reviews import REVIEWS, ReviewEndpoint, TokenEndpoint, review_route, token_route
 from tarmac.server.subresources.scale import scale_route
 from tarmac.server.subresources.usagemetrics import PastUsage, UsageSource, usage_route
@@ -97,6 +98,7 @@ def special_routes(
         ("metrics.k8s.io", "nodes", ""): measured,
         ("metrics.k8s.io", "pods", ""): measured,
     }
+    routes[COMPUTE, "workloads", "history"] = lambda _, storage: ready_history_route(storage, past_usage)
     routes[COMPUTE, "workloads", "plan"] = lambda _, storage: plan_route(storage, plans)
     for plural in ("externalservices", "sourceipclaims"):
         routes[SUBMARINER, plural, "plan"] = lambda _, storage: external_plan_route(storage, plans)

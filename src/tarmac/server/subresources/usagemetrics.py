@@ -79,6 +79,10 @@ class PastUsage(Protocol):
         """Return the samples of a pod, or without a namespace of a node."""
         ...
 
+    def ready(self, namespace: str, name: str) -> JsonObject:
+        """Return the samples of a Workload."""
+        ...
+
 
 class NoPastUsage:
     """A server that keeps no samples."""
@@ -86,6 +90,10 @@ class NoPastUsage:
     def shown(self, name: str, namespace: str = "") -> JsonObject:
         """Return none."""
         return {"samples": []}
+
+    def ready(self, namespace: str, name: str) -> JsonObject:
+        """Return none."""
+        return self.shown(name, namespace)
 
 
 def usage_route(storage: ResourceStorage, source: UsageSource, past: PastUsage) -> Route:

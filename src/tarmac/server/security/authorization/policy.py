@@ -101,7 +101,7 @@ _VIEW = [
     rule(_READ, _COMPUTE, "instances instances/status instancetypes localmachineimages machineimages"),
     rule(_READ, _COMPUTE, "workloads workloads/scale workloads/status"),
     rule(_READ, _COMPUTE, "workloaddeployments workloaddeployments/scale workloaddeployments/status"),
-    rule("get", _COMPUTE, "instances/why workloaddeployments/why workloads/why"),
+    rule("get", _COMPUTE, "instances/why workloaddeployments/why workloads/history workloads/why"),
     rule("get", "core", "pods/why replicationcontrollers/why services/why"),
     rule("get", "apps", "daemonsets/why deployments/why replicasets/why statefulsets/why"),
     rule("get", "batch", "cronjobs/why jobs/why"),
