@@ -41,6 +41,7 @@ OF_AGENT = {
     "nvidia_names": "--nvidia-names=h200=big",
     "machine_image_dir": "--machine-image-dir=/i",
     "encrypt_between_cities": "--encrypt-between-cities=off",
+    "drain_announcements": "--drain-announcements=7s",
     "ignore_unsupported_policies": "--ignore-unsupported-policies",
     "tenant_image_networks": "--tenant-image-networks=198.51.100.0/24",
     "tenant_image_denied_networks": "--tenant-image-denied-networks=203.0.113.0/24",

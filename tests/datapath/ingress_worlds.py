@@ -50,6 +50,8 @@ class Way:
     virtual: bool = False
     router: str = ""  # router of the segment
     draining: Sequence[str] = ()  # pods without new connections
+    new_per_second: int | None = None
+    connections: int | None = None
 
     def on(self, node: int) -> IngressAddress:
         """Return the address's part of a node's state."""
@@ -72,7 +74,14 @@ class Way:
         )
         outside = OutsideLink(INTERFACE, SEGMENTS[6 if six else 4], self.router, self.virtual)
         answerers = tuple(sorted({at(PODS[each][0]) for each in (*self.pods, *self.draining)}))
-        return IngressAddress(self.address, ports, answerers, outside if node in GATEWAYS else None)
+        return IngressAddress(
+            self.address,
+            ports,
+            answerers,
+            outside if node in GATEWAYS else None,
+            new_per_second=self.new_per_second,
+            connections=self.connections,
+        )
 
 
 def at(node: int) -> str:

@@ -140,6 +140,7 @@ def _flags(options: argparse.Namespace) -> Flags:
         location=options.location,
         network=options.network,
         encrypt_between_cities=options.encrypt_between_cities,
+        drain_announcements=options.drain_announcements,
         ignore_unsupported_policies=options.ignore_unsupported_policies,
         cni_bin_dir=options.cni_bin_dir,
         cni_conf_dir=options.cni_conf_dir,

@@ -8,6 +8,8 @@ import socket
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 
+from tarmac.base.duration import parse_duration
+
 
 def add_agent_flags(command: argparse.ArgumentParser) -> None:
     """Add the flags of `tarmac agent`."""
@@ -15,11 +17,19 @@ def add_agent_flags(command: argparse.ArgumentParser) -> None:
     _add_node(command)
     _add_sizes(command)
     _add_machine(command)
+    _add_ingress(command)
     command.add_argument("--log-format", choices=("text", "json"), default="text", help="format of log lines on stderr")
     command.add_argument("--verbose", action="store_true", help="log more")
     # argparse has no public list of a parser's flags.
     names = [name for name in command._option_string_actions if name.startswith("--")]  # pyright: ignore[reportPrivateUsage]
     command.set_defaults(known_flags=names, unknown=(), kubelet=None)
+
+
+def _add_ingress(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--drain-announcements", type=_duration, default=5.0, metavar="DURATION",
+        help="how long a node that stops goes on forwarding after it has withdrawn its public addresses (default: 5s)",
+    )  # fmt: skip
 
 
 def _add_identity(command: argparse.ArgumentParser) -> None:
@@ -198,3 +208,10 @@ def _positive(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 16 and int(text)):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
     return int(text)
+
+
+def _duration(text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error

@@ -1,6 +1,6 @@
 """Public addresses without a kernel: stores the wanted state, and computes the pod that answers a client outside.
 
-Served addresses stay live until they are dropped: nothing times out.
+Served addresses stay live until they are dropped: nothing times out. Limits of addresses are stored without effect.
 """
 
 from __future__ import annotations

@@ -51,7 +51,8 @@ class OpenPort:
 class IngressAddress:
     """One public address. `answerers` are nodes whose answers are accepted: also those with draining endpoints only.
 
-    `routed`: routers outside may send its packets to this node, which forwards them.
+    `routed`: routers outside may send its packets to this node, which forwards them. `new_per_second` and
+    `connections` limit what this node lets in from clients outside; None sets no limit.
     """
 
     address: str
@@ -59,6 +60,8 @@ class IngressAddress:
     answerers: tuple[str, ...] = ()
     outside: OutsideLink | None = None  # its segment, if this node may own it
     routed: bool = False
+    new_per_second: int | None = None
+    connections: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,12 @@ import pytest
 from tarmac.api.ingress.names import ANNOTATION_ADDRESSES
 from tarmac.api.networking.names import API_VERSION
 from tarmac.api.schema import JsonObject
+from tarmac.base.gates import WAY_IN
 from tarmac.client.targets.target import Target, dynamic
 from tarmac.client.targets.untyped import SECRETS, SERVICES
 from tarmac.datapath.speaker import SessionReport
 from tests.agent.egress.nodes import until
-from tests.agent.ingress.test_ingress_agents import ADDRESSES, POOLS, PUBLIC, Town, town
+from tests.agent.ingress.test_ingress_agents import ADDRESSES, CLIENT, POOLS, PUBLIC, Town, town
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -118,6 +119,64 @@ async def test_an_agent_that_stops_withdraws_and_one_without_the_server_goes_on(
         node.start()
         await until(lambda: node.ingress._reconciler._applied is not None)  # type: ignore[union-attr]
         assert (node.datapath.ingress.speaker.state, announcing(world)) == (state, ["n3"])
+
+
+class Pauses:
+    """A clock that records sleeps, and the state of the node at that moment, instead of sleeping."""
+
+    def __init__(self, world: Town, node: str) -> None:
+        self._world, self._node = world, node
+        self.seconds: list[float] = []
+        self.announcing: list[list[str]] = []
+        self.answers: list[tuple[str, str] | None] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+        self.announcing.append(announcing(self._world))
+        found = self._world.nodes[self._node].datapath.ingress.answers(CLIENT, PUBLIC, 80)
+        self.answers.append((found.sandbox, found.seen) if found is not None else None)
+
+
+async def stopped(world: Town, node: str, drain: float) -> Pauses:
+    """Restart a node's agent with this drain, wait until it announces if it may, and stop it."""
+    await world.nodes[node].stop()
+    world.nodes[node].start(drain=drain)
+    if node != "n1":
+        await until(lambda: node in announcing(world))
+    pauses, ingress = Pauses(world, node), world.nodes[node].ingress
+    assert ingress is not None
+    if node != "n1":
+        await until(lambda: bool(ingress._announcer.announced))
+    ingress._clock = pauses  # type: ignore[assignment]
+    await world.nodes[node].stop()
+    return pauses
+
+
+async def test_an_agent_that_stops_forwards_until_routers_have_followed(tmp_path: Path) -> None:
+    async with town(tmp_path) as world:
+        await prepare(world)
+        await until(lambda: announcing(world) == ["n2", "n3"])
+        pauses = await stopped(world, "n2", 7.5)
+        assert pauses.seconds == [7.5]
+        assert pauses.announcing == [["n3"]], "it withdraws first"
+        assert pauses.answers == [("web-1", CLIENT[0])], "and still forwards what arrives"
+        assert (await stopped(world, "n1", 7.5)).seconds == [], "a node that announces nothing waits for nothing"
+
+
+async def test_routes_follow_the_feature_gate(tmp_path: Path) -> None:
+    async with town(tmp_path) as world:
+        await prepare(world)
+        await until(lambda: announcing(world) == ["n2", "n3"])
+        node = world.nodes["n2"]
+        await node.stop()
+        node.start(**{WAY_IN: False})
+        await until(lambda: node.datapath.ingress.state.empty)
+        assert (announcing(world), node.datapath.ingress.speaker.state.sessions) == (["n3"], ())
+        assert not (node.root / "ingress.json").exists()
+        await node.stop()
+        node.start()
+        await until(lambda: announcing(world) == ["n2", "n3"])
+        assert node.datapath.ingress.answers(CLIENT, PUBLIC, 80) is not None
 
 
 async def test_a_node_without_bird_says_so_and_the_pool_too(tmp_path: Path) -> None:

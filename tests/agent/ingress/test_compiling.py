@@ -21,6 +21,7 @@ from tarmac.api.networking.tunnelendpoint import TunnelEndpoint
 from tarmac.datapath.egress import EncryptedPeer, OutsideLink
 from tarmac.datapath.ingress import MAX_NODES, IngressState, LocalBackend, OpenPort
 from tarmac.decide import reasons
+from tarmac.decide.ingress.targets import GatewayState
 from tarmac.decide.reach.partialobjects import SliceFacts, decode_slice
 from tests.attacking import TWICE
 
@@ -426,3 +427,54 @@ def test_node_ports_have_the_families_of_the_slices():
     both = compile_ingress(HERE, replace(DOORS, slices=[*DOORS.slices, six])).state.addresses
     assert [each.address for each in both] == list(NODE_PORTS)
     assert [each.ports[0].nodes for each in both] == [(("198.18.0.1", 1), ("198.18.0.2", 2)), (("198.18.0.2", 1),)]
+
+
+def test_limits_of_a_pool_are_those_of_each_of_its_addresses():
+    (found,) = compile_ingress(HERE, OBJECTS).state.addresses
+    assert (found.new_per_second, found.connections) == (None, None)
+    limited = replace(OBJECTS, pools={"public": pool(limits={"newPerSecond": 5, "connections": 7})})
+    (found,) = compile_ingress(HERE, limited).state.addresses
+    assert (found.new_per_second, found.connections) == (5, 7)
+
+
+def judged(state: GatewayState):
+    return lambda _: state
+
+
+PASSED = GatewayState("n1", "dfw")
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        (PASSED, ""),
+        (replace(PASSED, programmed=False), reasons.PROGRAMMING),
+        (replace(PASSED, passed=False), reasons.SELF_TEST_FAILED),
+        (replace(PASSED, passed=False, alone=True), ""),
+    ],
+)
+@pytest.mark.parametrize("objects", [OBJECTS, BY_ROUTES], ids=["segment", "routes"])
+def test_a_gateway_offers_what_its_own_connections_reach(objects: IngressObjects, state: GatewayState, reason: str):
+    compiled = compile_ingress(HERE, objects, judged(state))
+    assert compiled.tests == {ADDRESS: 80}
+    assert compiled.ownable | compiled.announced == (frozenset() if reason else {ADDRESS})
+    assert compiled.reasons == {ADDRESS: reason}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"ports": [{"port": 80, "name": "http", "protocol": "UDP"}]},
+        {"loadBalancerSourceRanges": ["203.0.113.0/24"]},
+    ],
+    ids=["no TCP port", "closed to nodes"],
+)
+def test_an_address_that_a_node_cannot_test_is_announced_by_its_rules(spec: dict[str, Any]):
+    slices = [a_slice(endpoint("n1", "10.128.0.5"))]
+    objects = replace(BY_ROUTES, services={"shop/web": service(**spec)}, slices=slices)
+    failed = judged(replace(PASSED, passed=False))
+    compiled = compile_ingress(HERE, objects, failed)
+    assert (compiled.tests, compiled.announced) == ({}, {ADDRESS})
+    permitted: dict[str, Any] = {"loadBalancerSourceRanges": ["198.18.0.0/24"]}
+    compiled = compile_ingress(HERE, replace(objects, services={"shop/web": service(**permitted)}), failed)
+    assert compiled.tests == {ADDRESS: 80}

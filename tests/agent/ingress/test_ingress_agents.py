@@ -61,7 +61,7 @@ class IngressNode:
         self._tasks = Tasks()
         self.ingress: NodeIngress | None = None
 
-    def start(self, **gates: bool) -> None:
+    def start(self, drain: float = 0.0, **gates: bool) -> None:
         """Start an agent, by default with the gate on."""
         self.root.mkdir(parents=True, exist_ok=True)
         flags = Flags(
@@ -70,6 +70,7 @@ class IngressNode:
             root_dir=self.root,
             node_labels={},
             feature_gates={WAY_IN: True} | gates,
+            drain_announcements=drain,
         )
         config = settle(stated(flags, KubeletConfiguration()), Reservations())
         client = Client(self.cable)

@@ -24,6 +24,7 @@ class Flags:
     location: str = ""
     network: NetworkMode = "auto"
     encrypt_between_cities: Literal["require", "off"] = "require"
+    drain_announcements: float = 5.0  # seconds
     cni_bin_dir: Path = Path("/opt/cni/bin")
     cni_conf_dir: Path = Path("/etc/cni/net.d")
     device_plugin_dir: Path = Path("/var/lib/kubelet/device-plugins")

@@ -159,6 +159,7 @@ def compile_ingress(
         if pool is None or not is_address(each.spec.address) or not holders[each.metadata.name]:
             continue
         made = _address(here, each.spec.address, holders[each.metadata.name], ends, objects.places)
+        made = _limited(made, pool)
         if announcement(pool.spec) != "bgp":
             made, reason = _on_its_segment(here, each, pool, made)
         elif is_gateway(pool.spec, objects.node.labels):
@@ -351,6 +352,13 @@ def _silence(
         for holder in holders
     ]
     return "" if "" in found else found[0]
+
+
+def _limited(made: wanted.IngressAddress, pool: AddressPool) -> wanted.IngressAddress:
+    limits = pool.spec.limits
+    if limits is None:
+        return made
+    return replace(made, new_per_second=limits.new_per_second, connections=limits.connections)
 
 
 def _tested_port(here: LocalNode, made: wanted.IngressAddress) -> int:

@@ -45,6 +45,7 @@ class NodeIngress:
     ) -> None:
         self._datapath, self._root, node = datapath.ingress, config.root_dir, config.node_name
         self._on = config.gates.enabled(WAY_IN)
+        self._clock, self._drain = client.clock, config.flags.drain_announcements
         if not self._on:
             return
         draw = client.randomness.randbytes
@@ -93,11 +94,18 @@ class NodeIngress:
             self._reconciler.wake()
 
     async def stop(self) -> None:
-        """Hand over the addresses of this node, before its agent ends or its machine goes down."""
-        if self._on:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_FAREWELL):
-                    await self._reconciler.stop()
+        """Hand over the addresses of this node, before its agent ends or its machine goes down.
+
+        Routers need a moment to follow withdrawn routes: until then, this node forwards what still arrives.
+        """
+        if not self._on:
+            return
+        announced = bool(self._announcer.announced)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FAREWELL):
+                await self._reconciler.stop()
+        if announced:
+            await self._clock.sleep(self._drain)
 
     def metrics(self) -> Iterator[Sample]:
         """Yield the metrics; none without public addresses."""

@@ -317,7 +317,7 @@ def _served(
         here = sorted(legs[backend.network] for backend in port.backends if backend.network in legs)
         nodes = tuple(known[node] for node in slots(weights))
         ports.append(ServedPort(port.protocol, port.port, nodes, tuple(here), port.clients, port.affinity))
-    return ServedAddress(each.address, number, exit_mark, tuple(ports))
+    return ServedAddress(each.address, number, exit_mark, tuple(ports), each.new_per_second, each.connections)
 
 
 def _hardware(state: IngressState) -> str:

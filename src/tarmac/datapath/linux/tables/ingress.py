@@ -18,6 +18,7 @@ from tarmac.api.networking.names import INGRESS_LINK, NODE_MARKS, UPLINKS
 from tarmac.datapath.linux.naming import INGRESS_LEG_PREFIX, NODE_LINK, OUTSIDE_PREFIX, TUNNEL
 from tarmac.datapath.linux.ruleset import FilledTable
 from tarmac.datapath.linux.tables.gateway import GUARD_TABLE, RESOLUTION_TABLE
+from tarmac.datapath.linux.tables.ingresslimits import limit_sets, limiting
 from tarmac.datapath.linux.tables.slots import FIRST_SLOT, SLOTS, SlotTables
 from tarmac.datapath.linux.tables.text import CARRIED, FAMILIES, TYPES, WORDS, both, chain, declaration, version
 from tarmac.decide.reach.evaluation import collapsed, written
@@ -70,6 +71,8 @@ class ServedAddress:
     number: int
     exit: int = 0
     ports: tuple[ServedPort, ...] = ()
+    new_per_second: int | None = None
+    connections: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,9 @@ def entering(wanted: IngressTables) -> list[FilledTable]:
     """Return the tables of an ingress namespace."""
     elements = {f"{name}{family}": dict[str, str]() for name in (*_MAPS, *_SETS) for family in FAMILIES}
     slots = SlotTables()
+    rates = sorted({each.new_per_second for each in wanted.addresses if each.new_per_second is not None})
+    counts = sorted({each.connections for each in wanted.addresses if each.connections is not None})
+    elements |= {name: dict[str, str]() for name in limit_sets(rates, counts)}
     for each in wanted.addresses:
         _fill(elements, slots, each, wanted.node_address)
     elements["senders"] = {mac: f"goto gateway-{number}" for number, mac in wanted.peers.items()}
@@ -116,7 +122,9 @@ def entering(wanted: IngressTables) -> list[FilledTable]:
     macs = {f"{NODE | number:#x}": mac for number, mac in wanted.peers.items()}
     macs |= {f"{number << BACK_SHIFT | BACK:#x}": mac for number, mac in wanted.peers.items()}
     return [
-        FilledTable("inet", NAME, _chains(wanted.own_marks, gateways), {**elements, **slots.elements}),
+        FilledTable(
+            "inet", NAME, limiting(rates, counts) + _chains(wanted.own_marks, gateways), {**elements, **slots.elements}
+        ),
         FilledTable("netdev", NAME, _TUNNELLED, {"macs": macs}),
         RESOLUTION_TABLE,
         GUARD_TABLE,
@@ -129,6 +137,10 @@ def _fill(elements: dict[str, dict[str, str]], slots: SlotTables, each: ServedAd
     elements[f"numbers{family}"][each.address] = str(each.number)
     if each.exit:
         elements[f"exits{family}"][each.address] = f"{each.exit:#x}"
+    if each.new_per_second is not None:
+        elements[f"paced-{each.new_per_second}-{family}"][each.address] = ""
+    if each.connections is not None:
+        elements[f"limited-{each.connections}-{family}"][each.address] = ""
     for port in each.ports:
         key, by = f"{each.address} . {port.protocol.lower()} . {port.port}", "client" if port.affinity else "port"
         elements[f"ports{family}"][key] = ""
@@ -234,7 +246,7 @@ _PORTS: Final = [
     # Errors about connections that are known; their own ports are those of the connection.
     "meta l4proto { icmp, icmpv6 } ct state related accept",
     *both(f"{CARRIED} {_AT} @restricted# goto clients#"),
-    *both(f"{CARRIED} {_AT} @ports# accept"),
+    *both(f"{CARRIED} {_AT} @ports# goto pace"),
     *(f"{own} goto refused" for own in _OWN),
     "drop",
 ]
@@ -247,7 +259,7 @@ def _clients(family: int) -> list[str]:
     return [
         f"{own} {at} @insiders{family} accept",
         f"{own} goto refused",
-        f"{at} . {word} saddr @allowed{family} accept",
+        f"{at} . {word} saddr @allowed{family} goto pace",
         "drop",
     ]
 
@@ -271,6 +283,7 @@ _COMING: Final = [
     f"ct mark & {_GATEWAY:#x} != 0 ct mark set ct mark & {_GATEWAY ^ 0xFFFFFFFF:#x}",
     # Connections that exist keep their node, whatever the slots are now.
     f"ct mark & {_CHOSEN:#x} != 0 meta mark set ct mark & {_CHOSEN:#x} accept",
+    "jump count",
     *both(f"{CARRIED} {_AT} vmap @open#"),
 ]
 _ARRIVING: Final = [
