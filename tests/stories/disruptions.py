@@ -5,7 +5,7 @@ from __future__ import annotations
 from tarmac.api.compute.names import LABEL_WORKLOAD_NAME
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
-from tarmac.api.status import NotFound, TooManyRequests
+from tarmac.api.status import Forbidden, NotFound, TooManyRequests
 from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import BUDGETS
 from tests.stories.manifests import placement, workload
@@ -60,7 +60,8 @@ async def important_pod_on_a_full_planet(world: World) -> None:
     before = {each["metadata"]["name"]: each["metadata"]["uid"] for each in await world.all(world.pods)}
     await world.client.resource(PRIORITIES).create({"metadata": {"name": "story-vital"}, "value": 1000})
     try:
-        await world.pods.create(_vital(world.namespace))
+        # Admission in kube-apiserver reads classes from a cache, which may not have the new one yet.
+        await world.until(lambda: _is_admitted(world, _vital(world.namespace)), "the important pod is admitted")
         await world.until(lambda: _is_running(world, "vital"), "the important pod runs")
         after = {each["metadata"]["name"]: each["metadata"]["uid"] for each in await world.all(world.pods)}
         changed = [name for name, uid in before.items() if after.get(name) != uid]
@@ -86,6 +87,14 @@ def _vital(namespace: str) -> JsonObject:
             "containers": [container],
         },
     }
+
+
+async def _is_admitted(world: World, pod: JsonObject) -> bool:
+    try:
+        await world.pods.create(pod)
+    except Forbidden:
+        return False
+    return True
 
 
 async def _lacks_room(world: World) -> bool:

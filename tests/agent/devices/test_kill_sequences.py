@@ -18,13 +18,14 @@ ROUNDS, STEPS, DEVICES = 6, 12, 4
 
 
 class Story:
-    """`running`: pods with allocated devices."""
+    """`running`: pods with allocated devices. `holds`: events that delayed calls of the plugin wait for."""
 
     def __init__(self, node: Node, seed: int) -> None:
         self.node = node
         self.random = Random(seed)
         self.running: dict[str, tuple[list[str], int]] = {}
         self.starting: dict[str, tuple[asyncio.Task[object], int]] = {}
+        self.holds: list[asyncio.Event] = []
         self.given = 0
         self._count = 0
 
@@ -38,8 +39,8 @@ class Story:
             del self.running[uid]
             self.node.allocator.release(uid)
         elif what == "slow":
-            plugin.held.clear()
-            plugin.held[self.random.choice(("Allocate", "GetPreferredAllocation"))] = asyncio.Event()
+            self.holds.append(asyncio.Event())
+            plugin.held = {self.random.choice(("Allocate", "GetPreferredAllocation")): self.holds[-1]}
         elif what == "flap":
             plugin.set({f"g{number}": self.random.choice(("Healthy", "Unhealthy")) for number in range(DEVICES)})
         else:
@@ -63,10 +64,16 @@ class Story:
             assert len(ids) == number
 
     async def serve_one(self, plugin: DevicePlugin) -> None:
-        """Serve one pod with a responsive plugin, since a busy machine may not have served any before."""
+        """Serve one pod with a responsive plugin, since a busy machine may not have served any before.
+
+        All other pods end first: for devices of pods that the agent inherited, a new pod waits half a minute.
+        """
         self._let_go(plugin)
         plugin.set({f"g{number}": "Healthy" for number in range(DEVICES)})
         await self.node.has(DEVICES)
+        await self.cancel_starting()
+        self.running.clear()
+        self.sweep()
         self._come()
         await asyncio.wait([work for work, _ in self.starting.values()])
         self.look()
@@ -78,12 +85,14 @@ class Story:
         self.starting[uid] = work, number
 
     def _let_go(self, plugin: DevicePlugin) -> None:
-        for event in plugin.held.values():
+        # Also events that a later delay replaced: their calls would wait for the agent's timeout of a minute.
+        for event in self.holds:
             event.set()
+        self.holds.clear()
         plugin.held.clear()
 
-    async def kill(self) -> None:
-        """Kill agent and plugin in the middle of their work. Starting pods are lost."""
+    async def cancel_starting(self) -> None:
+        """Cancel pods that are starting, as a kill of the agent does."""
         for work, _ in self.starting.values():
             work.cancel()
         if self.starting:
@@ -119,6 +128,6 @@ async def test_no_device_is_ever_with_two_pods(seed: int, monkeypatch: pytest.Mo
                     if number == ROUNDS - 1:
                         await story.serve_one(plugin)
                 finally:
-                    await story.kill()
+                    await story.cancel_starting()
                     await plugin.stop()
         assert story.given > 0
