@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.apps.commands import parser
+from tarmac.decide import reasons
 from tests.docs.pages import code, pages, prose
 from tools.cache import ROOT
 
@@ -107,3 +108,35 @@ def test_every_how_to_is_in_the_index() -> None:
     folders = [folder for folder in (ROOT / "docs").iterdir() if folder.is_dir() and folder.name != "checklists"]
     inside = [page.relative_to(ROOT / "docs") for folder in folders for page in folder.glob("*.md")]
     assert [str(page) for page in inside if f"({page})" not in index] == []
+
+
+def test_every_reason_of_public_addresses_has_a_remedy() -> None:
+    page = (ROOT / "docs" / "how-to" / "troubleshoot.md").read_text()
+    section = page.partition("## Public addresses that are not reached")[2].partition("\n## ")[0]
+    lacking = [
+        reasons.NO_POOL,
+        reasons.POOL_NOT_FOUND,
+        reasons.NOT_AUTHORIZED,
+        reasons.POOL_EXHAUSTED,
+        reasons.QUOTA_EXCEEDED,
+        reasons.ADDRESS_IN_USE,
+        reasons.ADDRESS_QUARANTINED,
+        reasons.ADDRESS_CONFLICT,
+        reasons.PORT_CONFLICT,
+        reasons.POLICY_MISMATCH,
+        reasons.NO_PORTS,
+        reasons.NO_ENDPOINTS,
+        reasons.NO_READY_INSTANCE,
+        reasons.NO_GATEWAY,
+        reasons.NO_OUTSIDE_INTERFACE,
+        reasons.NO_PEER,
+        reasons.SESSION_DOWN,
+        reasons.SELF_TEST_FAILED,
+        reasons.TOO_MANY_PREFIXES,
+        reasons.SPEAKER_MISSING,
+        reasons.DRAINING,
+        reasons.WITHDRAWN,
+        reasons.NOT_ANNOUNCED,
+        reasons.PARTLY_ANNOUNCED,
+    ]
+    assert [each for each in lacking if f"`{each}`" not in section] == []
