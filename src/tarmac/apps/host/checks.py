@@ -54,7 +54,7 @@ def local_obstacles(machine: Machine, *, running: bool) -> Iterator[Obstacle]:
     yield from _parts()
     if not _HOSTS.exists():
         yield Obstacle("hosts", f"there is no {_HOSTS}, of which every pod gets a copy; make one: 127.0.0.1 localhost")
-    free = shutil.disk_usage(_existing(machine.data)).free
+    free = shutil.disk_usage(existing(machine.data)).free
     if free < MIN_FREE_BYTES:
         yield Obstacle("disk", f"{free >> 20} MiB are free below {machine.data}; {MIN_FREE_BYTES >> 30} GiB are needed")
     if not running:
@@ -117,5 +117,6 @@ def _ports(left_tunnels: bool) -> Iterator[Obstacle]:
                 yield Obstacle(check, f"{shown} cannot be bound ({error.strerror}); {remedy}")
 
 
-def _existing(path: Path) -> Path:
+def existing(path: Path) -> Path:
+    """Return the path, or its closest parent that exists."""
     return next(each for each in (path, *path.parents) if each.exists())

@@ -6,10 +6,13 @@ in costs the cluster nothing. Every step looks at etcd's own list first, so a ki
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+
+import msgspec
 
 from tarmac.apps.host.etcdmember import (
     CLIENT_PORT,
@@ -30,6 +33,17 @@ from tarmac.store.interface import Unavailable
 from tarmac.store.open import etcd_settings
 
 _RETRY = 0.2
+_LOG_LINES = 60
+_MAX_CAUSES = 5
+_ERRORS = ("error", "panic", "fatal")
+
+
+class _LogEntry(msgspec.Struct):
+    """A line of etcd's log."""
+
+    level: str = ""
+    msg: str = ""
+    error: str = ""
 
 
 @asynccontextmanager
@@ -78,6 +92,9 @@ async def add_member(
         own = OwnMember(name, address, "", is_new=False, authority=str(pki.etcd_file))
         write_member(machine, own, pki, clock)
     async with etcd_client(url, clock, without=own.address) as client:
+        # The current list: one of a member that lags behind would cost a member its data.
+        if machine.etcd_data.exists() and _at(await client.members(current=True), own.address) is None:
+            shutil.rmtree(machine.etcd_data)  # etcd never takes a removed member back
         if not machine.etcd_data.exists():
             own.cluster = await _added(client, own, clock, deadline)
             write_member(machine, own, pki, clock)
@@ -126,8 +143,7 @@ async def _promoted(client: EtcdClient, own: OwnMember, keeper: Services, clock:
         except Unavailable as error:  # it lacks entries yet
             trouble = str(error)
         await clock.sleep(_RETRY)
-    words = [f"etcd: {line}" for line in keeper.last_words("etcd")]
-    raise SetupFailed("\n".join([f"etcd: the member {own.name} has no vote yet: {trouble}", *words]))
+    raise SetupFailed("\n".join([f"etcd: the member {own.name} has no vote yet: {trouble}", *_causes(keeper)]))
 
 
 async def _until_responding(machine: Machine, own: OwnMember, keeper: Services, clock: Clock, seconds: float) -> None:
@@ -135,9 +151,25 @@ async def _until_responding(machine: Machine, own: OwnMember, keeper: Services, 
     async with etcd_client(store_url(machine, [own.address], Path(own.authority)), clock) as client:
         while not await client.responds(place_of(own.address, CLIENT_PORT)):
             if clock.monotonic() > deadline:
-                words = [f"etcd: {line}" for line in keeper.last_words("etcd")]
-                raise SetupFailed("\n".join([f"etcd: the member does not respond after {seconds:.0f} s", *words]))
+                problem = f"etcd: the member does not respond after {seconds:.0f} s"
+                raise SetupFailed("\n".join([problem, *_causes(keeper)]))
             await clock.sleep(_RETRY)
+
+
+def _causes(keeper: Services) -> list[str]:
+    """Return the errors that the member logged last. A panic ends with a stack, whose lines name no cause."""
+    lines = keeper.last_words("etcd", _LOG_LINES)
+    found = [each for line in lines if (each := _logged_error(line))]
+    return [f"etcd: {each}" for each in (found or lines)[-_MAX_CAUSES:]]
+
+
+def _logged_error(line: str) -> str:
+    """Return message and cause of a log line; empty unless it is an error."""
+    with suppress(msgspec.MsgspecError):
+        entry = msgspec.json.decode(line, type=_LogEntry)
+        if entry.level in _ERRORS:
+            return ": ".join(filter(None, (entry.msg, entry.error)))
+    return ""
 
 
 def _check_name(members: list[pb.Member], own: OwnMember) -> None:

@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from tarmac.apps.host.checks import Obstacle
+from tarmac.apps.host.checks import Obstacle, existing
 from tarmac.apps.host.hostlayout import Machine, SetupFailed
 from tarmac.apps.host.hostservices import running
 from tarmac.base.clock import Clock
@@ -33,6 +33,7 @@ PEER_PORT: Final = 2380
 MIN_VERSION: Final = (3, 5, 13)
 """Earlier ones report progress that they have not made (`store/etcd/driver.py`)."""
 _MAX_DATA_BYTES: Final = 8 << 30  # etcd's own suggestion for the largest; its default is a quarter of it
+_MIN_FREE_BYTES: Final = 1 << 30  # etcd fails to start without room for its log, and stops when there is none left
 _VERSION = re.compile(r"etcd Version: (\d+)\.(\d+)\.(\d+)")
 _MISSING = (
     "there is no etcd {wanted} or later here{found}; install the package tarmac-etcd, which has the tested one, or "
@@ -74,6 +75,10 @@ def etcd_obstacles(machine: Machine, hosts: list[str]) -> Iterator[Obstacle]:
     if not hosts:
         yield Obstacle("etcd", "no other host reaches this one: pass an address of it with --listen")
     elif not running(machine, "etcd"):
+        free = shutil.disk_usage(existing(machine.data)).free
+        if free < _MIN_FREE_BYTES:
+            needed = f"{_MIN_FREE_BYTES >> 30} GiB is needed for etcd"
+            yield Obstacle("disk", f"{free >> 20} MiB are free below {machine.data}; {needed}: free space there")
         yield from filter(None, (_taken(hosts[0], port) for port in (CLIENT_PORT, PEER_PORT)))
 
 

@@ -34,7 +34,7 @@ _DOCUMENTS: dict[Part, str] = {
     "agent": "AgentConfig",
 }
 _ENDING = (signal.SIGTERM, signal.SIGINT)
-_LOG_LINES = 5
+LOG_LINES = 5
 _POLL_INTERVAL = 2.0
 
 
@@ -48,7 +48,7 @@ class Services(Protocol):
         """Ensure that a part runs. Raises SetupFailed, OSError, RuntimeError."""
         ...
 
-    def last_words(self, part: Part) -> list[str]:
+    def last_words(self, part: Part, lines: int = LOG_LINES) -> list[str]:
         """Return the last lines of its log."""
         ...
 
@@ -78,9 +78,9 @@ class Systemd:
             # The unit is linking its programs right now; doing the same here would conflict with it.
             await containerd.adopt(self._machine.containerd(find_parts()))
 
-    def last_words(self, part: Part) -> list[str]:
+    def last_words(self, part: Part, lines: int = LOG_LINES) -> list[str]:
         """Read the journal."""
-        journal = ["journalctl", "--unit", f"tarmac-{part}.service", "--lines", str(_LOG_LINES), "--output", "cat"]
+        journal = ["journalctl", "--unit", f"tarmac-{part}.service", "--lines", str(lines), "--output", "cat"]
         return subprocess.run(journal, check=False, capture_output=True, text=True).stdout.splitlines()
 
 
@@ -108,10 +108,10 @@ class Foreground:
             keeping = self._keep(part)
         await self._stack.enter_async_context(background(keeping, f"the machine's {part}"))
 
-    def last_words(self, part: Part) -> list[str]:
+    def last_words(self, part: Part, lines: int = LOG_LINES) -> list[str]:
         """Read the log file."""
         try:
-            return self._machine.log(part).read_text(errors="replace").splitlines()[-_LOG_LINES:]
+            return self._machine.log(part).read_text(errors="replace").splitlines()[-lines:]
         except OSError:
             return []
 
@@ -165,7 +165,7 @@ class Elsewhere:
         """Print the command."""
         print(f"run: {' '.join(command_of(self._machine, part))}")
 
-    def last_words(self, part: Part) -> list[str]:
+    def last_words(self, part: Part, lines: int = LOG_LINES) -> list[str]:
         """Return nothing: the log is unknown."""
         return []
 

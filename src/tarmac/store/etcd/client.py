@@ -99,10 +99,13 @@ class EtcdClient:
         except Compacted:
             return
 
-    async def members(self) -> list[pb.Member]:
-        """Return the members as the present one knows them: without a quorum, too. Raises Unavailable."""
-        parse = pb.MemberListResponse.FromString
-        return list((await self._call_with_retry("Cluster/MemberList", pb.MemberListRequest(), parse)).members)
+    async def members(self, *, current: bool = False) -> list[pb.Member]:
+        """Return the members as the present one knows them, without a quorum, too; or the `current` ones, with one.
+
+        Raises Unavailable.
+        """
+        request, parse = pb.MemberListRequest(linearizable=current), pb.MemberListResponse.FromString
+        return list((await self._call_with_retry("Cluster/MemberList", request, parse)).members)
 
     async def add_learner(self, peer_url: str) -> None:
         """Add a member without a vote in one attempt. Raises Lost, Unavailable."""
