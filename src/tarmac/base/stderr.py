@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
 def print_error(problem: object) -> None:
     """Print an error to stderr."""
-    _print(f"error: {problem}")
+    _print(f"error: {_sentence(problem)}")
 
 
 def print_warning(problem: object) -> None:
     """Print a warning to stderr."""
-    _print(f"warning: {problem}")
+    _print(f"warning: {_sentence(problem)}")
+
+
+def file_problem(error: OSError) -> str:
+    """Return what is wrong with a file, without its name: `permission denied; run this command as root`."""
+    reason = (error.strerror or str(error)).lower()
+    if isinstance(error, PermissionError) and os.geteuid() != 0:
+        return f"{reason}; run this command as root, or as the owner"
+    return reason
+
+
+def _sentence(problem: object) -> object:
+    """Return an error about a file as its name and the problem; Python puts a number first and the name last."""
+    if isinstance(problem, OSError) and isinstance(problem.filename, str | os.PathLike):
+        return f"{os.fspath(problem.filename)}: {file_problem(problem)}"
+    return problem
 
 
 def _print(text: str) -> None:

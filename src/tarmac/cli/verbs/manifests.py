@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from tarmac.api.schema import JsonObject
+from tarmac.base.stderr import file_problem
 
 
 class BadManifest(Exception):
@@ -22,7 +23,9 @@ def read_manifests(filename: str) -> list[JsonObject]:
         text = sys.stdin.read() if filename == "-" else Path(filename).read_text()
         documents: list[Any] = list(yaml.safe_load_all(text))
         found = [obj for document in documents if document is not None for obj in _opened(filename, document)]
-    except (OSError, ValueError, yaml.YAMLError) as error:  # ValueError: a day 2026-99-99, a number of 5,000 digits
+    except OSError as error:
+        raise BadManifest(f"{filename}: {file_problem(error)}") from error
+    except (ValueError, yaml.YAMLError) as error:  # ValueError: a day 2026-99-99, a number of 5,000 digits
         raise BadManifest(f"{filename}: {error}") from error
     except RecursionError:
         raise BadManifest(f"{filename}: nested too deeply") from None
