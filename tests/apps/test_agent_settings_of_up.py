@@ -24,6 +24,22 @@ def told(*flags: str) -> Any:
 
 
 @pytest.mark.parametrize(
+    ("flags", "on"),
+    [
+        (["--outside"], True),
+        (["--outside=10.1.0.0/24"], True),
+        (["--outside", "--feature-gates=WayIn=false"], False),
+        (["--feature-gates=WayIn=true"], True),
+        ([], False),
+    ],
+)
+def test_an_outside_turns_public_addresses_on_in_every_part(flags: list[str], on: bool) -> None:
+    options = told(*flags)
+    assert options.feature_gates["WayIn"] is on
+    assert f"WayIn={str(on).lower()}" in options.agent_arg[0]
+
+
+@pytest.mark.parametrize(
     ("flags", "server", "agent"),
     [
         (
