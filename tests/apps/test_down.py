@@ -21,12 +21,23 @@ def test_a_running_planet_is_stopped_and_removed(tmp_path: Path) -> None:
         done = down(tmp_path / "data")
         assert (done.returncode, done.stderr) == (0, "")
         assert not planet.running()
+        assert "stopped by tarmac down, which deletes everything" in planet.log.read_text()
+        assert "the data is kept" not in planet.log.read_text()
     assert not (tmp_path / "data").exists()
 
 
 def test_nothing_there_is_nothing_to_do(tmp_path: Path) -> None:
     done = down(tmp_path / "never")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_an_up_after_a_killed_down_keeps_the_data_again(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "removing").touch()
+    with TarmacProcess(tmp_path / "data", *SIMULATED, command="up") as planet:
+        assert planet.stop() == 0
+        assert "stopped; the data is kept" in planet.log.read_text()
+    assert down(tmp_path / "data").returncode == 0
 
 
 def test_foreign_files_stay(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ _MADE = (
     "cities",
     "registry",
     "kubernetes-controllers",
+    "removing",
     "up.lock",
     ".lock",
 )
@@ -49,7 +50,7 @@ def main(options: argparse.Namespace) -> int:
 
 async def _down(layout: Layout) -> list[str]:
     """Return the remains."""
-    left = await _stop(layout.lock, SystemClock())
+    left = await _stop(layout, SystemClock())
     await end([*registries_of(layout.data_dir), *left_running(layout.data_dir)])  # left by a killed `up`
     if not left and os.geteuid() == 0:
         left = await _remove_cities(layout.data_dir)
@@ -58,8 +59,11 @@ async def _down(layout: Layout) -> list[str]:
     return left or _remove_files(layout)
 
 
-async def _stop(lock: Path, clock: Clock) -> list[str]:
+async def _stop(layout: Layout, clock: Clock) -> list[str]:
     """Send SIGTERM to a running `up`, then SIGKILL, each with a timeout."""
+    lock = layout.lock
+    if holder(lock) is not None:
+        layout.removing.touch()  # before the signal: it would say that its data is kept
     for number in (signal.SIGTERM, signal.SIGKILL):
         if (pid := holder(lock)) is not None:
             with suppress(ProcessLookupError):

@@ -42,6 +42,11 @@ class Layout:
         return self.data_dir / "up.lock"
 
     @property
+    def removing(self) -> Path:
+        """Left by `tarmac down` for the `tarmac up` that it stops, whose data it then deletes."""
+        return self.data_dir / "removing"
+
+    @property
     def audit_log(self) -> Path:
         """The audit log."""
         return self.data_dir / "audit.log"

@@ -73,9 +73,12 @@ def main(options: argparse.Namespace) -> int:
         lines = None if options.verbose else LogFile(layout.log)
         welcome = Welcome(layout, kubeconfig_of(options), options.cities, None if lines is None else layout.log)
         with held(layout.lock):
+            layout.removing.unlink(missing_ok=True)  # of a `tarmac down` that was killed
             code = server.main(options, partial(_surround, options, choice.parts, welcome), lines, welcome.ready)
+            # Before the lock is released: `tarmac down` deletes the file next.
+            farewell = _farewell(layout, real=choice.parts is not None)
         if code == 0:
-            print(_farewell(layout, real=choice.parts is not None), file=sys.stderr)
+            print(farewell, file=sys.stderr)
         return code
     except _BadFlag as error:
         print_error(error)
@@ -169,6 +172,8 @@ def _left_out(codes: Sequence[str], what: str) -> str:
 
 
 def _farewell(layout: Layout, *, real: bool) -> str:
+    if layout.removing.exists():
+        return "stopped by tarmac down, which deletes everything"
     kept = "stopped; the instances keep running" if real else "stopped; the data is kept"
     place = f"--data-dir {layout.data_dir}"
     return f"{kept}. `tarmac up {place}` resumes, `tarmac down {place}` stops and deletes everything"
