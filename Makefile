@@ -18,7 +18,7 @@ AS_ROOT := $(filter 0,$(shell id -u))
 AS_ASKED = $(if $(findstring --registry,$(ARGS)),registry) \
     $(if $(findstring --with-kubernetes-controllers,$(ARGS)),kubernetes-controllers)
 
-.PHONY: docs setup test-setup node-parts machine-images registry kubernetes-controllers run package gpu-trial pictures quick test test-tools check bench conformance soak lock format
+.PHONY: docs setup test-setup node-parts machine-images registry kubernetes-controllers run package image gpu-trial pictures quick test test-tools check bench conformance soak lock format
 
 setup: ## everything `run` needs: system packages when root, virtual environment, generated tables
 	@tools/setup.sh
@@ -83,6 +83,10 @@ pictures: test-tools ## screenshots of the dashboard, for docs/pictures
 
 package: setup node-parts $(AS_ASKED) ## dist/tarmac_VERSION_SYSTEM_amd64.deb and tarmac-machines: for this system, or ARGS=--all
 	@$(PY) -m tools.package $(ARGS)
+
+image: setup ## as root: dist/tarmac-image_VERSION_amd64.tar, the controllers as a container image, without a container engine
+	@tools/setup.sh mmdebstrap
+	@$(PY) -m tools.image
 
 # From the noble package in dist alone: nothing is set up or fetched, so that a bare Ubuntu 24.04 is enough.
 gpu-trial: ## on a machine with an NVIDIA GPU, as root: the story of a GPU and one table; flags go into ARGS

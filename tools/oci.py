@@ -32,11 +32,18 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class PackedLayer:
+    """A layer as it is stored in an image: a compressed tar."""
+
+    blob: bytes
+
+
+@dataclass(frozen=True)
 class Image:
     """An image: its name with tag, what is in it, and what it runs."""
 
     name: str
-    layers: Sequence[Sequence[Entry]]
+    layers: Sequence[Sequence[Entry] | PackedLayer]
     entrypoint: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -51,9 +58,9 @@ def write_image(image: Image, target: Path) -> None:
     layers: list[dict[str, object]] = []
     diff_ids: list[str] = []
     for layer in image.layers:
-        plain = _tar((entry.path, entry) for entry in layer)
-        diff_ids.append(_digest(plain))
-        layers.append(_blob(blobs, f"{_TYPE}.layer.v1.tar+gzip", gzip.compress(plain, mtime=0)))
+        packed = layer if isinstance(layer, PackedLayer) else pack_layer(layer)
+        diff_ids.append(_digest(gzip.decompress(packed.blob)))
+        layers.append(_blob(blobs, f"{_TYPE}.layer.v1.tar+gzip", packed.blob))
     config = _blob(blobs, f"{_TYPE}.config.v1+json", _json(_config(image, diff_ids)))
     document = {"schemaVersion": 2, "mediaType": f"{_TYPE}.manifest.v1+json", "config": config, "layers": layers}
     manifest = _blob(blobs, f"{_TYPE}.manifest.v1+json", _json(document))
@@ -65,6 +72,11 @@ def write_image(image: Image, target: Path) -> None:
         **{f"blobs/{digest.replace(':', '/')}": blob for digest, blob in sorted(blobs.items())},
     }
     target.write_bytes(_tar((path, Entry(path, content, 0o644)) for path, content in files.items()))
+
+
+def pack_layer(entries: Iterable[Entry]) -> PackedLayer:
+    """Pack the files of a layer."""
+    return PackedLayer(gzip.compress(_tar((entry.path, entry) for entry in entries), mtime=0))
 
 
 def _config(image: Image, diff_ids: list[str]) -> dict[str, object]:
