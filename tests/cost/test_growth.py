@@ -4,8 +4,8 @@ Every list and map of every served kind is filled with as many entries as the se
 different and all the same, and sent through all stages of a create. If the server names a limit, the test sends that
 many. No request may take more than 50 ms of the loop, and none may grow faster than n log n.
 
-Repeated parts are measured once: metadata, and the template that a Workload shares with its children. A soak measures
-everything, in more fillings and sizes.
+Repeated parts are measured once: metadata, and the templates of Pods and of Instances. A soak measures everything, in
+more fillings and sizes.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from tarmac.api.resource import Resource
 from tests.cost.growing import FILLINGS, Filling, Place, grown, places
 from tests.cost.measuring import ALLOWED, Server, collection, serving
 from tests.soak import SOAK
+from tests.support.templates import is_repeated
 
 pytestmark = [pytest.mark.soak(minutes=20), pytest.mark.timeout(1800)]
 
 BODY = 3 * 1024 * 1024
 WITH_METADATA = {"configmaps", "networks"}
-SHARED = {"workloaddeployments", "instances"}  # their templates are those of workloads
 STEP = 8
 WORTH_COMPARING = 0.010  # seconds
 STEEPEST = 3.0  # times n log n
@@ -57,8 +57,9 @@ def chosen(resource: Resource) -> Iterator[Place]:
         if not place.path:
             continue
         repeated = place.path[0] == "metadata" and resource.plural not in WITH_METADATA
-        shared = resource.plural in SHARED and place.path[:2] in (("spec", "template"), ("spec", "runtime"))
-        if SOAK or not (repeated or shared):
+        # The runtime of an Instance is the one of a Workload's template.
+        repeated |= resource.plural == "instances" and place.path[:2] == ("spec", "runtime")
+        if SOAK or not (repeated or is_repeated(resource.plural, place.path)):
             yield place
 
 
