@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -164,6 +164,7 @@ def quick(near: Near) -> str:
     (container,) = made["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"]
     script = 'mkdir /tmp/www; echo "hello from $CITY" > /tmp/www/index.html; exec httpd -f -p 80 -h /tmp/www'
     container["args"] = [script]
+    container["lifecycle"]["preStop"]["sleep"]["seconds"] = 8  # on a busy machine routes take longer to go
     near.planet.apply(made)
     near.planet.wait("workload/quick", "condition=Available", 120)
     near.planet.wait("workload/quick", "condition=AnycastReady", 60)
@@ -202,7 +203,35 @@ def test_calls_go_to_the_next_city_while_the_last_instance_is_replaced(near: Nea
         assert set(states()) == {"True"}
     failed, gap = calls.longest_failure()
     print(f"replaced: {len(calls.samples)} calls, {failed} failed in a row, {gap * 1000:.0f} ms between two answers")
+    assert failed <= 1, [each for each in calls.samples if not each.city]
     assert {each.city for each in calls.samples} <= {"SEA", "DFW", ""}
+
+
+def _is_rolled_out(near: Near) -> bool:
+    try:
+        near.planet.tarmac("rollout", "status", "quick", "--timeout", "20s")
+    except AssertionError:
+        return False
+    return True
+
+
+def test_a_retry_mends_every_call_during_a_rollout_in_waves(near: Near, quick: str, tmp_path: Path) -> None:
+    change = '{"spec":{"template":{"metadata":{"labels":{"round":"two"}}}}}'
+    with ExitStack() as stack:
+        states = stack.enter_context(conditions(near, "quick", tmp_path))
+        calls = {city: stack.enter_context(calling(near.client(city), quick, 5.0)) for city in CITIES}
+        for city in CITIES:
+            _follow(calls[city], city, "before the rollout")
+        near.planet.kubectl("patch", "workload", "quick", "--type=merge", "-p", change)
+        eventually(lambda: _is_rolled_out(near), 240, "the end of the rollout")
+        for city in CITIES:
+            _follow(calls[city], city, "after the rollout")
+        assert set(states()) == {"True"}
+    for city, made in calls.items():
+        failed, gap = made.longest_failure()
+        print(f"rollout near {city}: {len(made.samples)} calls, {failed} failed in a row, {gap * 1000:.0f} ms at most")
+        assert failed <= 1, (city, [each for each in made.samples if not each.city])
+        assert {each.city for each in made.samples} - {city, ""}, "its clients were answered elsewhere meanwhile"
 
 
 def test_clients_of_a_city_that_is_cut_off_are_answered_from_the_next_one(
