@@ -135,6 +135,15 @@ def test_clients_behind_a_router_reach_the_pod_through_every_gateway_and_it_sees
     assert edge.street.planet.tarmac("why", "addresspool/routed").startswith("AddressPool routed can be used.")
 
 
+def test_every_node_reaches_the_address_itself(edge: Edge, address: str) -> None:
+    edge.until_it_leads(address, *edge.links)
+    lines = edge.street.planet.tarmac("ingress", "check", "routed").splitlines()
+    results = {line.split()[1]: line.split()[-1] for line in lines if line.startswith(address)}
+    assert results == dict.fromkeys(edge.links, "OK"), lines
+    told = series(edge.street.planet.kubectl("get", "--raw", f"/api/v1/nodes/{NODE}/proxy/metrics"))
+    assert told["tarmac_ingress_selftests_total", frozenset({("result", "passed")})] > 0
+
+
 def test_sessions_and_addresses_are_metrics_of_nodes_and_servers(edge: Edge, address: str) -> None:
     edge.until_it_leads(address, *edge.links)
     for node in edge.links:

@@ -17,7 +17,7 @@ from tarmac.cli.commands.clustercommands import LOCATION, NODE, RESTORED, ROTATE
 from tarmac.cli.commands.logscommand import LOGS
 from tarmac.cli.commands.machinecommands import CONSOLE, MACHINE, VNC, add_dashboard_flags
 from tarmac.cli.commands.topcommand import TOP
-from tarmac.cli.commands.workloadcommands import CONVERT, EGRESS, NEW, PLAN, ROLLOUT, WHY
+from tarmac.cli.commands.workloadcommands import CONVERT, EGRESS, INGRESS, NEW, PLAN, ROLLOUT, WHY
 from tarmac.cli.controllers import add_controllers_flags, add_kubernetes_controllers_flags
 from tarmac.cli.deviceplugin import DEVICE_PLUGIN_CODES, add_device_plugin_flags
 from tarmac.cli.flags import add_data_dir
@@ -95,6 +95,7 @@ COMMANDS: Final = (
     CONSOLE,
     VNC,
     EGRESS,
+    INGRESS,
     PLAN,
     CONVERT,
     ROLLOUT,

@@ -158,10 +158,7 @@ class FakeIngressDatapath:
         return holder, seen
 
     def _admits(self, client: str, port: OpenPort) -> bool:
-        if port.clients is None:
-            return True
-        asked = self.state.node_address if is_reserved(client) else client
-        return any(ip_address(asked) in ip_network(each) for each in port.clients)
+        return port.admits(self.state.node_address if is_reserved(client) else client)
 
     def _port(self, address: str, port: int, protocol: str) -> OpenPort | None:
         ports = (own for each in self.state.addresses if each.address == address for own in each.ports)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from ipaddress import ip_address, ip_network
 from typing import Protocol
 
 from tarmac.datapath.egress import EncryptedPeer, OutsideLink, Transport
@@ -45,6 +46,11 @@ class OpenPort:
     backends: tuple[LocalBackend, ...] = ()
     clients: tuple[str, ...] | None = None
     affinity: bool = False
+
+    def admits(self, client: str) -> bool:
+        """Return True if the ranges let a client in."""
+        own = ip_address(client)
+        return self.clients is None or any(own in ip_network(each) for each in self.clients)
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,3 +95,20 @@ async def test_a_service_that_forbids_the_nodes_is_announced_without_tests(tmp_p
 
 def gateways(world: Town):
     return [world.nodes[node] for node in ("n2", "n3")]
+
+
+async def test_a_check_dials_only_open_ports_of_public_addresses(tmp_path: Path) -> None:
+    async with town(tmp_path) as world:
+        await prepare(world)
+        await until(lambda: announcing(world) == ["n2", "n3"])
+        ingress = world.nodes["n2"].ingress
+        assert ingress is not None
+        found = await ingress.check(PUBLIC, 80)
+        assert found is not None
+        assert (found.problem, found.nodes) == ("", [world.nodes["n1"].address])
+        assert await ingress.check(PUBLIC, 81) is None
+        assert await ingress.check("192.0.2.99", 80) is None
+        reaches(world, "n2", reached=False)
+        found = await ingress.check(PUBLIC, 80)
+        assert found is not None
+        assert "does not answer" in found.problem

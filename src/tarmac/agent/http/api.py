@@ -6,6 +6,7 @@
     /tarmac/v1/dial/NS/POD/UID/PORT            /healthz  /configz
     /tarmac/v1/console|vnc|power|recordings/NS/POD/UID   see `machines.api`
     /tarmac/v1/external/connections/NS/NAME    live connections of an ExternalService
+    /tarmac/v1/ingress/check/ADDRESS/PORT      a connection of this node to a public address
 
 `handle` serves untrusted clients; a `RequestAuthorizer` authenticates and authorizes them. `answer` serves the trusted
 requests of the API server, which come through a tunnel and name the user. Opening a stream is authorized as `create`,
@@ -30,6 +31,7 @@ from tarmac.agent.http.machines.sessions import visitor_headers
 from tarmac.agent.http.openstreams import OpenStreams
 from tarmac.agent.http.resourcemetrics import resource_metrics
 from tarmac.api.egress.connections import NodeConnections
+from tarmac.api.ingress.nodechecks import NodeIngressCheck
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock
 from tarmac.base.digits import port_number
@@ -47,6 +49,7 @@ from tarmac.runtimes.interface import (
 )
 
 ExternalConnections = Callable[[str, str], Awaitable[NodeConnections]]
+IngressCheck = Callable[[str, int], Awaitable[NodeIngressCheck | None]]
 """Returns the connections of an ExternalService known to this node, by namespace and name."""
 
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
@@ -70,6 +73,7 @@ class NodeApi:
         consoles: ConsoleServices,
         config: Callable[[], JsonObject] = dict,
         external: ExternalConnections | None = None,
+        ingress: IngressCheck | None = None,
         idle_seconds: float = 4 * 3600.0,
     ) -> None:
         self._pods = pods
@@ -79,7 +83,7 @@ class NodeApi:
         self._authorizer = authorizer
         self._clock = clock
         self._config = config
-        self._external = external
+        self._external, self._ingress = external, ingress
         self._idle_seconds = idle_seconds
         self._streams = OpenStreams(authorizer, clock)
         self._machines = MachineApi(runtime, self._machine, consoles)
@@ -206,6 +210,8 @@ class NodeApi:
             return await self._machines.answer(place, request, about)
         if version == "v1" and [place, *about[:1]] == ["external", "connections"] and len(about) == 3:
             return await self._external_connections(request, *about[1:])
+        if version == "v1" and [place, *about[:1]] == ["ingress", "check"] and len(about) == 3:
+            return await self._ingress_check(request, *about[1:])
         raise HttpError(404, "404 page not found")
 
     async def _external_connections(self, request: Request, namespace: str, name: str) -> Answer:
@@ -213,6 +219,14 @@ class NodeApi:
         if self._external is None:
             raise HttpError(404, "this node has no part in external services")
         return Response(200, msgspec.json.encode(await self._external(namespace, name)))
+
+    async def _ingress_check(self, request: Request, address: str, port: str) -> Answer:
+        _only_get(request)
+        number = port_number(port)
+        found = await self._ingress(address, number) if self._ingress is not None and number is not None else None
+        if found is None:
+            raise HttpError(404, "this node has no rules for a TCP port of that public address")
+        return Response(200, msgspec.json.encode(found))
 
     async def _dial(self, request: Request, about: list[str]) -> Answer:
         port = port_number(about[3]) if len(about) == 4 else None

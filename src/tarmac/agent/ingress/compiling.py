@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_network
 from typing import Final, NamedTuple
 
 from tarmac.agent.egress.compiling import Interfaces, NoOutsideInterface, outside_of
@@ -363,15 +363,8 @@ def _limited(made: wanted.IngressAddress, pool: AddressPool) -> wanted.IngressAd
 
 def _tested_port(here: LocalNode, made: wanted.IngressAddress) -> int:
     """Return the TCP port at which the node tests an address; 0 if rules suffice, since it may use none."""
-    usable = (each.port for each in made.ports if each.protocol == "TCP" and each.nodes and _lets_in(each, here))
+    usable = (each.port for each in made.ports if each.protocol == "TCP" and each.nodes and each.admits(here.address))
     return next(usable, 0)
-
-
-def _lets_in(port: OpenPort, here: LocalNode) -> bool:
-    if port.clients is None:
-        return True
-    own = ip_address(here.address)
-    return any(own.version == each.version and own in each for each in map(ip_network, port.clients))
 
 
 def _endpoints(

@@ -90,6 +90,11 @@ class IngressReconciler:
         self._wake.set()
 
     @property
+    def applied(self) -> IngressState | None:
+        """The rules that are in force; None while that is unknown."""
+        return self._applied
+
+    @property
     def tests(self) -> SelfTests:
         """The tests of this node's own connections."""
         return self._tests

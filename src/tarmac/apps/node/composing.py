@@ -373,6 +373,7 @@ class NodeAgent:
             self._node_hub.node,
             self._recorder,
             self._networking.external_connections() if self._networking is not None else None,
+            self._networking.ingress.check if self._networking is not None else None,
         )
         if self._networking is None:
             return serving.runs()

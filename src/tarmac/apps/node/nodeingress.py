@@ -10,6 +10,7 @@ from tarmac.agent.config.agentconfig import AgentConfig
 from tarmac.agent.egress.leases.checkpoint import LeaseCheckpoint
 from tarmac.agent.egress.leases.thread import LeaseThread
 from tarmac.agent.egress.nodefacts import private_key
+from tarmac.agent.ingress.addresscheck import check_address
 from tarmac.agent.ingress.announcer import RouteAnnouncer
 from tarmac.agent.ingress.healthchecks import HealthCheckServer
 from tarmac.agent.ingress.ingressinformers import IngressObjectSource
@@ -19,6 +20,7 @@ from tarmac.agent.ingress.reconciler import IngressReconciler, Networks
 from tarmac.agent.ingress.sessionwriter import SessionStatusWriter
 from tarmac.agent.ingress.statuswriter import IngressStatusWriter
 from tarmac.agent.stats.summary import UNLABELLED, Sample
+from tarmac.api.ingress.nodechecks import NodeIngressCheck
 from tarmac.api.networking.ports import INGRESS_LEASE_PORT
 from tarmac.apps.node.nodeegress import PRIVATE_KEY
 from tarmac.base.gates import WAY_IN
@@ -106,6 +108,11 @@ class NodeIngress:
                 await self._reconciler.stop()
         if announced:
             await self._clock.sleep(self._drain)
+
+    async def check(self, address: str, port: int) -> NodeIngressCheck | None:
+        """Connect to a public address from this node; None if its rules have no such TCP port."""
+        state = self._reconciler.applied if self._on else None
+        return None if state is None else await check_address(self._datapath, state, address, port, self._clock)
 
     def metrics(self) -> Iterator[Sample]:
         """Yield the metrics; none without public addresses."""

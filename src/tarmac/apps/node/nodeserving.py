@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tarmac.agent.config.agentconfig import AgentConfig
 from tarmac.agent.config.configz import in_effect
-from tarmac.agent.http.api import ExternalConnections, NodeApi
+from tarmac.agent.http.api import ExternalConnections, IngressCheck, NodeApi
 from tarmac.agent.http.apidependencies import Connect, NodeMetrics
 from tarmac.agent.http.auth import ReviewAuthorizer, ReviewCacheTimes
 from tarmac.agent.http.machines.api import ConsoleServices
@@ -43,6 +43,7 @@ class Serving:
         node: Callable[[], JsonObject],
         recorder: Recorder,
         external: ExternalConnections | None,
+        ingress: IngressCheck | None,
     ) -> None:
         webhook, reviews = config.kubelet.authentication.webhook, config.kubelet.authorization.webhook
         times = ReviewCacheTimes(webhook.cache_ttl, reviews.cache_authorized_ttl, reviews.cache_unauthorized_ttl)
@@ -59,6 +60,7 @@ class Serving:
             consoles=ConsoleServices(sessions, recordings, client.randomness),
             config=lambda: in_effect(in_effect_now()),
             external=external,
+            ingress=ingress,
             idle_seconds=config.kubelet.streaming_connection_idle_timeout,
         )
         servers = KnownServers(client, lambda: identity.http.url)

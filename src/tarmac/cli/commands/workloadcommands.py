@@ -1,4 +1,4 @@
-"""The commands of Workloads and external services: `new`, `why`, `plan`, `rollout`, `egress`."""
+"""The commands of Workloads and their connections: `new`, `why`, `plan`, `rollout`, `egress`, `ingress`."""
 
 from __future__ import annotations
 
@@ -121,6 +121,18 @@ def _egress_flags(command: argparse.ArgumentParser) -> None:
     add_output_flag(check)
 
 
+def _ingress_flags(command: argparse.ArgumentParser) -> None:
+    actions = command.add_subparsers(dest="action", metavar="ACTION", required=True)
+    check = actions.add_parser(
+        "check", help="connect to each public address of a Service or Workload from the nodes of each city",
+        epilog="Exit codes: 0 every connection was made, 1 one was not, or failed, 2 the command line is wrong.",
+    )  # fmt: skip
+    check.add_argument("name", metavar="NAME", help="the Service or Workload: NAME, svc/NAME or workload/NAME")
+    check.add_argument("--from", dest="city", default="", metavar="CITY", help="only from the nodes of this city")
+    add_connection_flags(check)
+    add_output_flag(check)
+
+
 def _port(text: str) -> int:
     return _number(text, 65535, "a port, such as 8080")
 
@@ -184,4 +196,12 @@ EGRESS = Command(
     flags=_egress_flags,
     run=client_verb("tarmac.cli.egress.check"),
     completes={"check": "externalservice"},
+)
+INGRESS = Command(
+    "ingress",
+    group=CommandGroup.INSPECT,
+    help="test the public addresses of a Service or Workload from nodes",
+    flags=_ingress_flags,
+    run=client_verb("tarmac.cli.ingress.ingresscheck"),
+    completes={"check": "service"},
 )
