@@ -258,7 +258,8 @@ def _holders(
         mine = slices.get(holder_key(each), ())
         if each.kind == "Workload":
             yield _Holder(each.namespace, _declared(mine), mine)
-        elif (service := services.get(holder_key(each))) is not None and service.metadata.uid == each.uid:
+        # Of another type it gives the address up, and its node ports lead elsewhere.
+        elif (service := services.get(holder_key(each))) is not None and service.holds(each.uid):
             ports = [_Port(port.name, port.protocol, port.port) for port in service.spec.ports or ()]
             yield _Holder(each.namespace, ports, mine, service)
 

@@ -147,7 +147,8 @@ class IngressReconciler:
             # Before the rules: after a kill the next agent must know every address whose rules may be in the kernel.
             await self._source.save(objects)
         compiled, speaker = await self._compile(objects, address)
-        self._tests.ensure({} if self._handed_over else compiled.tests)
+        known = {each.address for each in compiled.state.addresses}
+        self._tests.ensure({} if self._handed_over else compiled.tests, known)
         if self._applied is None:
             # An earlier agent may have announced them: they stay while they are tested for the first time.
             self._trusted = frozenset(compiled.tests)
@@ -182,7 +183,7 @@ class IngressReconciler:
     def _gateway_states(self, here: LocalNode) -> Callable[[str], GatewayState]:
         """Return this gateway with the results of its tests, by address."""
         trusted, starting = self._trusted, self._applied is None
-        states = {address: self._tests.state(address) for address in self._tests.known}
+        states = self._tests.states()
         passing = self._source.passing
 
         def state(address: str) -> GatewayState:

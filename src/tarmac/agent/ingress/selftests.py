@@ -36,10 +36,13 @@ class SelfTests:
         self.seconds = 0.0  # of the slowest address when it passed last
         self._seconds: dict[str, float] = {}
 
-    def ensure(self, ports: Mapping[str, int]) -> None:
-        """Test exactly these addresses, each at its port."""
+    def ensure(self, ports: Mapping[str, int], known: Collection[str]) -> None:
+        """Test exactly these addresses, each at its port.
+
+        Results of `known` addresses are kept: one whose endpoints come back is announced at once.
+        """
         self._ports = dict(ports)
-        for address in self._records.keys() - ports.keys():
+        for address in self._records.keys() - {*known}:
             del self._records[address]
             self._seconds.pop(address, None)
         self._wake.set()
@@ -47,11 +50,11 @@ class SelfTests:
     @property
     def known(self) -> Collection[str]:
         """The addresses that are tested."""
-        return list(self._ports)
+        return [*self._ports]
 
-    def state(self, address: str) -> State:
-        """Return the state of an address; pending if it has not been tested."""
-        return self._records.get(address, SelfTest()).state
+    def states(self) -> dict[str, State]:
+        """Return the state of each address that has been tested."""
+        return {address: each.state for address, each in self._records.items()}
 
     def doubtful(self) -> frozenset[str]:
         """Return the addresses whose last tests failed."""

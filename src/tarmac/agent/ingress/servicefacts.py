@@ -59,6 +59,10 @@ class IngressService(Fields, frozen=True, gc=False):
         """`namespace/name`."""
         return f"{self.metadata.namespace}/{self.metadata.name}"
 
+    def holds(self, uid: str) -> bool:
+        """Return True if it is the Service of this uid, and wants a public address."""
+        return self.metadata.uid == uid and self.spec.type == "LoadBalancer"
+
     @property
     def local(self) -> bool:
         """True if a node uses only its own endpoints."""

@@ -1,8 +1,9 @@
 """Self-tests of gateways: if a gateway's own connections to a public address prove that it may announce it. Pure.
 
-The first test decides about an address that the gateway does not announce yet; afterwards three failures in a row
-withdraw it. A gateway that passes again announces only after it has passed for a while: 5 seconds, and twice as long
-after each further failure, up to a minute. Without that, a path that fails now and then would move clients to and fro.
+An address that the gateway does not announce yet waits for a test that passes, or for three that fail; afterwards three
+failures in a row withdraw it. A gateway that passes again announces only after it has passed for a while: 5 seconds,
+and twice as long after each further failure, up to a minute. Without that, a path that fails now and then would move
+clients to and fro.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ class SelfTest:
 
     def due_at(self, number: int) -> float:
         """Return when the next test is due. `number` of addresses: many are tested more rarely."""
-        if self.state == "Pending":
+        if self.state == "Pending" and not self.failures:
             return 0.0
-        soon = self.state == "Failed" and not self.hold and self.failures < MAX_RETRIES
+        soon = self.state != "Passed" and not self.hold and self.failures < MAX_RETRIES
         return self.tested_at + (RETRY if soon else max(INTERVAL, number / MAX_PER_SECOND))
 
 
@@ -66,7 +67,8 @@ def _failed(before: SelfTest, now: float) -> SelfTest:
     failures = before.failures + 1
     found = replace(before, failures=failures, tested_at=now, passing_since=0.0, failed_at=now)
     if before.state == "Pending":
-        return replace(found, state="Failed")
+        # Its endpoints may be a moment from being reachable: an announcement that is withdrawn again moves clients.
+        return replace(found, state="Failed" if failures >= MAX_FAILURES else "Pending")
     if before.state == "Passed" and failures >= MAX_FAILURES:
         return replace(found, state="Failed", hold=min(MAX_HOLD, max(MIN_HOLD, before.hold * 2)))
     return found
