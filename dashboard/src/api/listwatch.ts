@@ -1,9 +1,10 @@
 // A live list: pages of a Table first, then a watch over a WebSocket from where the list ended.
 //
 // A broken watch resumes from its last revision, after half a second, doubling to thirty. If that revision is compacted, a
-// new list replaces the rows in one step. Changes are applied once a frame. A page hidden for thirty seconds closes its
-// watch and resumes it when it is visible again. There is one watch at a time: the slower one of two would bring back rows
-// that the other one has removed.
+// new list replaces the rows in one step. Changes are applied in the next frame, and ten times a second while more arrive:
+// a rollout would otherwise cost a layout and a repaint of the table in every frame. A page hidden for thirty seconds closes
+// its watch and resumes it when it is visible again. There is one watch at a time: the slower one of two would bring back
+// rows that the other one has removed.
 import { signal } from "@preact/signals";
 import { byName, Ordered } from "../logic/ordered.ts";
 import { connect } from "./sockets.ts";
@@ -14,6 +15,7 @@ const PAGE = 500;
 const FIRST_PAUSE = 500;
 const LONGEST_PAUSE = 30_000;
 const HIDDEN = 30_000;
+const REST = 100;
 
 export interface Column {
   name: string;
@@ -66,6 +68,9 @@ export class LiveList {
   private pause = FIRST_PAUSE;
   private timer = 0;
   private frame = 0;
+  /** The timer before which no further change is applied. */
+  private rest = 0;
+  private isChanged = false;
   private stopped = false;
   private listing = false;
   private hiding = 0;
@@ -87,6 +92,7 @@ export class LiveList {
     document.removeEventListener("visibilitychange", this.seen);
     clearTimeout(this.timer);
     clearTimeout(this.hiding);
+    clearTimeout(this.rest);
     cancelAnimationFrame(this.frame);
     this.socket?.close();
   }
@@ -189,11 +195,24 @@ export class LiveList {
       if (event.type === "DELETED") this.next.delete(key);
       else this.next.set(key, row);
     }
-    if (!this.frame) this.frame = requestAnimationFrame(() => this.publish());
+    this.isChanged = true;
+    this.apply();
+  }
+
+  private apply(): void {
+    if (this.frame || this.rest || !this.isChanged) return;
+    this.frame = requestAnimationFrame(() => {
+      this.frame = 0;
+      this.publish();
+      this.rest = window.setTimeout(() => {
+        this.rest = 0;
+        this.apply();
+      }, REST);
+    });
   }
 
   private publish(): void {
-    this.frame = 0;
+    this.isChanged = false;
     this.rows.value = this.next.inOrder();
   }
 
