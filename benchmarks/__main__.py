@@ -24,6 +24,7 @@ from benchmarks.dashboard_rows import dashboard_rows
 from benchmarks.etcd_load import create_rate, grpc_create_rate
 from benchmarks.etcd_rows import etcd_rows
 from benchmarks.external_rows import external_rows
+from benchmarks.ingress_rows import ingress_rows
 from benchmarks.loss_rows import loss_rows
 from benchmarks.machine_rows import machine_rows
 from benchmarks.measured import OBJECTS_AT_START, Measured, fill, measure
@@ -48,7 +49,7 @@ def main() -> int:
     options.add_argument("--repeat", type=int, default=5, help="runs of each load (default: %(default)s)")
     options.add_argument(
         "--only",
-        choices=("server", "workloads", "node", "machines", "external", "vm", "dashboard"),
+        choices=("server", "workloads", "node", "machines", "external", "ingress", "vm", "dashboard"),
         help="leave the others out",
     )
     options.add_argument("--large", action="store_true", help="land 30,000 and 50,000 instances too")
@@ -72,6 +73,8 @@ def main() -> int:
             rows += _node_rows(directory)
         if chosen.only in (None, "external"):
             rows += _external_rows(directory)
+        if chosen.only in (None, "ingress"):
+            rows += _ingress_rows()
         if chosen.only in (None, "vm"):
             rows += _machine_rows(directory, chosen.repeat)
         if chosen.only in (None, "dashboard"):
@@ -102,6 +105,13 @@ def _external_rows(directory: Path) -> list[Row]:
         _say("NOT MEASURED: external services, which need root")
         return []
     return external_rows(directory / "external", _say)
+
+
+def _ingress_rows() -> list[Row]:
+    if os.geteuid() != 0:
+        _say("NOT MEASURED: connections from outside, which need root")
+        return []
+    return ingress_rows(_say)
 
 
 def _machine_rows(directory: Path, repeat: int) -> list[Row]:

@@ -128,34 +128,34 @@ async def measure(seconds: float) -> dict[str, float]:
         agent = await asyncio.to_thread(subprocess.Popen, command, cwd=ROOT, stderr=log)
         stack.callback(agent.wait)
         stack.callback(agent.kill)
-        await _until(client, _reported, 1)
+        await until_count(client, _reported, 1)
         await asyncio.sleep(_SETTLING)
         none = resident_bytes([agent.pid])
         addresses = list(gateways())
-        await _create(client, _GATEWAYS, addresses[:CARRIED])
-        await _until(client, _carried, CARRIED)
+        await create_all(client, _GATEWAYS, addresses[:CARRIED])
+        await until_count(client, _carried, CARRIED)
         await asyncio.sleep(_SETTLING)
-        core = await _core(agent.pid, seconds)
-        await _create(client, _GATEWAYS, addresses[CARRIED:])
-        await _create(client, _FORWARDERS, list(forwarders(uids)))
-        await _until(client, _carried, ADDRESSES)
-        await _until(client, _applied, SERVICES)
+        core = await core_share(agent.pid, seconds)
+        await create_all(client, _GATEWAYS, addresses[CARRIED:])
+        await create_all(client, _FORWARDERS, list(forwarders(uids)))
+        await until_count(client, _carried, ADDRESSES)
+        await until_count(client, _applied, SERVICES)
         await asyncio.sleep(_SETTLING)
         found = {"core": core, "more": resident_bytes([agent.pid]) - none}
         await asyncio.sleep(_ANNOUNCED)
-        found["all"] = await _core(agent.pid, seconds)
+        found["all"] = await core_share(agent.pid, seconds)
         await client.close()
         return found
 
 
-async def _core(pid: int, seconds: float) -> float:
+async def core_share(pid: int, seconds: float) -> float:
     """Return the CPU that a process uses, as a part of one core."""
     began, before = time.monotonic(), cpu_seconds([pid])
     await asyncio.sleep(seconds)
     return (cpu_seconds([pid]) - before) / (time.monotonic() - began)
 
 
-async def _create(client: Client, target: Any, objects: list[JsonObject]) -> None:
+async def create_all(client: Client, target: Any, objects: list[JsonObject]) -> None:
     for start in range(0, len(objects), 16):
         await asyncio.gather(*(client.resource(target).create(each) for each in objects[start : start + 16]))
 
@@ -176,7 +176,7 @@ async def _applied(client: Client) -> int:
     return sum(bool(one.get("appliedGeneration")) and not one.get("errors") for one in found)
 
 
-async def _until(client: Client, count: Callable[[Client], Any], wanted: int) -> None:
+async def until_count(client: Client, count: Callable[[Client], Any], wanted: int) -> None:
     async with asyncio.timeout(300):
         while True:
             if await count(client) >= wanted:

@@ -24,7 +24,7 @@ async def make_pods(client: Client, placing: Client) -> AsyncGenerator[str]:
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "default"}}
     await client.resource(SERVICE_ACCOUNTS).create(account)
     for number in range(PODS_EACH):
-        link = nic(NETWORK, f"{_pod(number)}/20", vni=VNI)
+        link = nic(NETWORK, f"{pod_address(number)}/20", vni=VNI)
         spec: JsonObject = {
             "nodeName": NODE,
             "containers": [{"name": "main", "image": "registry.example/app:1"}],
@@ -35,12 +35,12 @@ async def make_pods(client: Client, placing: Client) -> AsyncGenerator[str]:
         made = await placing.resource(PODS).create(
             {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
         )
-        status = {"phase": "Running", "podIP": _pod(number), "podIPs": [{"ip": _pod(number)}]}
+        status = {"phase": "Running", "podIP": pod_address(number), "podIPs": [{"ip": pod_address(number)}]}
         await client.resource(PODS).patch(f"web-{number}", {"status": status}, "default", subresource="status")
         yield made["metadata"]["uid"]
 
 
-def _pod(number: int) -> str:
+def pod_address(number: int) -> str:
     return f"10.128.0.{10 + number}"
 
 
@@ -76,7 +76,7 @@ def forwarders(uids: Iterable[str]) -> Iterator[JsonObject]:
         rules = [
             {
                 "protocol": "TCP",
-                "sourceip": _pod(place),
+                "sourceip": pod_address(place),
                 "targetport": 8000,
                 "destinationip": TARGET,
                 "destinationport": 8000,

@@ -12,9 +12,7 @@ import base64
 import errno
 import socket
 import subprocess
-import sys
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from ipaddress import ip_network
 from pathlib import Path
@@ -24,6 +22,7 @@ from benchmarks.external_agent import agent_rows
 from benchmarks.external_claims import claim_rows
 from benchmarks.external_objects import object_rows
 from benchmarks.report import Row
+from benchmarks.wireends import measured, serving, took
 from tarmac.api.networking.names import DIALLED, TRANSITS
 from tarmac.datapath.egress import Departure, EgressState, EncryptedPeer, Exit, Forwarding, OutsideLink, SourceAddress
 from tarmac.datapath.linux.egress.wireguard import WireGuardPrograms
@@ -36,7 +35,6 @@ from tests.datapath.segment import INTERFACE, SEGMENTS, TARGET, connected
 from tests.datapath.test_egress_packets import refusal
 from tests.decide.egress.making import service
 from tests.decide.egress.worlds import Plain, web
-from tools.cache import ROOT
 
 Say = Callable[[str], None]
 PORT = 9000
@@ -103,14 +101,14 @@ async def _way(
             lab.command(namespace, f"ip address add {address}/24 dev {name}")
             lab.command(namespace, f"ip link set {name} up")
     pod, ratios, added, rates = lan.namespace("a"), list[float](), list[float](), list[float]()
-    with _serving(segment.target):
+    with serving(segment.target, PORT):
         for _ in range(pairs):
-            ours = await _run(pod, "stream", DIAL, PORT, 0.5)
-            theirs = await _run(direct, "stream", _DIRECT[1], PORT, 0.5)
+            ours = await measured(pod, "stream", DIAL, PORT, 0.5)
+            theirs = await measured(direct, "stream", _DIRECT[1], PORT, 0.5)
             ratios.append(ours / theirs)
             rates.append(ours / 1e9)
-            ours = await _run(pod, "ping", DIAL, PORT, PINGS)
-            added.append(ours - await _run(direct, "ping", _DIRECT[1], PORT, PINGS))
+            ours = await measured(pod, "ping", DIAL, PORT, PINGS)
+            added.append(ours - await measured(direct, "ping", _DIRECT[1], PORT, PINGS))
     return [
         Row(f"throughput{title} ÷ direct veth", "ratio", ratios, least, at_least=True),
         Row(f"throughput{title}", "Gbit/s", rates),
@@ -122,21 +120,21 @@ async def _changes(lan: ExternalWorld, say: Say) -> list[Row]:
     say("refusing, changing, revoking, mending")
     node = lan.world.node(1).external
     refused: dict[tuple[str, int], list[float]] = {("d", PORT): [], ("a", 8999): []}
-    for (sandbox, port), took in refused.items():
+    for (sandbox, port), times in refused.items():
         for _ in range(5):
             why, after = await refusal(lan, sandbox, DIAL, socket.SOCK_STREAM, port)
             assert why == errno.ECONNREFUSED
-            took.append(after * 1e3)
+            times.append(after * 1e3)
     one, mended, revoked = list[float](), list[float](), list[float]()
     state = SERVICE.state(1)
     for number in range(10):
         (known, *others) = state.forwardings
         way = replace(known.departures[0], port=10_000 + number, target_port=10_000 + number)
         state = replace(state, forwardings=(replace(known, departures=(*known.departures, way)), *others))
-        one.append(await _took(node.apply(state)) * 1e3)
+        one.append(await took(node.apply(state)) * 1e3)
     for _ in range(5):
         lan.frames().lab.command(_router(lan), "nft delete table inet tarmac-external")
-        mended.append(1.0 + await _took(node.mend()))  # it is checked each second
+        mended.append(1.0 + await took(node.mend()))  # it is checked each second
     for _ in range(3):
         await lan.apply(SERVICE)
         async with connected(lan.frames(), lan.namespace("a"), DIAL, 8000) as ask:
@@ -199,10 +197,10 @@ async def _many(lan: ExternalWorld, say: Say) -> list[Row]:
     await pod.apply(one[0])
     gateway.carry({_source(0): 600.0})
     pod.follow({_source(0): "198.18.0.3"})
-    with _serving(lan.frames().target):
-        alone = await _run(lan.namespace("a"), "ping", _dialled(0), PORT, PINGS)
+    with serving(lan.frames().target, PORT):
+        alone = await measured(lan.namespace("a"), "ping", _dialled(0), PORT, PINGS)
     many = _state(100, 30)
-    whole = [await _took(gateway.apply(many[1]))]
+    whole = [await took(gateway.apply(many[1]))]
     await pod.apply(many[0])
     addresses = [_source(number) for number in range(500)]
     used: list[float] = []
@@ -212,8 +210,8 @@ async def _many(lan: ExternalWorld, say: Say) -> list[Row]:
         used.append((thread_time() - began) / RENEWED_EVERY * 100)
     gateway.carry(dict.fromkeys(addresses, 600.0))
     pod.follow(dict.fromkeys(addresses, "198.18.0.3"))
-    with _serving(lan.frames().target):
-        among = await _run(lan.namespace("a"), "ping", _dialled(0), PORT, PINGS)
+    with serving(lan.frames().target, PORT):
+        among = await measured(lan.namespace("a"), "ping", _dialled(0), PORT, PINGS)
     return [
         Row("10,000 ways of 500 addresses on a gateway, all at once", "s", whole, 1),
         Row("round trip among 100 services of 30 pods ÷ that with one", "ratio", [among / alone], 1.1),
@@ -253,31 +251,3 @@ def _state(services: int, pods: int) -> tuple[EgressState, EgressState]:
         EgressState("198.18.0.1", tuple(forwardings), tuple(bare)),
         EgressState("198.18.0.3", (), tuple(sources)),
     )
-
-
-async def _took(work: object) -> float:
-    began = perf_counter()
-    answer = await work  # type: ignore[misc]
-    assert not isinstance(answer, dict) or not answer, answer
-    return perf_counter() - began
-
-
-@contextmanager
-def _serving(namespace: Path) -> Generator[None]:
-    command = ["nsenter", f"--net={namespace}", sys.executable, "-m", "benchmarks.wire", "serve", "0.0.0.0", str(PORT)]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
-    try:
-        assert process.stdout is not None
-        process.stdout.readline()
-        yield
-    finally:
-        process.kill()
-        process.wait()
-
-
-async def _run(namespace: Path, what: str, address: str, port: int, much: float) -> float:
-    command = [f"--net={namespace}", sys.executable, "-m", "benchmarks.wire", what, address, str(port), str(much)]
-    process = await asyncio.create_subprocess_exec("nsenter", *command, cwd=ROOT, stdout=subprocess.PIPE)
-    out, _ = await process.communicate()
-    assert process.returncode == 0, f"{what} to {address} failed"
-    return float(out)
