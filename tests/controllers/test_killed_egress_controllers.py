@@ -6,20 +6,16 @@ rules for exactly the nodes and the gateways of its pods, and none is left when 
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import AbstractAsyncContextManager
-from typing import Literal
-
 import pytest
 
 from tarmac.apps.control_plane import CONTROLLING
 from tarmac.base.tasks import background
-from tarmac.client.transport import ClientRequest, Reply, StreamReply, Transport
+from tarmac.client.transport import ClientRequest
 from tests.controllers.cities import Cities, play
+from tests.controllers.mortal import Mortal, When
 from tests.controllers.test_external_services import ALL, SERVICES, acknowledge, external, prepare, relays, said
 from tests.controllers.test_source_ip_claims import CLAIMS, CLASSES, SOURCE_IPS
 
-When = Literal["before", "after"]
 STEPS = (
     "DELETE forwarders",
     "DELETE gateways",
@@ -47,37 +43,6 @@ def step_of(request: ClientRequest) -> str:
     words = path.split("/")
     words = words[2:] if words[0] == "namespaces" else words
     return "" if not path or request.method == "GET" else f"{request.method} {'/'.join(words[:1] + words[2:])}"
-
-
-class Mortal:
-    """A link to the server of a process that is killed at a step: from then on it neither sends nor receives."""
-
-    def __init__(self, link: Transport, step: str, when: When) -> None:
-        self._link, self._step, self._when = link, step, when
-        self.steps = set[str]()
-        self.killed = asyncio.Event()
-
-    async def request(self, request: ClientRequest) -> Reply:
-        await self._live_on()
-        step = step_of(request)
-        self.steps.add(step)
-        if step != self._step:
-            return await self._link.request(request)
-        if self._when == "after":
-            await self._link.request(request)
-        self.killed.set()
-        await self._live_on()
-        raise AssertionError("it was killed")
-
-    def stream(self, request: ClientRequest) -> AbstractAsyncContextManager[StreamReply]:
-        return self._link.stream(request)
-
-    async def close(self) -> None:
-        await self._link.close()
-
-    async def _live_on(self) -> None:
-        if self.killed.is_set():
-            await asyncio.Event().wait()
 
 
 async def restarts(cities: Cities, link: Mortal) -> None:
@@ -144,4 +109,4 @@ def test_killed_at_a_step_the_next_process_makes_it_whole(step: str, when: When)
 
 
 def mortal(cities: Cities, step: str, when: When) -> Mortal:
-    return Mortal(cities.world.link(CONTROLLING), step, when)
+    return Mortal(cities.world.link(CONTROLLING), step, when, step_of)

@@ -63,12 +63,13 @@ def own_server(folder: Path, *flags: str) -> Generator[Place]:
 
 
 @contextmanager
-def on_etcd(folder: Path) -> Generator[Place]:
+def on_etcd(folder: Path, *flags: str) -> Generator[Place]:
     (folder / "etcd").mkdir()
     cluster = EtcdCluster(etcd_binary(ETCDS[-1]), folder / "etcd")
     try:
         cluster.start()
-        with own_server(folder, "--store", f"etcd://{','.join(cluster.endpoints)}?compact=0") as place:
+        store = f"etcd://{','.join(cluster.endpoints)}?compact=0"
+        with own_server(folder, "--store", store, *flags) as place:
             yield place
     finally:
         cluster.stop()
@@ -110,11 +111,11 @@ async def client_of(path: Path) -> AsyncGenerator[Client]:
 
 
 class Process:
-    """`tarmac controllers` with the loops of external services, which always leads."""
+    """`tarmac controllers` with the loops of some controllers, which always leads."""
 
-    def __init__(self, place: Place, log: Path) -> None:
+    def __init__(self, place: Place, log: Path, controllers: str = "external", *flags: str) -> None:
         self._command = [sys.executable, "-m", "tarmac.apps.main", "controllers", "--kubeconfig"]
-        self._command += [str(place.controllers), "--leader-elect=false", "--controllers=external"]
+        self._command += [str(place.controllers), "--leader-elect=false", f"--controllers={controllers}", *flags]
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
 
