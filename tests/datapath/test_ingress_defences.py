@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -64,7 +65,8 @@ PERMITTED = {4: Rule("clients4", "drop"), 6: Rule("clients6", "drop")}
 ROUTERS_ONLY = Rule("coming", "tcp dport 179 drop")
 NO_BGP_OF_PODS = Rule("passing", "@sessions")
 NO_BFD_OF_PODS = Rule("passing", "udp dport { 3784, 4784 } drop")
-SYNS = 300
+PACED = Rule("pace", "limit rate over")
+SYNS, PACE = 300, 4
 
 
 def version(address: str) -> int:
@@ -281,6 +283,24 @@ async def test_t8_a_flood_of_syns_leaves_state_at_a_gateway(street: IngressWorld
     assert await street.called(PUBLIC1) == Heard("c", TARGET), "all SYNs before it have been seen"
     more = street.tracked(3) - before
     assert more <= 1 if defended else more >= SYNS
+
+
+@PACKETS_TWICE
+async def test_t8_a_flood_reaches_the_node_of_the_pod(street: IngressWorld, defended: bool) -> None:
+    """Where each SYN leaves an entry: a limit of the pool drops those over it at the gateway."""
+    with without_rules(PACED, unless=defended):
+        await street.apply(*without(BASIC, PUBLIC1, pods=("c",), new_per_second=PACE))
+    street.carry(3, PUBLIC1)
+    assert await street.called(PUBLIC1) == Heard("c", TARGET)  # fills neighbour tables
+    before, began, loop = street.tracked(2), time.monotonic(), asyncio.get_running_loop()
+    with street.lan.lab.socket(street.lan.target, socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_TCP) as raw:
+        for port in range(20_000, 20_000 + SYNS):
+            await loop.sock_sendto(raw, syn(port), (PUBLIC1, 0))
+    seconds = time.monotonic() - began
+    if defended:
+        assert street.tracked(2) - before <= PACE * (seconds + 2)
+    else:
+        assert await comes_to_be(lambda: street.tracked(2) - before >= SYNS, defended)
 
 
 @BOTH

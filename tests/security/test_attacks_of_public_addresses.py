@@ -20,6 +20,7 @@ from tests.datapath import test_bgp_attacks as routers
 from tests.datapath import test_ingress_attacks as packets
 from tests.datapath import test_ingress_contract as contract
 from tests.datapath import test_ingress_defences as defences
+from tests.datapath import test_ingress_limits as limits
 from tests.datapath import test_ingress_packets as paths
 from tests.datapath import test_node_ports as doors
 from tests.security import test_attempts_on_public_addresses as attempts
@@ -121,8 +122,13 @@ ATTACKS = {
     ),
     "T8": Attack(
         "a flood of SYNs",
-        (defences.test_t8_a_flood_of_syns_leaves_state_at_a_gateway,),
         (
+            defences.test_t8_a_flood_of_syns_leaves_state_at_a_gateway,
+            defences.test_t8_a_flood_reaches_the_node_of_the_pod,
+        ),
+        (
+            limits.test_new_connections_over_the_rate_are_dropped_at_the_gateway,
+            limits.test_connections_over_the_limit_get_no_answer_and_those_within_it_go_on,
             paths.test_a_syn_leaves_no_state_at_a_gateway_and_an_ack_makes_it,
             routers.test_a_syn_that_a_router_led_here_leaves_no_state,
         ),
