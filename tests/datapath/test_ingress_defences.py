@@ -287,7 +287,7 @@ async def test_t8_a_flood_of_syns_leaves_state_at_a_gateway(street: IngressWorld
 
 @PACKETS_TWICE
 async def test_t8_a_flood_reaches_the_node_of_the_pod(street: IngressWorld, defended: bool) -> None:
-    """Where each SYN leaves an entry: a limit of the pool drops those over it at the gateway."""
+    """Each SYN leaves an entry there: a limit of the pool drops those over it at the gateway."""
     with without_rules(PACED, unless=defended):
         await street.apply(*without(BASIC, PUBLIC1, pods=("c",), new_per_second=PACE))
     street.carry(3, PUBLIC1)
