@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from tests.support.controllers_process import running_controllers
 from tests.support.kubectl import Kubectl
+from tests.support.ports import free_port
 from tests.support.tarmac_process import TarmacProcess
 
 QUICK = (
@@ -30,6 +32,26 @@ def test_unusable_settings_are_refused_with_the_reason(tmp_path: Path) -> None:
     assert "no such controller: gardener" in _refused("--controllers=*,-gardener")
     assert "lease_duration must exceed renew_deadline" in _refused("--leader-elect-lease-duration=1s")
     assert str(tmp_path / "none") in _refused("--kubeconfig", str(tmp_path / "none"))
+
+
+def test_the_health_port_answers_probes_and_nothing_else(tmp_path: Path) -> None:
+    port = free_port()
+    with TarmacProcess(tmp_path / "data", "--controllers=") as server:
+        own, log = server.data_dir / "controllers.kubeconfig", tmp_path / "controllers.log"
+        with running_controllers(own, log, f"--health-port={port}"):
+            assert _probe(port, "/healthz") == (200, "ok")
+            assert _probe(port, "/metrics") == (404, "only /healthz is served here\n")
+            assert f"port {port}: cannot listen" in _refused("--kubeconfig", str(own), f"--health-port={port}")
+
+
+def _probe(port: int, path: str) -> tuple[int, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        return response.status, response.read().decode()
+    finally:
+        connection.close()
 
 
 def test_another_process_takes_over_from_a_leader_that_is_gone(tmp_path: Path) -> None:

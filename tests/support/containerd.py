@@ -28,6 +28,7 @@ BUSYBOX = "registry.local/tarmac/busybox:1"
 WEB = "registry.local/tarmac/web:1"
 _RUN = Path("/run")
 _PREFIX = "tarmac-test-"
+_BRIDGE_ADDRESS = "02:54:41:52:4d:41"
 
 
 @pytest.fixture(scope="session")
@@ -131,7 +132,8 @@ class ContainerdNode:
 
     def _make_network(self) -> None:
         """Configure a bridge with Debian's plugins. The test makes the bridge: the plugin would turn on forwarding."""
-        _ip("link", "add", self.bridge, "type", "bridge")
+        # Of its own address: that of a port would change with the Pods, and break their connections to the host.
+        _ip("link", "add", self.bridge, "address", _BRIDGE_ADDRESS, "type", "bridge")
         _ip("addr", "add", f"{self.gateway}/24", "dev", self.bridge)
         _ip("addr", "add", f"{self._gateway6}/64", "dev", self.bridge, "nodad")
         _ip("link", "set", self.bridge, "up")

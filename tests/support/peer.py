@@ -32,6 +32,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from tests.support.ports import free_ports
 
 START_SECONDS = 90.0
+_NO_ACCOUNTS = "--disable-admission-plugins=ServiceAccount"
 ADMIN_TOKEN = "admin-token"
 NOBODY_TOKEN = "nobody-token"
 
@@ -70,17 +71,21 @@ def _binary(name: str) -> str:
 
 
 @contextmanager
-def running_peer(durable: bool = False, flags: Sequence[str] = ()) -> Generator[Peer]:
+def running_peer(
+    durable: bool = False, flags: Sequence[str] = (), address: str = "127.0.0.1", accounts: bool = False
+) -> Generator[Peer]:
     """Start both servers, wait until ready, end them again. The directory is kept when the body fails.
 
-    etcd runs without fsync unless `durable`, for comparisons of cost. `flags` go to the API server.
+    etcd runs without fsync unless `durable`, for comparisons of cost. `flags` go to the API server, which listens at
+    `address` alone. With `accounts` Pods get tokens, for which kube-controller-manager has to run.
     """
     etcd, apiserver = peer_binaries()
     directory = Path(tempfile.mkdtemp(prefix="tarmac-peer-"))
     processes: list[subprocess.Popen[bytes]] = []
     failed = True
     try:
-        yield _start(directory, etcd, apiserver, processes, durable, flags)
+        more = flags if accounts else (_NO_ACCOUNTS, *flags)
+        yield _start(directory, etcd, apiserver, processes, durable, more, address)
         failed = False
     finally:
         for process in reversed(processes):
@@ -110,15 +115,16 @@ def _start(
     processes: list[subprocess.Popen[bytes]],
     durable: bool,
     flags: Sequence[str],
+    address: str,
 ) -> Peer:
     etcd_port, peer_port, port = free_ports(3)
-    etcd_url, url = f"http://127.0.0.1:{etcd_port}", f"https://127.0.0.1:{port}"
+    etcd_url, url = f"http://127.0.0.1:{etcd_port}", f"https://{address}:{port}"
     authority = _Authority()
-    _write_files(directory, authority)
+    _write_files(directory, authority, address)
     context = ssl.create_default_context(cadata=authority.pem)
 
     def start_apiserver() -> None:
-        command = [*_apiserver_command(apiserver, directory, etcd_url, port), *flags]
+        command = [*_apiserver_command(apiserver, directory, etcd_url, address, port), *flags]
         processes.append(_spawn(directory, "apiserver", command))
         _wait(directory, "apiserver", processes[-1], f"{url}/readyz", context, ADMIN_TOKEN)
 
@@ -160,12 +166,12 @@ def _etcd_command(binary: str, directory: Path, url: str, peer_port: int, durabl
     ]
 
 
-def _apiserver_command(binary: str, directory: Path, etcd_url: str, port: int) -> list[str]:
+def _apiserver_command(binary: str, directory: Path, etcd_url: str, address: str, port: int) -> list[str]:
     return [
         binary,
         f"--etcd-servers={etcd_url}",
-        "--bind-address=127.0.0.1",
-        "--advertise-address=127.0.0.1",
+        f"--bind-address={address}",
+        f"--advertise-address={address}",
         f"--secure-port={port}",
         f"--cert-dir={directory}",
         f"--tls-cert-file={directory / 'server.crt'}",
@@ -181,13 +187,12 @@ def _apiserver_command(binary: str, directory: Path, etcd_url: str, port: int) -
         f"--service-account-key-file={directory / 'accounts.key'}",
         f"--service-account-signing-key-file={directory / 'accounts.key'}",
         "--service-cluster-ip-range=10.96.0.0/16",
-        "--disable-admission-plugins=ServiceAccount",
         "--allow-privileged",
     ]
 
 
-def _write_files(directory: Path, authority: _Authority) -> None:
-    certificate, key = authority.issue("kube-apiserver", addresses=("127.0.0.1",))
+def _write_files(directory: Path, authority: _Authority, address: str) -> None:
+    certificate, key = authority.issue("kube-apiserver", addresses=(address,))
     client, client_key = authority.issue("kube-apiserver-kubelet-client", organisation="system:masters")
     accounts = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     contents = {

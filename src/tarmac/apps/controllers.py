@@ -21,6 +21,7 @@ from tarmac.api.identities import BOOTSTRAP, controller_user
 from tarmac.api.status import ApiError
 from tarmac.apps.bootstrap import ensure_initial_objects, ensure_objects_of_workloads
 from tarmac.apps.controllersettings import gates_of, names_of, settings_of
+from tarmac.apps.healthport import serving_health
 from tarmac.apps.leaderelection import elector
 from tarmac.apps.serverfiles import follow_all, follow_credentials
 from tarmac.base.clock import SystemClock
@@ -89,6 +90,7 @@ async def run(options: argparse.Namespace, gates: FeatureGates, connection: Serv
             return load(options.kubeconfig, options.context).http
 
         async with (
+            serving_health(options.health_port),
             background(supervise("controllers", work, clock), "controllers"),
             background(follow_all(client, transport, connection), "servers of the cluster"),
             background(follow_credentials(again, transport, clock), "credentials"),

@@ -1,7 +1,7 @@
 """`tarmac crds`: prints the objects that a Kubernetes cluster needs before `tarmac controllers` can work there.
 
 These are Tarmac's kinds as CustomResourceDefinitions; with `--rbac` also the service account of the process and the
-roles of the chosen controllers, no more. The output is ready for `kubectl apply -f -`.
+roles of the chosen controllers, no more. The output is ready for `kubectl apply -f -`. `--remove` undoes it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ _BESIDE_THE_SERVER = ("serviceaccounttoken",)
 
 
 def main(options: argparse.Namespace) -> int:
-    """Print one YAML document per object; return 1 for unknown controllers."""
+    """Print one YAML document per object, or remove the kinds; return 1 for unknown controllers or a failure."""
+    if options.remove:
+        from tarmac.apps.crdremoval import remove
+
+        return remove(options)
     documents = crd_documents(build_catalog())
     try:
         documents += rbac_documents(options.rbac) if options.rbac else ()

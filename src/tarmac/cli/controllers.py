@@ -17,6 +17,10 @@ def add_controllers_flags(command: argparse.ArgumentParser) -> None:
     add_controller_flags(command)
     command.add_argument("--log-format", choices=("text", "json"), default="text", help="format of log lines on stderr")
     command.add_argument("--verbose", action="store_true", help="log more")
+    command.add_argument(
+        "--health-port", type=int, metavar="PORT",
+        help="serve /healthz on this port of every address, without TLS, for probes (default: none)",
+    )  # fmt: skip
     election = command.add_argument_group("leader election among several processes")
     election.add_argument(
         "--leader-elect", type=boolean, nargs="?", const=True, default=True, metavar="BOOL",

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tarmac.base.quantity import Quantity
 from tarmac.cli.cities import city_codes
-from tarmac.cli.controllers import add_controller_flags
-from tarmac.cli.flags import DEFAULT_LISTEN, add_data_dir, add_store_url, listen_address
+from tarmac.cli.controllers import add_controller_flags, seconds
+from tarmac.cli.flags import DEFAULT_LISTEN, add_data_dir, add_kubeconfig_flags, add_store_url, listen_address
 from tarmac.cli.image import REGISTRY_PORT
 
 DEFAULT_CITIES = ("DFW", "SEA", "LHR")
@@ -44,6 +44,15 @@ def add_crds_flags(command: argparse.ArgumentParser) -> None:
         help="besides the kinds: the roles of these controllers, and an account that may run them (default: workloads, "
         "no more than those of Workloads need in a cluster with controllers of its own)",
     )  # fmt: skip
+    command.add_argument(
+        "--remove", action="store_true",
+        help="delete the kinds from the cluster of the kubeconfig, and all objects of them; controllers have to run",
+    )  # fmt: skip
+    command.add_argument(
+        "--timeout", type=seconds, default=seconds("4m"), metavar="TIME",
+        help="with --remove: time until it fails and prints the remaining objects (default: 4m)",
+    )  # fmt: skip
+    add_kubeconfig_flags(command)
 
 
 def add_store_flags(command: argparse.ArgumentParser) -> None:
