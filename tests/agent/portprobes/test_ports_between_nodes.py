@@ -127,6 +127,18 @@ async def test_a_firewall_that_admits_answers_only_leaves_the_encrypted_port_ope
     assert await probed.probe("lhr") == [ClosedTunnel("n2", "from", 4789)], "VXLAN sends from other ports"
 
 
+async def test_a_peer_with_a_key_that_is_none_spoils_no_probe_of_another(probed: Pair) -> None:
+    hostile = probed.endpoint(2)
+    hostile.metadata.name, hostile.public_key = "n9", base64.b64encode(bytes(32)).decode()
+    peers = peers_of(probed.endpoint(1), {"n2": probed.endpoint(2), "n9": hostile})
+    made = probed.opened(probed.addresses[1])
+    try:
+        found = await PortProbe(probed.seals[1], made, peers, probed.clock, probed.randomness).run()
+        assert found == [ClosedTunnel("n9", "to or from", 4789)]
+    finally:
+        made.close()
+
+
 async def test_a_port_that_the_tunnels_of_the_kernel_own_is_probed_as_well(probed: Pair) -> None:
     for number in (1, 2):
         probed.lab.command(probed.lab.machine(number), "ip link add tun type vxlan id 7 dstport 4789 dev eth0")

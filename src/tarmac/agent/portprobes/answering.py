@@ -75,9 +75,12 @@ class PortAnswers:
                 _log.warning("port probes of other nodes are not answered", error=str(error))
             self._failed = True
             return
+        follow_at = 0.0
         try:
-            while self._clock.monotonic() < self._until and self._addresses()[:1] == [address]:
-                self._follow()
+            while (now := self._clock.monotonic()) < self._until and self._addresses()[:1] == [address]:
+                if now >= follow_at:
+                    follow_at = now + CHECK_INTERVAL
+                    self._follow()
                 # A limited number in each turn: a host that floods the socket gets no more of the event loop.
                 for arrival in made.received(_BURST):
                     self._answer(made, arrival)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from tarmac.agent.portprobes.portmessages import (
@@ -104,7 +105,8 @@ class PortProbe:
             now = int(self._clock.now())
             request = PortMessage(REQUEST, arrival, back, now, self._nonce, self._seals.public)
             source = ENCRYPTED_PORT if arrival == ENCRYPTED_PORT else _SOURCE
-            self._made.send(self._seals.sealed(request, peer.key), source, peer.address, arrival)
+            with suppress(ValueError):  # a key that is none: the peer, and no other, counts as closed
+                self._made.send(self._seals.sealed(request, peer.key), source, peer.address, arrival)
 
     def _listen(self) -> None:
         for arrival in self._made.received(_BURST):
