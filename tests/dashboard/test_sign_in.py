@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.dashboard.axe import wrong
 from tests.dashboard.browser import browser_page
 from tests.dashboard.editing import editor, paste
 from tests.dashboard.views import EXAMPLE, kubectl
@@ -183,10 +184,12 @@ def test_signing_out_forgets_the_user_and_the_provider_asks_again(page: Page, pl
     assert at.requests[-1]["prompt"] == "login"
 
 
-def test_a_token_remains_the_second_way(page: Page, place: Place) -> None:
+def test_a_token_remains_the_second_way(page: Page, place: Place, axe: str) -> None:
     kubectl(place[1], "create", "serviceaccount", "second")
     page.goto(f"{place[1].url}/dashboard/")
     page.get_by_text("Use a token instead").click()
+    page.evaluate(axe)
+    assert wrong(page) == []
     page.get_by_label("A token").fill(kubectl(place[1], "create", "token", "second").strip())
     page.get_by_role("button", name="Sign in", exact=True).click()
     page.get_by_label("User menu").click()
