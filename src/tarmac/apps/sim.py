@@ -30,6 +30,7 @@ from tarmac.sim.loop import VirtualLoop, run
 from tarmac.sim.nodes.fleet import SimulatedNodes
 from tarmac.sim.nodes.locationobjects import location
 from tarmac.sim.nodes.settings import SimLocation
+from tarmac.sim.nodes.simulatedingress import SimIngress
 from tarmac.sim.scenario.player import Player, ScenarioStage, Unmet, label_gateways
 from tarmac.sim.scenario.script import Scenario, ScenarioError, read
 from tarmac.sim.scenario.timeline import Timeline, stamp
@@ -136,7 +137,10 @@ async def _play(loop: VirtualLoop, scenario: Scenario, folder: Path, seed: int) 
         await planet.clock.sleep(_SETTLE_SECONDS)
         timeline.on = True
         user, catalog = planet.reliable(), build_catalog()
-        stage = ScenarioStage(user, planet.clock, catalog, fleet, metrics, replicas, planet.clocks)
+        ingress = SimIngress(planet.client("ingress", planet.link(NODES)), fleet) if scenario.gateways else None
+        if ingress is not None:
+            await stack.enter_async_context(background(ingress.run(), "public addresses"))
+        stage = ScenarioStage(user, planet.clock, catalog, fleet, metrics, replicas, planet.clocks, ingress)
         player = Player(stage, folder, lambda what: print_line(f"--- {what}"))
         try:
             for step in scenario.steps:
@@ -145,6 +149,8 @@ async def _play(loop: VirtualLoop, scenario: Scenario, folder: Path, seed: int) 
             print_line(f"NOT SO: {error}")
             return 1
         checker.violations += [RuleViolation(loop.time(), "carried-once", each) for each in fleet.relays.leases.broken]
+        broken = ingress.broken if ingress is not None else []
+        checker.violations += [RuleViolation(loop.time(), "announced-truthfully", each) for each in broken]
     for violation in checker.violations:
         print(f"broken: {violation}")
     return bool(checker.violations)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,13 +18,14 @@ from tarmac.api.catalog import build_catalog
 from tarmac.apps import server
 from tarmac.apps.control_plane import STARTING, Running, local_transport
 from tarmac.apps.layout import Layout
-from tarmac.apps.up import simulated_fleet
+from tarmac.apps.up import NODES, simulated_fleet
 from tarmac.base.clock import SystemClock
 from tarmac.base.stderr import print_error
 from tarmac.base.tasks import background
 from tarmac.cli.serverflags import add_up_flags
 from tarmac.client.client import Client
 from tarmac.sim.nodes.settings import SimLocation
+from tarmac.sim.nodes.simulatedingress import SimIngress
 from tarmac.sim.scenario.player import Player, ScenarioStage, Unmet, label_gateways
 from tarmac.sim.scenario.script import Scenario, ScenarioError
 
@@ -70,8 +71,14 @@ async def _playing(scenario: Scenario, folder: Path, recordings: Path, running: 
         clock = SystemClock()
         client = Client(local_transport(running.server, STARTING), clock)
         await label_gateways(client, scenario, fleet)
-        stage = ScenarioStage(client, clock, build_catalog(), fleet, metrics, {}, {})
-        async with background(_play(scenario, Player(stage, folder, _print_line)), "scenario"):
+        async with AsyncExitStack() as stack:
+            ingress = SimIngress(Client(local_transport(running.server, NODES), clock), fleet)
+            if scenario.gateways:
+                await stack.enter_async_context(background(ingress.run(), "public addresses"))
+            shown = ingress if scenario.gateways else None
+            stage = ScenarioStage(client, clock, build_catalog(), fleet, metrics, {}, {}, shown)
+            playing = background(_play(scenario, Player(stage, folder, _print_line)), "scenario")
+            await stack.enter_async_context(playing)
             yield
 
 

@@ -8,6 +8,7 @@ from math import inf
 from tarmac.api.checks import mapping, objects
 from tarmac.api.conditions import condition_of, is_true
 from tarmac.api.egress.names import GROUP
+from tarmac.api.ingress.names import PUBLIC_ADDRESSES
 from tarmac.api.schema import JsonObject
 from tarmac.sim.checker.replay import PODS, Mirror, ObjectChange
 from tarmac.sim.nodes.fleet import SimulatedNodes
@@ -47,6 +48,22 @@ class HeldOnce:
         ]
         if others:
             yield f"{change.key} and {others[0]} have the identity {number}"
+
+
+class PublicAddressHeldOnce:
+    """A public address passes from one holder to another only through quarantine."""
+
+    name = "public-address-held-once"
+
+    def look(self, mirror: Mirror, change: ObjectChange) -> Iterator[str]:
+        """Check each change of a PublicAddress."""
+        if change.bucket != PUBLIC_ADDRESSES or change.new is None:
+            return
+        before = {each.get("uid") for each in _holders(change.old)} - {None, ""}
+        after = {each.get("uid") for each in _holders(change.new)} - {None, ""}
+        resting = mapping(change.old, "status").get("phase") in _RESTING
+        if before and after and not before & after and not resting:
+            yield f"{change.key} goes from {sorted(map(str, before))} to {sorted(map(str, after))}"
 
 
 class RulesAreGranted:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.sim.checker.egressrules import HeldOnce, RulesAreGranted
+from tarmac.sim.checker.egressrules import HeldOnce, PublicAddressHeldOnce, RulesAreGranted
 from tarmac.sim.checker.replay import CheckerRule
 from tarmac.sim.checker.rollouts import WavesHold
 from tarmac.sim.checker.rules import (
@@ -32,5 +32,6 @@ def safety() -> list[CheckerRule]:
         MachinesEndBeforeTheyStartAgain(),
         WavesHold(),
         HeldOnce(),
+        PublicAddressHeldOnce(),
         RulesAreGranted(),
     ]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tarmac.api.catalog import Catalog
+from tarmac.api.checks import mapping
 from tarmac.api.conditions import condition_of
 from tarmac.api.egress.names import LABEL_GATEWAY
 from tarmac.api.resource import Resource
@@ -22,7 +23,17 @@ from tarmac.sim.faults.replica import Replica
 from tarmac.sim.loop import VirtualClock
 from tarmac.sim.nodes.fleet import SimulatedNodes
 from tarmac.sim.nodes.settings import SimLocation
-from tarmac.sim.scenario.script import Dial, Scenario, ScenarioError, ScenarioStep, Until, manifests, seconds
+from tarmac.sim.nodes.simulatedingress import SimIngress
+from tarmac.sim.scenario.script import (
+    Dial,
+    OutsideCall,
+    Scenario,
+    ScenarioError,
+    ScenarioStep,
+    Until,
+    manifests,
+    seconds,
+)
 from tarmac.sim.simulatedload import SimulatedMetrics
 
 T = TypeVar("T")
@@ -45,6 +56,7 @@ class ScenarioStage:
     metrics: SimulatedMetrics
     replicas: Mapping[str, Replica]
     clocks: Mapping[str, VirtualClock]
+    ingress: SimIngress | None = None  # without gateways there is none
 
 
 class Player:
@@ -161,6 +173,30 @@ class Player:
         node = pod["spec"].get("nodeName", "")
         return self._fleet.relays.seen(f"{place}/{service}", pod["metadata"]["uid"], node)
 
+    async def _call(self, step: ScenarioStep) -> None:
+        wanted = step.call
+        assert wanted is not None
+        began = self._clock.monotonic()
+        while (found := await self._answering(wanted)) != wanted.answered.lower():
+            if self._clock.monotonic() - began > seconds(wanted.within):
+                said = f"{wanted.source} calls {wanted.to} and {_as_answered(found)}"
+                raise Unmet(f"{said} after {wanted.within}; it should be so that it {_as_answered(wanted.answered)}")
+            await self._clock.sleep(_POLL_INTERVAL)
+        took = self._clock.monotonic() - began
+        self._print_line(f"{wanted.source} calls {wanted.to} and {_as_answered(wanted.answered)}, after {took:.1f} s")
+
+    async def _answering(self, wanted: OutsideCall) -> str:
+        if self._stage.ingress is None:
+            raise ScenarioError("call: the scenario has no gateways that could announce an address")
+        city = _one_of({f"near-{each.name}": each.name for each in self._fleet.places}, wanted.source, "client")
+        resource, name, namespace = self._named(wanted.to)
+        try:
+            obj = await resource.get(name, namespace)
+        except NotFound:
+            return ""
+        address = _public_address(obj)
+        return self._stage.ingress.answering(city, address) if address else ""
+
     async def _load(self, step: ScenarioStep) -> None:
         for city, rate in (step.load or {}).items():
             self._stage.metrics.load[self._place(city).name] = rate
@@ -246,6 +282,18 @@ def _field(obj: Json, path: str) -> Json:
         else:
             obj = obj.get(part) if isinstance(obj, dict) else None
     return obj
+
+
+def _public_address(obj: JsonObject) -> str:
+    """Return the address that a Service or Workload shows; empty if it shows none."""
+    status = mapping(obj, "status")
+    shown = [*(status.get("anycastAddresses") or ())]
+    shown += [each["ip"] for each in mapping(status, "loadBalancer").get("ingress") or ()]
+    return str(shown[0]) if shown else ""
+
+
+def _as_answered(city: str) -> str:
+    return f"is answered by {city.upper()}" if city else "is not answered"
 
 
 def _as_seen(address: str) -> str:

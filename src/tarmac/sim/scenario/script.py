@@ -57,6 +57,15 @@ class Dial(_Strict):
     within: str = "10s"
 
 
+class OutsideCall(_Strict):
+    """A client outside, near a city, calls a Service or Workload; `answered` is the answering city; empty: none."""
+
+    source: str = msgspec.field(name="from")  # near-<city>
+    to: str  # a Service or a Workload
+    answered: str = ""
+    within: str = "10s"
+
+
 class Jump(_Strict):
     """A jump of a wall clock."""
 
@@ -82,6 +91,7 @@ class ScenarioStep(_Strict):
     start: str = ""
     jump: Jump | None = None
     dial: Dial | None = None
+    call: OutsideCall | None = None
     load: dict[str, float] | None = None  # requests per second by city
 
     @property
@@ -97,7 +107,7 @@ class Scenario(_Strict):
     steps: list[ScenarioStep]
     cities: dict[str, int]  # number of nodes in each
     controllers: int = 1  # processes; one leads
-    gateways: list[str] = []  # nodes that carry addresses of external services
+    gateways: list[str] = []  # nodes that carry addresses of external services, and announce public ones
     seed: int = 1
     faults: bool = False  # connection faults during the whole scenario
     node_config: SimNodeConfig | None = None  # sizes, classes and devices of all nodes

@@ -287,11 +287,14 @@ CLUSTER_ROLES: dict[str, list[Rule]] = {
         rule("patch", "core", "persistentvolumeclaims/status persistentvolumes"),
         rule("get", "core", "configmaps secrets"),
         # Sessions in simulated instances resolve peers, and ask before they connect.
-        rule("get list", "core", "services"),
+        rule("get list watch", "core", "services"),
         rule("get", "core", "pods/why"),
         rule("list watch", "node.k8s.io", "runtimeclasses"),
         rule("list watch", _SUBMARINER, "forwarders gateways"),
         rule("patch", _SUBMARINER, "forwarders/status gateways/status"),
+        rule("list watch", "discovery.k8s.io", "endpointslices"),
+        rule("list watch", _NETWORKING, "addresspools bgppeers publicaddresses"),
+        rule("patch", _NETWORKING, "bgppeers/status publicaddresses/status"),
     ],
     # For bindings in namespaces: unbound by default, for nodes too. A node pulls with the identity of a pod, by a token
     # that it may request for the registry.
