@@ -210,13 +210,21 @@ async def test_sctp_passes_both_ways(street: IngressWorld, version: int, address
     """With raw packets: this kernel has no SCTP sockets."""
     await street.apply(*without(BASIC, address, pods=("c",), ports=(("SCTP", 50, 60),)))
     street.carry(3, address)
+    assert await associated(street, version, (address, 50), 60, client) == (address, 50)
+    assert await associated(street, version, (address, 51), 60, client, DENIED_WITHIN) is None
+
+
+async def associated(
+    street: IngressWorld, version: int, to: tuple[str, int], port: int, client: str, patience: float = 5.0
+) -> tuple[str, int] | None:
+    """Open an association with pod c by raw packets; return the address and port that answer outside."""
     loop, lab = asyncio.get_running_loop(), street.lan.lab
     pod, outside = (
         lab.socket(each, FAMILY[version], socket.SOCK_RAW, socket.IPPROTO_SCTP)
         for each in (street.real.namespace("c"), street.lan.target)
     )
 
-    async def heard(where: socket.socket, patience: float = 5.0) -> tuple[str, int, int, int] | None:
+    async def heard(where: socket.socket, patience: float) -> tuple[str, int, int, int] | None:
         """Return the sender, the ports, and the type of the first chunk of an intact packet."""
         try:
             packet, (seen, *_) = await asyncio.wait_for(loop.sock_recvfrom(where, 2000), patience)
@@ -227,16 +235,20 @@ async def test_sctp_passes_both_ways(street: IngressWorld, version: int, address
         return seen, *struct.unpack(">HH", content[:4]), content[12]
 
     with pod, outside:
-        await loop.sock_sendto(outside, _init(2000, 50), (address, 0))
-        assert await heard(pod) == (client, 2000, 60, 1)
-        acknowledgement = _init(60, 2000)
+        await loop.sock_sendto(outside, _init(2000, to[1]), (to[0], 0))
+        found = await heard(pod, patience)
+        if found is None:
+            return None
+        assert found == (client, 2000, port, 1), "the pod sees the client itself"
+        acknowledgement = _init(port, 2000)
         chunk = struct.pack(">BBHIIHHI", 2, 0, 20, 0x5678, 65535, 1, 1, 1)
         head = acknowledgement[:4] + struct.pack(">I", 0x1234)
         whole = head + struct.pack("<I", _crc32c(head + bytes(4) + chunk)) + chunk
         await loop.sock_sendto(pod, whole, (client, 0))
-        assert await heard(outside) == (address, 50, 2000, 2)
-        await loop.sock_sendto(outside, _init(2001, 51), (address, 0))
-        assert await heard(pod, DENIED_WITHIN) is None
+        answer = await heard(outside, 5.0)
+        assert answer is not None
+        assert answer[2:] == (2000, 2), "an acknowledgement for the client's port"
+        return answer[0], answer[1]
 
 
 async def test_pods_reach_public_addresses_as_their_node(street: IngressWorld) -> None:

@@ -13,6 +13,7 @@ from tarmac.datapath.ingress import IngressState
 from tarmac.decide.reach.marks import node_marks
 from tests.datapath.ingress_worlds import Heard, IngressWorld, Way, at, state, without
 from tests.datapath.segment import STRANGER, TARGET, TARGET6
+from tests.datapath.test_ingress_packets import associated
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(60)]
 
@@ -56,6 +57,14 @@ async def test_every_node_leads_to_all_pods_and_they_see_the_client(street: Ingr
             assert found == {Heard("a", client), Heard("c", client)}, (node, protocol)
     assert await street.called(OWN[3][family], DOOR + 1, hope=False) is None
     assert await street.called(OWN[3][family], DOOR, "TCP") is not None
+
+
+@pytest.mark.parametrize(("version", "client"), [(4, TARGET), (6, TARGET6)])
+async def test_sctp_passes_both_ways_at_node_ports(street: IngressWorld, version: int, client: str) -> None:
+    """With raw packets: this kernel has no SCTP sockets."""
+    door, own = DOORS[version == 6].address, OWN[3][version == 6]
+    await apply(street, *without(DOORS, door, pods=("c",), ports=(("SCTP", DOOR, 60),)))
+    assert await associated(street, version, (own, DOOR), 60, client) == (own, DOOR)
 
 
 async def test_with_the_policy_local_a_node_leads_to_its_own_pods_alone(street: IngressWorld) -> None:
