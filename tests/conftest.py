@@ -14,6 +14,7 @@ from tests import soak
 from tests.support.containerd import containerd_node as containerd_node
 from tests.support.containerd import second_spare_node as second_spare_node
 from tests.support.containerd import spare_node as spare_node
+from tests.support.isolation import cities_without_the_internet as cities_without_the_internet
 from tests.support.peer import peer as peer
 
 pytest_plugins = ["tests.groups", "tests.cputime"]

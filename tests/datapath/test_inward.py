@@ -132,6 +132,15 @@ class TestWithPackets:
             assert await real.reaches(caller, NODE, 8080) == "b", caller
             assert await real.reaches(caller, NODE6, 8080) == "b", caller
 
+    async def test_the_default_route_of_the_node_stays(self, real: RealWorld) -> None:
+        """Hosts of `tarmac up` get theirs with the protocol number of the datapath's routes."""
+        host = real.lab.machine(1)
+        real.lab.command(host, "ip route add default via 198.18.0.9 proto 116")
+        await real.node(1).apply(NodeNetworks((NODE,), (with_service(B),)))
+        await real.node(1).apply(NodeNetworks((NODE,), (PLAIN,)))
+        assert "via 198.18.0.9" in real.lab.command(host, "ip route show default")
+        assert "10.96.0.9" not in real.lab.command(host, "ip route")
+
     async def test_pods_do_not_get_into_other_networks_by_the_nodes_services(self, real: RealWorld) -> None:
         await real.node(1).apply(NodeNetworks((NODE,), (with_service(B), OTHER)))
         await real.pod(1, "stranger", [nic("bank/default", f"{A}/20", vni=4098)])

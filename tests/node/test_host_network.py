@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from tarmac.api.networking.names import TOPOLOGY_CITY_CODE
+from tarmac.apps.cities.removing import underlay_of
 from tests.node.planet import Json, Planet, busybox, eventually, pod
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(180)]
@@ -104,3 +106,11 @@ def test_a_port_goes_with_its_pod(edge: Edge) -> None:
     address = edge.node_address("lhr-0")
     edge.run("delete", "pod", "web", "--wait")
     eventually(lambda: edge.asked_by_the_node(f"{address}:8088") == [""], 30, "the port's end")
+
+
+def test_routes_into_networks_leave_a_city_its_default_route(edge: Edge) -> None:
+    for city in underlay_of(edge.planet.data_dir).cities:
+        for family, gateway in zip("46", underlay_of(edge.planet.data_dir).gateways, strict=True):
+            command = ["nsenter", f"--net={city.namespace}", "ip", f"-{family}", "route", "show", "default"]
+            found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout
+            assert found.startswith(f"default via {gateway} dev eth0"), city.name

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
 from itertools import chain
 from typing import Final
 
-from tarmac.api.networking.names import INGRESS_HOPS
 from tarmac.datapath.interface import HostPort, NetworkState
 from tarmac.datapath.linux import conntrack, routing
 from tarmac.datapath.linux.netlink import NETFILTER, Netlink
@@ -21,6 +21,7 @@ from tarmac.datapath.linux.tables.inward import Door, inward
 from tarmac.decide.reach.marks import NODES, UPLINKS, node_marks
 
 _RESERVED: Final = ("169.254.0.0/16", UPLINKS[1], *NODES)
+_UPLINKS: Final = tuple(ip_network(each) for each in UPLINKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,10 @@ def door_numbers(ports: Sequence[HostPort]) -> dict[HostPort, int]:
 
 def _spare(sort: tuple[str, bool], wanted: Set[tuple[str, bool, int]]) -> Iterator[int]:
     return (number for number in range(65535, 0, -1) if (*sort, number) not in wanted)
+
+
+def _is_on_an_uplink(gateway: str) -> bool:
+    return bool(gateway) and any(ip_address(gateway) in each for each in _UPLINKS)
 
 
 def _sort(port: HostPort) -> tuple[str, bool]:
@@ -107,8 +112,8 @@ class InwardRoutes:
         self._conntrack.close()
 
     def _ensure_routes(self, wanted: set[Route]) -> None:
-        own = (each for each in routing.routes(self._netlink) if each.gateway)
-        present = {each for each in own if each.gateway not in INGRESS_HOPS}
+        # Hosts of `tarmac up` have a default route with the datapath's protocol: only gateways on uplinks are ours.
+        present = {each for each in routing.routes(self._netlink) if _is_on_an_uplink(each.gateway)}
         kept = {route.prefix for route in wanted}
         self._netlink.request([routing.route(each) for each in sorted(wanted - present)])
         # Deleting a replaced route would delete its replacement.
