@@ -40,7 +40,6 @@ from tarmac.decide.snapshot.snapshot import (
     POD_CONTROLLERS,
     PODS,
     WORKLOADS,
-    Objects,
     ResourceSource,
     Snapshot,
 )
@@ -78,4 +77,4 @@ def looked_at(resource: str, usual: tuple[ResourceSource[Any], ...] = EVERYTHING
     return (*usual, *_OWNERS) if resource in _OF_OWNERS else usual
 
 
-__all__ = ["EVERYTHING", "EXPLAINERS", "Objects", "Snapshot", "looked_at"]
+__all__ = ["EXPLAINERS", "looked_at"]

@@ -8,7 +8,6 @@ whether the instances to create first have room beside those that may not be del
 
 from __future__ import annotations
 
-from tarmac.decide.plans.addressplans import wants_anycast
 from tarmac.decide.plans.batch import as_known, planned_workload, read_workloads
 from tarmac.decide.plans.egress import plan_external
 from tarmac.decide.plans.ingress import plan_ingress
@@ -23,5 +22,4 @@ __all__ = [
     "planned_workload",
     "read_workloads",
     "resource_of",
-    "wants_anycast",
 ]
