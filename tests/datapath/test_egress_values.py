@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -132,8 +132,9 @@ def test_connections_at_a_gateway_end_with_their_way_in_each_direction() -> None
 def test_nodes_are_chosen_as_often_as_they_have_endpoints() -> None:
     ways = [Entrance("192.0.2.9", "TCP", 80, f"240.0.0.{n}", f"198.18.0.{n}", weight) for n, weight in ((1, 4), (2, 2))]
     source = SourceAddress("192.0.2.200", 7, (), OutsideLink("eth1", "192.0.2.0/24"), (), tuple(ways))
-    table = gateway({}, {}, {}, [source])[0]
-    assert sorted(table.elements["choice4-3"].values()) == ["240.0.0.1", "240.0.0.1", "240.0.0.2"]
+    choice = gateway({}, {}, {}, [source])[0].elements["choice4-3"]
+    assert isinstance(choice, Mapping)
+    assert sorted(choice.values()) == ["240.0.0.1", "240.0.0.1", "240.0.0.2"]
 
 
 def test_announcements_are_a_question_and_an_answer_or_an_advertisement() -> None:
