@@ -290,6 +290,8 @@ def _address(
     ports: dict[tuple[str, int], OpenPort] = {}
     answerers, version = set[str](), _version(address)
     for holder in holders:
+        # Once for all ports: each may be as many as the other.
+        clients = holder.service.clients(version) if holder.service is not None else None
         for each in holder.ports:
             if (each.protocol, each.number) in ports:
                 continue  # of an earlier holder
@@ -299,7 +301,7 @@ def _address(
                 if one.node != here.name or (holder.namespace, one.network, one.address) in places
             ]
             answerers |= {ends.addresses[one.node] for one in targets if one.node in ends.addresses}
-            ports[each.protocol, each.number] = _port(here, holder, each, targets, ends, version)
+            ports[each.protocol, each.number] = _port(here, holder, each, targets, ends, clients)
     made = tuple(ports[key] for key in sorted(ports))
     return wanted.IngressAddress(address, made, tuple(sorted(answerers)))
 
@@ -320,7 +322,12 @@ def _targets(port: str, version: int, slices: Sequence[SliceFacts]) -> Iterator[
 
 
 def _port(
-    here: LocalNode, holder: _Holder, port: _Port, targets: Iterable[_Target], ends: TunnelEnds, version: int
+    here: LocalNode,
+    holder: _Holder,
+    port: _Port,
+    targets: Iterable[_Target],
+    ends: TunnelEnds,
+    clients: tuple[str, ...] | None,
 ) -> OpenPort:
     known = [each for each in targets if each.node in ends.addresses]
     endpoints = {
@@ -339,7 +346,7 @@ def _port(
     if holder.service is None:
         return made
     affinity = holder.service.spec.session_affinity == "ClientIP"
-    return replace(made, clients=holder.service.clients(version), affinity=affinity)
+    return replace(made, clients=clients, affinity=affinity)
 
 
 def _silence(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from ipaddress import ip_address, ip_network
+from itertools import chain
 from pathlib import Path
 
 from tarmac.api.networking.names import NODE_PORTS
@@ -257,6 +258,10 @@ def _is_sound(each: IngressAddress, failures: Failures) -> bool:
         family = _version(each.address)
         for port in each.ports:
             _check_port(port, family)
+        # Each list once: a Service has one for all its ports.
+        for clients in chain.from_iterable({port.clients for port in each.ports if port.clients}):
+            if ip_network(clients).version != family:
+                raise ValueError(f"{clients} is not a range of IPv{family}")
         if len({(port.protocol, port.port) for port in each.ports}) < len(each.ports):
             raise ValueError(f"a port of {each.address} is open twice")
         for node in (*each.answerers, *(node for port in each.ports for node, _ in port.nodes)):
@@ -274,9 +279,6 @@ def _check_port(port: OpenPort, family: int) -> None:
     for backend in port.backends:
         if _version(backend.address) != family:
             raise ValueError(f"{backend.address} is not an address of IPv{family}")
-    for clients in port.clients or ():
-        if ip_network(clients).version != family:
-            raise ValueError(f"{clients} is not a range of IPv{family}")
     if len(port.nodes) > MAX_NODES:
         raise ValueError(f"{len(port.nodes)} nodes have endpoints; at most {MAX_NODES} can")
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from typing import Final
 
 from tarmac.api.networking.names import INGRESS_LINK, NODE_MARKS, UPLINKS
 from tarmac.datapath.linux.naming import INGRESS_LEG_PREFIX, NODE_LINK, OUTSIDE_PREFIX, TUNNEL
 from tarmac.datapath.linux.ruleset import FilledTable
+from tarmac.datapath.linux.tables import clientlists
+from tarmac.datapath.linux.tables.clientlists import ClientLists
 from tarmac.datapath.linux.tables.gateway import GUARD_TABLE, RESOLUTION_TABLE
 from tarmac.datapath.linux.tables.ingresslimits import limit_sets, limiting
 from tarmac.datapath.linux.tables.slots import FIRST_SLOT, SLOTS, SlotTables
@@ -93,13 +94,12 @@ _MAPS: Final = {
     "tables": f"{_KEY} : classid",
     "local": f"{_KEY} : verdict",
     "locals": f"{_KEY} : classid",
+    **clientlists.MAPS,
 }
 _SETS: Final = {
     "served": ("{0}", ""),
     "ports": (_KEY, ""),
-    "restricted": (_KEY, ""),
-    "insiders": (_KEY, ""),  # restricted ports that nodes may use
-    "allowed": (f"{_KEY} . {{0}}", "interval"),
+    **clientlists.SETS,
     "masked": ("mark . {0}", "interval"),
     "inside": ("{0}", "interval"),
 }
@@ -108,12 +108,12 @@ _SETS: Final = {
 def entering(wanted: IngressTables) -> list[FilledTable]:
     """Return the tables of an ingress namespace."""
     elements = {f"{name}{family}": dict[str, str]() for name in (*_MAPS, *_SETS) for family in FAMILIES}
-    slots = SlotTables()
+    slots, lists = SlotTables(), ClientLists(wanted.node_address)
     rates = sorted({each.new_per_second for each in wanted.addresses if each.new_per_second is not None})
     counts = sorted({each.connections for each in wanted.addresses if each.connections is not None})
     elements |= {name: dict[str, str]() for name in limit_sets(rates, counts)}
     for each in wanted.addresses:
-        _fill(elements, slots, each, wanted.node_address)
+        _fill(elements, slots, lists, each)
     elements["senders"] = {mac: f"goto gateway-{number}" for number, mac in wanted.peers.items()}
     _mask(elements, wanted.masked)
     highest = max(wanted.peers, default=0)
@@ -123,7 +123,10 @@ def entering(wanted: IngressTables) -> list[FilledTable]:
     macs |= {f"{number << BACK_SHIFT | BACK:#x}": mac for number, mac in wanted.peers.items()}
     return [
         FilledTable(
-            "inet", NAME, limiting(rates, counts) + _chains(wanted.own_marks, gateways), {**elements, **slots.elements}
+            "inet",
+            NAME,
+            limiting(rates, counts) + _chains(wanted.own_marks, gateways),
+            {**elements, **lists.elements, **slots.elements},
         ),
         FilledTable("netdev", NAME, _TUNNELLED, {"macs": macs}),
         RESOLUTION_TABLE,
@@ -131,7 +134,7 @@ def entering(wanted: IngressTables) -> list[FilledTable]:
     ]
 
 
-def _fill(elements: dict[str, dict[str, str]], slots: SlotTables, each: ServedAddress, node_address: str) -> None:
+def _fill(elements: dict[str, dict[str, str]], slots: SlotTables, lists: ClientLists, each: ServedAddress) -> None:
     family = version(each.address)
     elements[f"served{family}"][each.address] = ""
     elements[f"numbers{family}"][each.address] = str(each.number)
@@ -152,12 +155,7 @@ def _fill(elements: dict[str, dict[str, str]], slots: SlotTables, each: ServedAd
                 elements[f"{verdicts}{family}"][key] = f"goto {to}-by-{by}{family}"
                 elements[f"{tables}{family}"][key] = slots.number(marks)
         if port.clients is not None:
-            spans = collapsed(port.clients, family)
-            elements[f"restricted{family}"][key] = ""
-            elements[f"allowed{family}"] |= {f"{key} . {written(span, family)}": "" for span in spans}
-            own = int(ip_address(node_address))
-            if version(node_address) == family and any(first <= own <= last for first, last in spans):
-                elements[f"insiders{family}"][key] = ""
+            lists.restrict(key, port.clients, family)
 
 
 def _mask(elements: dict[str, dict[str, str]], masked: Mapping[int, Sequence[str]]) -> None:
@@ -245,7 +243,7 @@ _OPEN: Final = [
 _PORTS: Final = [
     # Errors about connections that are known; their own ports are those of the connection.
     "meta l4proto { icmp, icmpv6 } ct state related accept",
-    *both(f"{CARRIED} {_AT} @restricted# goto clients#"),
+    *both(f"{CARRIED} meta priority set {_AT} map @restricted# goto clients#"),
     *both(f"{CARRIED} {_AT} @ports# goto pace"),
     *(f"{own} goto refused" for own in _OWN),
     "drop",
@@ -257,9 +255,9 @@ def _clients(family: int) -> list[str]:
     at = f"{word} daddr . meta l4proto . th dport"
     own = _OWN[family == 6]
     return [
-        f"{own} {at} @insiders{family} accept",
+        f"{own} {at} @insiders{family} meta priority set none accept",
         f"{own} goto refused",
-        f"{at} . {word} saddr @allowed{family} goto pace",
+        f"meta priority . {word} saddr @allowed{family} meta priority set none goto pace",
         "drop",
     ]
 

@@ -32,24 +32,40 @@ class SlotTable:
         }
 
 
+class ContentNumbers:
+    """Numbers of contents, as text; equal contents have one.
+
+    They follow from the content: a changed one gets another number, so it and its users change in one transaction.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[object, ...], str] = {}
+        self._taken: set[str] = set()
+
+    def number(self, content: tuple[object, ...]) -> str:
+        """Return the number of a content."""
+        found = self._numbers.get(content)
+        if found is None:
+            wanted = _preferred(content)
+            while (found := _written(wanted)) in self._taken:
+                wanted += 1
+            self._numbers[content] = found
+            self._taken.add(found)
+        return found
+
+
 class SlotTables:
     """The tables of one state. `elements` are parts of the map `slots`."""
 
     def __init__(self) -> None:
         self.elements: dict[str, SlotTable] = {}
-        self._numbers: dict[tuple[int, ...], str] = {}
+        self._numbers = ContentNumbers()
 
     def number(self, marks: tuple[int, ...]) -> str:
         """Return the number of a table. It is added, unless an equal one exists."""
-        found = self._numbers.get(marks)
-        if found is None:
-            wanted = _preferred(marks)
-            # By content: a changed table gets another number, so its slots and its users change in one transaction.
-            while f"slots#{(found := _written(wanted))}" in self.elements:
-                wanted += 1
-            self._numbers[marks] = found
-            self.elements[f"slots#{found}"] = SlotTable(found, marks)
-        return found
+        number = self._numbers.number(marks)
+        self.elements.setdefault(f"slots#{number}", SlotTable(number, marks))
+        return number
 
 
 def _written(number: int) -> str:
@@ -57,5 +73,5 @@ def _written(number: int) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _preferred(marks: tuple[int, ...]) -> int:
-    return int.from_bytes(blake2b(repr(marks).encode(), digest_size=4).digest())
+def _preferred(content: tuple[object, ...]) -> int:
+    return int.from_bytes(blake2b(repr(content).encode(), digest_size=4).digest())
