@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from tarmac.agent.egress.leases.exchange import PrivateKey
 from tarmac.api.networking.ports import ENCRYPTED_PORT, TUNNEL_PORT
 from tarmac.api.networking.tunnels import Direction
+from tarmac.base.boundedcache import bounded_cache
 
 PROBED_PORTS: Final = (TUNNEL_PORT, ENCRYPTED_PORT)
 MAX_AGE: Final = 60.0
@@ -30,6 +31,7 @@ MAGIC: Final = b"TmPp"
 REQUEST, ANSWER = 1, 2
 _LAYOUT: Final = struct.Struct(">4sB3xHHQ8s32s")
 _SEAL_BYTES: Final = 32
+_MAX_SECRETS: Final = 1024
 SIZE: Final = _LAYOUT.size + _SEAL_BYTES
 _PURPOSE: Final = b"tarmac ports between nodes 1"
 
@@ -51,7 +53,8 @@ class PortSeals:
     def __init__(self, private: bytes) -> None:
         self._private = PrivateKey(private)
         self.public = self._private.public
-        self._secrets: dict[bytes, bytes] = {}
+        # Bounded: a stolen node may publish another key each second.
+        self._secret = bounded_cache(_MAX_SECRETS)(self._derived)
 
     def sealed(self, message: PortMessage, receiver: bytes) -> bytes:
         """Return the datagram for the node with this public key. Raises ValueError if it is no key."""
@@ -75,9 +78,10 @@ class PortSeals:
         return message if valid else None
 
     def _seal(self, peer: bytes, receiver: bytes, content: bytes) -> bytes:
-        if peer not in self._secrets:
-            self._secrets[peer] = hashlib.sha256(_PURPOSE + self._private.exchange(peer)).digest()
-        return hmac.digest(self._secrets[peer], receiver + content, "sha256")
+        return hmac.digest(self._secret(peer), receiver + content, "sha256")
+
+    def _derived(self, peer: bytes) -> bytes:
+        return hashlib.sha256(_PURPOSE + self._private.exchange(peer)).digest()
 
 
 def answer_to(request: PortMessage, own: bytes) -> PortMessage:
