@@ -65,7 +65,8 @@ class MemberHost:
             program = ["nsenter", f"--net={self._network}", str(etcd_binary(ETCDS[-1]))]
             self.processes.append(started([*program, *etcd_arguments(self.machine, member)], log))
         cmdline = Path(f"/proc/{self.processes[-1].pid}/cmdline")
-        while cmdline.read_bytes().startswith(b"nsenter"):  # until then, it does not look like a member
+        # Until then it does not look like a member; during exec the kernel returns nothing.
+        while not (words := cmdline.read_bytes()) or words.startswith(b"nsenter"):
             await CLOCK.sleep(0.001)
         if self.frozen_from_start:
             self.signal(signal.SIGSTOP)

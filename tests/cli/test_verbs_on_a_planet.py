@@ -204,7 +204,7 @@ def test_exit_codes_and_json_are_as_documented(tmp_path: Path) -> None:
         file.write_text(json.dumps(workload(cities=("DFW",))))
         assert await plan(desk.client, "default", str(file), [], desk.console, "json") == 0
         document = json.loads(desk.out.getvalue())
-        assert document.keys() == {"accepted", "causes", "cities"}
+        assert document.keys() == {"accepted", "causes", "cities", "anycast"}
         assert {"city", "create", "replace", "delete", "refused"} <= document["cities"][0].keys()
         assert await plan(desk.client, "default", str(file), ["DFW"], desk.console, "text") == 2
 

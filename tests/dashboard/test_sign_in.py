@@ -193,4 +193,4 @@ def test_a_token_remains_the_second_way(page: Page, place: Place, axe: str) -> N
     page.get_by_label("A token").fill(kubectl(place[1], "create", "token", "second").strip())
     page.get_by_role("button", name="Sign in", exact=True).click()
     page.get_by_label("User menu").click()
-    expect(page.get_by_text("system:serviceaccount:default:second")).to_be_visible()
+    expect(page.get_by_text("system:serviceaccount:default:second", exact=True)).to_be_visible()

@@ -192,6 +192,15 @@ async def test_without_addresses_nothing_is_left(ways_in: IngressWorld) -> None:
     assert [ways_in.world.everything(node) for node in (1, 3)] == before
 
 
+@pytest.mark.parametrize(("address", "router"), [(PUBLIC1, TARGET), (PUBLIC6, TARGET6)])
+async def test_a_gateway_connects_where_the_segment_has_a_router(
+    ways_in: IngressWorld, address: str, router: str
+) -> None:
+    await ways_in.apply(Way(address, ("a", "c"), router=router))
+    for node in GATEWAYS:
+        await ways_in.world.node(node).ingress.connect(address, PORT, 5.0)
+
+
 async def test_a_node_connects_to_an_address_that_it_does_not_own(ways_in: IngressWorld) -> None:
     await ways_in.apply(*BASIC)
     for node in (1, 3):

@@ -23,7 +23,9 @@ class Allowed:
 
 
 # Subresources that Kubernetes does not have, such as explanations of a state and previews of a change.
-SUBRESOURCES_OF_OUR_OWN = frozenset({"why", "plan", "connections", "console", "ledger", "power", "recordings", "vnc"})
+SUBRESOURCES_OF_OUR_OWN = frozenset(
+    {"why", "plan", "history", "connections", "console", "ledger", "power", "recordings", "vnc"}
+)
 
 _ANY = ".*"
 _TOLD = r"\d+/body\.(message|details\.causes.*)"

@@ -112,7 +112,7 @@ def test_an_image_that_cannot_be_loaded_is_refused_with_a_message(planet: Planet
     path = tmp_path / "app.tar"
     path.write_bytes(b"nothing of the kind")
     assert "is no archive of images" in tarmac("image", "load", str(path), *data).stderr
-    assert "No such file" in tarmac("image", "load", str(tmp_path / "none.tar"), *data).stderr
+    assert "no such file or directory" in tarmac("image", "load", str(tmp_path / "none.tar"), *data).stderr
     wrong = tarmac("image", "list", "--city", "OSL", *data)
     assert (wrong.returncode, wrong.stderr) == (
         1,

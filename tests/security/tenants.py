@@ -8,7 +8,7 @@ from typing import Any
 from tarmac.api.mirrorpods import MIRROR
 from tarmac.base.clock import SystemClock, rfc3339_micro
 from tarmac.client.targets.target import dynamic
-from tarmac.client.targets.untyped import NAMESPACES, NODES, PODS
+from tarmac.client.targets.untyped import NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
 from tests.security.wire import Attacker, Json, Wire
 
 BINDINGS = dynamic("rbac.authorization.k8s.io/v1", "rolebindings", "RoleBinding")
@@ -45,6 +45,10 @@ async def tenant(wire: Wire, namespace: str, role: str = "edit") -> Attacker:
     body: Json = {"metadata": {"name": role, "namespace": namespace}, "roleRef": reference}
     body["subjects"] = [{"kind": "User", "name": user, "apiGroup": _RBAC}]
     await wire.admin.resource(BINDINGS).create({"apiVersion": BINDINGS.api_version, "kind": BINDINGS.kind, **body})
+    accounts = wire.admin.resource(SERVICE_ACCOUNTS)
+    async with asyncio.timeout(15):  # admission rejects Pods until the controllers have created the default account
+        while not (await accounts.list(namespace, fields="metadata.name=default")).items:
+            await asyncio.sleep(0.02)
     return wire.attacker(wire.pki.authority.issue_client(user, (), SystemClock().now()))
 
 

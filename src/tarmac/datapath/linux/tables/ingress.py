@@ -289,7 +289,12 @@ _ARRIVING: Final = [
     # Not only new ones: the connection may have come by this node as a gateway before, with another node's mark.
     *both(f"{CARRIED} {_AT} vmap @local#"),
 ]
-_ANSWERING: Final = both("meta mark set IP saddr map @exits#")
+_OWN_CONNECTIONS: Final = [
+    # Not outside: a segment with a router has a route to everything.
+    f"ct original {WORDS[family]} saddr {own} accept"
+    for family, own in zip(FAMILIES, INGRESS_LINK, strict=True)
+]
+_ANSWERING: Final = [*_OWN_CONNECTIONS, *both("meta mark set IP saddr map @exits#")]
 
 
 _REST: Final = "".join(
@@ -341,6 +346,7 @@ _REST: Final = "".join(
                 "ct state != related accept",
                 *both("IP saddr set ct original IP daddr"),
                 f"ct mark & {_GATEWAY:#x} != 0 meta mark set ct mark & {_GATEWAY:#x} | {BACK:#x} accept",
+                *_OWN_CONNECTIONS,
                 *both("meta mark set ct original IP daddr map @exits#"),
             ],
             "route hook output priority -150",
