@@ -45,9 +45,10 @@ class Near:
         command = ["nsenter", f"--net={self.client(city)}", "wget", "-qO-", "-T", "10", "-t", "1", f"http://{address}/"]
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout.strip()
 
-    def until_answered(self, city: str, by: str) -> None:
+    def until_answered(self, city: str, by: str, address: str = ADDRESS) -> None:
         """Wait until the client near a city is answered from a city."""
-        eventually(lambda: self.said(city).startswith(f"hello from {by}, "), 60, f"near {city}, an answer from {by}")
+        answered = f"hello from {by}, "
+        eventually(lambda: self.said(city, address).startswith(answered), 60, f"near {city}, an answer from {by}")
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +77,7 @@ def test_clients_near_each_city_reach_their_own_and_it_sees_their_address(near: 
         assert near.said(city) == f"hello from {city}, you are 198.51.100.{4 * number + 2}"
     (six,) = (each for each in near.planet.get("workload", "hello")["status"]["anycastAddresses"] if ":" in each)
     for number, city in enumerate(CITIES):
+        near.until_answered(city, city, f"[{six}]")
         assert near.said(city, f"[{six}]").endswith(
             f"from {city}, you are 2001:db8:2:{number or ''}::2".replace(":::", "::")
         )
