@@ -20,6 +20,8 @@ from tarmac.decide.ingress.selftests import SelfTest, State, next_record
 TIMEOUT: Final = 1.0
 _TRIES: Final = 3
 _AT_A_TIME: Final = 8
+_FIRST_AT_A_TIME: Final = 64
+"""Addresses that wait for their first announcement have more room: those of one tenant may all time out."""
 
 _log = log("ingress")
 
@@ -31,6 +33,7 @@ class SelfTests:
         self._datapath, self._clock, self._changed = datapath, clock, changed
         self._ports: Mapping[str, int] = {}
         self._records: dict[str, SelfTest] = {}
+        self._running: set[str] = set()
         self._wake = asyncio.Event()
         self.results: Counter[str] = Counter()
         self.seconds = 0.0  # of the slowest address when it passed last
@@ -62,29 +65,41 @@ class SelfTests:
 
     async def run(self) -> None:
         """Test what is due, until cancelled."""
-        room = asyncio.Semaphore(_AT_A_TIME)
-        while True:
-            self._wake.clear()
-            now, number = self._clock.monotonic(), len(self._ports)
-            times = {each: self._records.get(each, SelfTest()).due_at(number) for each in self._ports}
-            async with asyncio.TaskGroup() as group:
-                for address in [each for each, at in times.items() if at <= now]:
-                    group.create_task(self._test(address, self._ports[address], room))
-            await self._pause(number)
+        room, first = asyncio.Semaphore(_AT_A_TIME), asyncio.Semaphore(_FIRST_AT_A_TIME)
+        async with asyncio.TaskGroup() as group:
+            while True:
+                self._wake.clear()
+                now, number = self._clock.monotonic(), len(self._ports)
+                # Tests run independently: an address that times out must not delay the rest.
+                for address in self._ports.keys() - self._running:
+                    record = self._records.get(address, SelfTest())
+                    if record.due_at(number) <= now:
+                        self._running.add(address)
+                        group.create_task(self._test(address, first if record.state == "Pending" else room))
+                await self._pause(number)
 
     async def _pause(self, number: int) -> None:
         """Wait until the next test is due, or other addresses are to be tested."""
-        times = [self._records.get(each, SelfTest()).due_at(number) for each in self._ports]
+        waiting = self._ports.keys() - self._running
+        times = [self._records.get(each, SelfTest()).due_at(number) for each in waiting]
         left = None if not times else max(0.0, min(times) - self._clock.monotonic())
         with suppress(TimeoutError):
             async with asyncio.timeout(left):
                 await self._wake.wait()
 
-    async def _test(self, address: str, port: int, room: asyncio.Semaphore) -> None:
+    async def _test(self, address: str, room: asyncio.Semaphore) -> None:
+        try:
+            async with room:
+                if (port := self._ports.get(address)) is not None:
+                    await self._test_at(address, port)
+        finally:
+            self._running.discard(address)
+            self._wake.set()
+
+    async def _test_at(self, address: str, port: int) -> None:
         before = self._records.get(address, SelfTest())
         # A first test has one try: the address waits for it.
-        async with room:
-            problem = await self._connect(address, port, 1 if before.state == "Pending" else _TRIES)
+        problem = await self._connect(address, port, 1 if before.state == "Pending" else _TRIES)
         if self._ports.get(address) != port:
             return  # other rules meanwhile: the next test decides
         after = next_record(before, self._clock.monotonic(), passed=not problem)
