@@ -33,7 +33,7 @@ def prepare_upgrade(request: Request) -> None:
 
 
 def is_of_this_server(request: Request) -> bool:
-    """Return False for a request that a browser sends for a page of another origin."""
+    """Return False if a browser sends the request for a page of a foreign origin."""
     origin = request.headers.get("origin")
     return origin is None or urlsplit(origin).netloc.lower() == request.headers.get("host", "").lower()
 

@@ -62,7 +62,7 @@ class PortSeals:
         return content + self._seal(receiver, receiver, content)
 
     def opened(self, datagram: bytes, known: Collection[bytes]) -> PortMessage | None:
-        """Return the message of a node whose public key is in `known`; None if it is of another, or forged."""
+        """Return the message of a node whose public key is in `known`; None for an unknown sender or a forged seal."""
         if len(datagram) != SIZE:
             return None
         content, seal = datagram[:-_SEAL_BYTES], datagram[-_SEAL_BYTES:]

@@ -47,7 +47,7 @@ _ROUTING: Final = {
     **_QUIET,
     "ipv4/ip_forward": "1",
     "ipv6/conf/all/forwarding": "1",
-    # Clients of one city may be answered by another one, over another link.
+    # Another city may answer the clients of this one, over another link.
     "ipv4/conf/all/rp_filter": "0",
     "ipv4/conf/default/rp_filter": "0",
 }

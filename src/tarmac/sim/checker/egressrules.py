@@ -51,7 +51,7 @@ class HeldOnce:
 
 
 class PublicAddressHeldOnce:
-    """A public address passes from one holder to another only through quarantine."""
+    """A public address changes its holder only through quarantine."""
 
     name = "public-address-held-once"
 

@@ -142,7 +142,7 @@ class SimIngress:
             await self._clock.sleep(_INTERVAL)
 
     def _pass(self, name: str, node: SimulatedNode) -> None:
-        """Decide what a node announces, and how it shares out connections."""
+        """Decide the announcements of a node, and the distribution of its connections."""
         own = self._nodes.by_key.get(name, {})
         labels = mapping(own, "metadata", "labels")
         cordoned = bool(mapping(own, "spec").get("unschedulable"))

@@ -80,7 +80,7 @@ class _Error(msgspec.Struct):
 
 
 def endpoints_of(issuer: Issuer) -> Endpoints | None:
-    """Return the endpoints of an issuer that signs users in by code; None for others, such as one of CI jobs."""
+    """Return the endpoints of an issuer; None if it does not sign users in by code, such as an issuer of CI jobs."""
     try:
         found = msgspec.json.decode(issuer.document, type=Endpoints)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
